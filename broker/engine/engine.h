@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * engine.h - the page engine: sessions, requests, leases and page tables
+ *
+ * A plain library: no I/O, no clock, no thread, no device call. Commands come
+ * in, table updates and statuses go out (spec sections 2 to 5). Whoever drives
+ * it tells it what only the outside can know: which values the timeline words
+ * have reached, and when a dead session's pages are proven idle.
+ *
+ * Results: 0, or a code of <swakv/error.h> with *fault filled in. A refused
+ * call changed nothing, but for what spec section 3 says (LIMIT).
+ */
+#ifndef SWAKV_ENGINE_H
+#define SWAKV_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fault.h"
+#include "lifecycle.h"
+#include "wire.h"
+
+struct engine;  /* one pool's pages */
+struct session; /* one attached worker's share of it */
+
+/* A pool of two halves of half_bytes each, lent to page classes in extents. */
+struct engine_config {
+	uint64_t half_bytes;
+	uint64_t extent_bytes; /* of each half; 0 < extent_bytes <= half_bytes */
+};
+
+/* NULL when memory is short or the configuration is impossible. */
+struct engine *engine_new(const struct engine_config *config);
+/* Every session must have been freed. Returns NULL. */
+struct engine *engine_free(struct engine *e);
+
+/* ---- models ------------------------------------------------------------- */
+
+/* What a session declares (from wire_hello, already copied); the engine checks it. */
+struct model {
+	uint32_t n_groups; /* 1 for now */
+	uint32_t n_streams;
+	int32_t max_batch;
+	int64_t max_seq;     /* tokens */
+	int64_t max_advance; /* 0: any */
+	uint32_t in_flight;
+	uint32_t max_rewind;
+	struct wire_group groups[WIRE_MAX_GROUPS];
+};
+
+/* What follows from a group in a pool with halves of a given size. */
+struct geometry {
+	uint64_t page_bytes;   /* S: one page's K (or V), all layers */
+	uint64_t layer_stride; /* bytes */
+	int32_t num_pages;     /* floor(half / S) */
+	int32_t width;
+	int32_t private_pages;
+};
+
+/* Checks every field of @m against a pool with halves of @half_bytes and fills one geometry a group. */
+int model_check(const struct model *m, uint64_t half_bytes, struct geometry out[WIRE_MAX_GROUPS], struct fault *f);
+
+/* ---- sessions ----------------------------------------------------------- */
+
+/* Memory the host tables live in: written by the engine, read by the client. Borrowed until session_free(). */
+struct session_tables {
+	int32_t *cells;             /* [max_batch][2][width], filled with -1 by session_new() */
+	struct wire_row_head *rows; /* [max_batch], zeroed by session_new() */
+};
+
+/*
+ * A session of @m on @e; @tag (0 to 65535) is mixed into its handles so that
+ * another session's are refused. NULL when memory is short. The model must have
+ * passed model_check().
+ */
+struct session *session_new(struct engine *e, const struct model *m, const struct session_tables tables[],
+			    uint32_t tag);
+/* The session must be reclaimed (session_end(), then session_reclaim()). Returns NULL. */
+struct session *session_free(struct session *s);
+
+/*
+ * Line @line has reached @word. Pages staged behind values up to it return. The
+ * caller has checked that the word is not above the armed value. Moving
+ * backwards is ignored.
+ */
+void session_reach(struct session *s, uint32_t line, uint64_t word);
+/* True when a completion point of the session is open (on @line, or on any when @line is negative). */
+bool session_has_open(const struct session *s, int line);
+
+/*
+ * The session takes no more commands: every request is abandoned, and all pages
+ * it holds count as quarantined until session_reclaim(). Safe to repeat.
+ */
+void session_end(struct session *s);
+/* Proof is there that no device work of the session can touch its pages: all return. Returns how many pages. */
+int64_t session_reclaim(struct session *s);
+
+/* ---- updates ------------------------------------------------------------ */
+
+/* Where a prepare or compaction puts what the device table needs. Caller-owned; `updates` has WIRE_MAX_INLINE_UPDATES
+ * entries, `rows` max_batch. The engine sets counts and flags. */
+struct delivery {
+	uint32_t flags; /* WIRE_DELIVERY_BY_REFERENCE: more than fit, take the rows from the host table */
+	uint32_t n_updates;
+	uint32_t n_rows;
+	struct wire_update *updates;
+	struct wire_row *rows;
+};
+
+/* ---- lifecycle (spec section 3) ----------------------------------------- */
+
+int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n_slots,
+		  uint64_t *handle, struct fault *f);
+int request_prefill_prepare(struct session *s, uint64_t handle, const int32_t *lengths, uint32_t n, struct delivery *d,
+			    struct fault *f);
+/*
+ * A fence of kind LINE with a value that the line has reached acts as DONE;
+ * @armed is the armed value of the request's line, read by the caller.
+ */
+int request_prefill_complete(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,
+			     struct fault *f);
+/*
+ * A step over @n requests: atomic within one, independent between them. Fills
+ * faults[0..*n_faults) with the entries that were refused, in order; returns an
+ * error only when the step as a whole is malformed. @faults has room for n.
+ */
+int step_prepare(struct session *s, const struct wire_step_entry *entries, uint32_t n, struct wire_entry_fault *faults,
+		 uint32_t *n_faults, struct delivery *d, struct fault *f);
+/* @armed has one value a stream. */
+int step_complete(struct session *s, const struct wire_step_entry *entries, uint32_t n, const uint64_t *armed,
+		  struct wire_entry_fault *faults, uint32_t *n_faults, struct fault *f);
+int request_compact_begin(struct session *s, uint64_t handle, const int32_t *old_to_new, uint32_t n, int32_t new_batch,
+			  uint32_t flags, struct delivery *d, struct fault *f);
+int request_compact_complete(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,
+			     struct delivery *d, struct fault *f);
+/* Fence kind POINT: the pages return at the request's last completion point. */
+int request_finish(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed, struct fault *f);
+/* As finish, also with a transition pending: then POINT means everything armed so far on the request's line. */
+int request_abandon(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,
+		    struct fault *f);
+/* Retries the completion of quarantined work: @fences and @armed have one entry a stream. */
+int session_shutdown(struct session *s, const struct wire_fence *fences, uint32_t n, const uint64_t *armed,
+		     struct fault *f);
+
+/* Stream of a live request, -1 for a handle that is not live. */
+int request_stream(const struct session *s, uint64_t handle);
+
+/* ---- queries ------------------------------------------------------------ */
+
+int request_query(const struct session *s, uint64_t handle, struct wire_request_state *out, struct fault *f);
+/* Writes at most @cap bindings from index q->first on; *n says how many were written. */
+int sequence_query(const struct session *s, uint64_t handle, const struct wire_query_state *q,
+		   struct wire_sequence_state *out, struct wire_binding *bindings, uint32_t cap, uint32_t *n,
+		   struct fault *f);
+/* Pages of the session's class that could be admitted now: free ones and those unassigned extents would give. */
+int64_t session_free_pages(const struct session *s);
+
+/* Page counts of a class: free + leased + quarantined = pages. */
+struct class_counts {
+	uint64_t page_bytes;
+	int64_t pages; /* usable pages of the extents it holds */
+	int64_t free;
+	int64_t leased;
+	int64_t quarantined;
+	int64_t available; /* free, plus what unassigned extents would give */
+	int64_t num_pages; /* ids it could ever use */
+	uint32_t extents;
+	uint32_t sessions;
+};
+/* In bytes over both halves: held + free + unusable = total. */
+struct engine_counts {
+	uint64_t total;
+	uint64_t held;
+	uint64_t free;
+	uint64_t unusable; /* tail behind the last whole extent */
+	uint64_t extent_bytes;
+	uint32_t n_classes;
+};
+struct session_counts {
+	int64_t leased; /* pages, bound + reserved + staged */
+	int64_t quarantined;
+	int64_t behind_points; /* of the leased: waiting for an open completion point */
+	uint32_t requests;
+	uint32_t sequences;
+	uint32_t open_points;
+	bool poisoned;
+	bool ended;
+};
+void engine_count(const struct engine *e, struct engine_counts *out);
+/* False when there is no class @index. */
+bool engine_class_count(const struct engine *e, uint32_t index, struct class_counts *out);
+void session_count(const struct session *s, struct session_counts *out);
+/* Index of the page class of @group in engine_class_count(). */
+uint32_t session_class(const struct session *s, uint32_t group);
+
+/* Walks the live requests: sets *handle to the next after *handle (0: first); false at the end. */
+bool session_next_request(const struct session *s, uint64_t *handle);
+
+/*
+ * Checks every invariant of spec section 4 over the whole engine, slowly. True
+ * when all hold; else @buf says the first violation. For tests.
+ */
+bool engine_check(const struct engine *e, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * swakv.h - client library of the swakv KV page broker
+ *
+ * A worker attaches to a broker, declares its model, and moves batches of
+ * sequences through their life: begin, prefill, decode steps, compaction,
+ * finish. The broker decides which pages of the shared pool back which tokens;
+ * the library keeps the worker's page table on the device up to date in the
+ * order of the worker's own stream.
+ *
+ * Threads: a session and everything that came from it (requests, streams,
+ * tickets) may be used by one thread at a time; the caller sees to that.
+ * Different sessions are independent. After fork() the child must not use what
+ * the parent attached: every call answers SWAKV_EFORKED there, and the child's
+ * exit does not end the parent's session.
+ *
+ * Errors: 0 or a code of <swakv/error.h>; swakv_session_error() has the
+ * sentence that says which argument, which sequence and which value.
+ */
+#ifndef SWAKV_H
+#define SWAKV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <swakv/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SWAKV_VERSION_MAJOR 0
+#define SWAKV_VERSION_MINOR 1
+
+typedef struct swakv_session swakv_session;
+typedef struct swakv_request swakv_request;
+
+/* Names a call in flight. Valid until its answer has been collected. */
+typedef uint64_t swakv_ticket;
+
+/* ---- attach (man 3 swakv_session_attach) ---------------------------------- */
+
+enum swakv_group_kind { SWAKV_SLIDING = 1, SWAKV_FULL = 2 };
+enum swakv_dtype { SWAKV_F16 = 1, SWAKV_BF16 = 2, SWAKV_F32 = 3, SWAKV_FP8 = 4 };
+
+/* One layer group: layers that share a window. Spec section 1. */
+struct swakv_group {
+	enum swakv_group_kind kind;
+	int64_t window;       /* tokens, the current one included; sliding groups */
+	uint32_t page_tokens; /* tokens a page, power of two from 16 to 256; 0: 128 */
+	uint32_t layers;
+	uint32_t kv_heads;
+	uint32_t head_dim;   /* elements, of K and, if v_head_dim is 0, of V */
+	uint32_t v_head_dim; /* 0: as K */
+	enum swakv_dtype dtype;
+};
+
+struct swakv_model {
+	const char *name; /* for people: shown in status and logs; NULL: "unnamed" */
+	const struct swakv_group *groups;
+	uint32_t n_groups;
+	uint32_t max_batch; /* slots, 1 to 4096 */
+	int64_t max_seq;    /* tokens one sequence may reach */
+};
+
+/* One page-table entry that changes: `page` moves in, `old_page` was there; -1 is empty. K ids. */
+struct swakv_update {
+	int32_t slot;
+	int32_t column; /* logical page */
+	int32_t page;
+	int32_t old_page;
+};
+
+/* Zero-initialise, then set what matters. Everything is copied. */
+struct swakv_attach_options {
+	const char *broker;       /* instance name; NULL: $SWAKV_BROKER, else "default" */
+	const char *socket;       /* socket path; NULL: from the name */
+	const char *pool;         /* NULL: the broker's only pool */
+	const char *cuda_library; /* driver to load; NULL: $SWAKV_CUDA_LIBRARY, else libcuda.so.1 */
+	uint32_t n_streams;       /* 0: 1; at most 64 */
+	uint32_t timeout_ms;      /* of attach, and of each synchronous call; 0: 30,000 */
+	/*
+	 * Called just before the updates of an answer are enqueued on @stream, in
+	 * order, from the thread that collects the answer. May enqueue work of its
+	 * own on that stream; must not call into the session.
+	 */
+	void (*on_updates)(void *arg, uint32_t stream, const struct swakv_update *updates, size_t n);
+	void *on_updates_arg;
+};
+
+/*
+ * Attaches this process as one session. On success *@out is owned by the caller
+ * until swakv_session_close(); on failure it is NULL and, when @why is not NULL,
+ * @why gets the sentence (at most @why_size bytes, terminated).
+ */
+int swakv_session_attach(const struct swakv_attach_options *options, const struct swakv_model *model,
+			 swakv_session **out, char *why, size_t why_size);
+
+/* Ends the session and frees everything that came from it. Always succeeds; NULL is ignored. Spec section 3. */
+void swakv_session_close(swakv_session *s);
+
+/* Retries failed completions: synchronises every stream; success lifts the poison. Spec section 3. */
+int swakv_session_shutdown(swakv_session *s);
+
+/* The sentence of the session's last refused call. Valid until its next call. Never NULL. */
+const char *swakv_session_error(const swakv_session *s);
+
+/* One command there and back that does nothing: is the broker alive, and how far away? */
+int swakv_session_ping(swakv_session *s, swakv_ticket *ticket);
+
+/* What the broker decided and where this process mapped it. Pointers are borrowed from the session. */
+struct swakv_session_info {
+	uint32_t session_id;
+	uint32_t generation;
+	uint8_t boot_id[16];
+	uint32_t n_groups;
+	uint32_t n_streams;
+	bool cuda;            /* false: the host backend */
+	const char *device;   /* for people */
+	void *pool;           /* host backend: the mapped pool; CUDA: NULL */
+	uint64_t pool_device; /* address the kernels use: CUdeviceptr, or the host address */
+	uint64_t pool_bytes;
+};
+void swakv_session_get_info(const swakv_session *s, struct swakv_session_info *out);
+
+/*
+ * How kernels address group @group:
+ *   element (page, layer, token, head, d) = base + page * page_stride + layer * layer_stride
+ *                                           + ((token * kv_heads + head) * head_dim + d) * element_bytes
+ * with base = k_base for K ids and v_base for V ids (V id = K id + num_pages). The table is
+ * int32 [max_batch][2][width] at `table`: K row, then V row; -1 is empty. Spec section 5.
+ */
+struct swakv_layout {
+	uint64_t k_base, v_base;            /* addresses the kernels use */
+	uint64_t table;                     /* address of the device table */
+	uint64_t page_stride, layer_stride; /* bytes */
+	int32_t num_pages;
+	int32_t width;         /* columns of a row */
+	int32_t private_pages; /* pages one sequence reserves: spec section 2 */
+	uint32_t page_tokens, layers, kv_heads, head_dim, v_head_dim, element_bytes;
+	int64_t window;
+	enum swakv_dtype dtype;
+	/* the broker's host truth, mapped read-only: same layout as the table */
+	const int32_t *host_table;
+};
+int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swakv_layout *out);
+
+/* ---- streams and completion (man 3 swakv_stream) --------------------------- */
+
+enum swakv_fence_kind {
+	SWAKV_FENCE_DONE,   /* the device has finished already */
+	SWAKV_FENCE_LINE,   /* finished when the stream's word reaches value */
+	SWAKV_FENCE_FAILED, /* completion failed: quarantine */
+};
+struct swakv_fence {
+	enum swakv_fence_kind kind;
+	uint32_t line; /* index of the stream */
+	uint64_t value;
+};
+/* For a step that the caller has already waited for. */
+#define SWAKV_DONE ((struct swakv_fence){ SWAKV_FENCE_DONE, 0, 0 })
+
+/* A stream of the caller's making, for engines with their own and for tests. Each returns 0 or non-zero. */
+struct swakv_stream_ops {
+	/* Enqueues the updates of one answer on the device table. `cell` = slot * width + column as in the wire format.
+	 */
+	int (*apply)(void *arg, uint32_t group, const struct swakv_update *updates, size_t n);
+	/* Enqueues an atomic release store of @value to *@word (8 bytes, aligned) behind all earlier work. */
+	int (*write_word)(void *arg, uint64_t *word, uint64_t value);
+	/* Waits until all work given so far has ended. Non-zero: completion failed. */
+	int (*synchronize)(void *arg);
+};
+
+/*
+ * Each stream starts unbound; on the host backend the first use binds it as
+ * HOST. A stream is bound once and stays so for the life of the session.
+ */
+/* Host backend: work runs in order on a thread of the library (@threaded), or at once in the caller. */
+int swakv_stream_bind_host(swakv_session *s, uint32_t stream, bool threaded);
+/* CUDA backend: @cu_stream is a CUstream (or cudaStream_t) of the device's primary context; borrowed. NULL: the library
+ * makes one. */
+int swakv_stream_bind_cuda(swakv_session *s, uint32_t stream, void *cu_stream);
+int swakv_stream_bind_custom(swakv_session *s, uint32_t stream, const struct swakv_stream_ops *ops, void *arg);
+/* The CUstream of a CUDA stream, NULL otherwise. */
+void *swakv_stream_cuda(swakv_session *s, uint32_t stream);
+
+/* Host backend: runs @fn(@arg) in stream order: the counterpart of a kernel launch. */
+int swakv_stream_launch_host(swakv_session *s, uint32_t stream, void (*fn)(void *arg), void *arg);
+
+/*
+ * Marks the end of the work given to @stream so far: arms the line, then
+ * enqueues the write of its next value. *@fence is what a complete call wants.
+ */
+int swakv_stream_mark(swakv_session *s, uint32_t stream, struct swakv_fence *fence);
+/* True when @fence has been reached. Reads one cached word. */
+bool swakv_fence_reached(const swakv_session *s, struct swakv_fence fence);
+/* Waits until everything given to @stream has ended. SWAKV_EDEVICE: it failed. */
+int swakv_stream_synchronize(swakv_session *s, uint32_t stream);
+
+/* ---- calls in flight (man 3 swakv_poll) ------------------------------------- */
+
+/*
+ * Each call below with a ticket argument is synchronous when that is NULL.
+ * Otherwise it returns once the command is in the ring, and its result, with
+ * all its effects in the library, comes from swakv_poll() or swakv_wait().
+ */
+int swakv_poll(swakv_session *s, swakv_ticket ticket); /* SWAKV_EAGAIN: not yet */
+int swakv_wait(swakv_session *s, swakv_ticket ticket);
+
+/* ---- request lifecycle (man 3 swakv_request, spec section 3) ------------------ */
+
+struct swakv_begin_options {
+	uint32_t stream;
+	const int32_t *slots; /* one a sequence, unique, in [0, max_batch) */
+	uint32_t n_slots;
+	int64_t max_tokens; /* 0: max_seq */
+};
+
+/*
+ * Admits a batch: all its pages or nothing. *@out is NULL unless the result is
+ * 0 (with a ticket: it is valid once the ticket's result is 0, and NULL then
+ * otherwise). Owned by the caller until swakv_request_free().
+ */
+int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *options, swakv_request **out,
+			swakv_ticket *ticket);
+/* Frees the caller's handle; a request that is still alive is abandoned. NULL is ignored. */
+void swakv_request_free(swakv_request *r);
+/* False after finish, abandon, or a poison that took the request; false for NULL. */
+bool swakv_request_valid(const swakv_request *r);
+/* Sequences of the request now. */
+uint32_t swakv_request_batch(const swakv_request *r);
+/* Slot of sequence @seq, -1 when out of range. */
+int32_t swakv_request_slot(const swakv_request *r, uint32_t seq);
+
+/* @lengths: one a sequence, each in [1, max_seq]. On success the table updates are enqueued on the request's stream. */
+int swakv_prefill_prepare(swakv_request *r, const int32_t *lengths, uint32_t n, swakv_ticket *ticket);
+int swakv_prefill_complete(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket);
+/* Advances every sequence by one token. */
+int swakv_decode_prepare(swakv_request *r, swakv_ticket *ticket);
+int swakv_decode_complete(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket);
+
+/* One entry of a step over several requests: atomic within one, independent between them. */
+struct swakv_step {
+	swakv_request *request;
+	struct swakv_fence fence; /* complete only */
+	int result;               /* out: 0 or the code of this entry */
+};
+/* Result: 0 when every entry is 0, else the first entry's code that is not. @steps stays the caller's, and in place
+ * until the result is collected. */
+int swakv_step_prepare(swakv_session *s, struct swakv_step *steps, uint32_t n, swakv_ticket *ticket);
+int swakv_step_complete(swakv_session *s, struct swakv_step *steps, uint32_t n, swakv_ticket *ticket);
+
+enum { SWAKV_COMPACT_MOVE_ROWS = 1 };
+/*
+ * @old_to_new: int32[batch], destination of each sequence or -1 to drop it.
+ * @device_mapping: 0, or the address of int32[batch] in the stream's memory that gets a copy of the mapping in stream
+ * order.
+ */
+int swakv_compact_begin(swakv_request *r, const int32_t *old_to_new, uint32_t n, int32_t new_batch, uint32_t flags,
+			uint64_t device_mapping, swakv_ticket *ticket);
+int swakv_compact_complete(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket);
+
+/* Ends the request; its pages return at its last completion point. On one that has ended: 0, nothing done. */
+int swakv_request_finish(swakv_request *r, swakv_ticket *ticket);
+/* As finish, also with a transition pending: the library marks the stream, and the pages return at that mark. */
+int swakv_request_abandon(swakv_request *r, swakv_ticket *ticket);
+
+/* ---- queries (man 3 swakv_state, spec section 4) ------------------------------ */
+
+enum swakv_phase { SWAKV_PHASE_NONE, SWAKV_PHASE_ADMITTED, SWAKV_PHASE_EXECUTING, SWAKV_PHASE_FINISHING };
+enum swakv_transition {
+	SWAKV_NO_TRANSITION,
+	SWAKV_TRANSITION_PREFILL,
+	SWAKV_TRANSITION_DECODE,
+	SWAKV_TRANSITION_COMPACT
+};
+
+struct swakv_request_state {
+	enum swakv_phase phase;
+	enum swakv_transition transition; /* device work pending */
+	uint32_t stream;
+	uint32_t batch;
+	uint32_t open_points;  /* completed steps whose fence is not reached */
+	int32_t pending_batch; /* of a pending compaction, -1: none */
+};
+int swakv_request_get_state(swakv_request *r, struct swakv_request_state *out);
+
+struct swakv_binding {
+	int32_t logical_page;
+	int32_t page;
+};
+/* State of one sequence. The arrays are malloc'd: free with swakv_sequence_state_clear(). */
+struct swakv_sequence_state {
+	int32_t slot;
+	uint32_t generation;
+	int64_t window;
+	int32_t page_tokens;
+	int64_t endpoint;                     /* exact resident token count */
+	int64_t pending_endpoint;             /* -1: none */
+	int32_t retained_begin, retained_end; /* logical pages */
+	int32_t input_length;                 /* of the last prefill, 0: none */
+	int32_t pending_map;                  /* in a pending compaction: destination, -1 dropped; -2 none */
+	uint32_t n_bindings, n_reserved, n_new, n_retiring, n_staged;
+	struct swakv_binding *bindings;     /* in the row, ordered, retiring ones not included */
+	struct swakv_binding *new_bindings; /* bound by the pending transition */
+	struct swakv_binding *retiring;     /* staged by the pending transition, still in the row */
+	int32_t *reserved;                  /* pages ready to be bound, next first */
+	int32_t *staged;                    /* pages behind open completion points */
+};
+int swakv_sequence_get_state(swakv_request *r, uint32_t seq, struct swakv_sequence_state *out);
+void swakv_sequence_state_clear(struct swakv_sequence_state *state);
+
+/* Pages of the model's class that could be admitted now. */
+int swakv_session_free_pages(swakv_session *s, int64_t *out);
+/* Pages one sequence reserves, in all groups together. */
+int64_t swakv_session_private_pages(const swakv_session *s);
+
+struct swakv_session_counters {
+	uint64_t commands, replies;
+	uint64_t wakeups_sent; /* doorbell rings: 0 while both sides stay awake */
+	uint64_t sleeps;       /* futex waits */
+	uint64_t row_faults;   /* row versions that did not fit and were read again */
+	uint64_t rescues;      /* sleeps that ended by time-out with an answer there: must stay 0 */
+};
+void swakv_session_get_counters(const swakv_session *s, struct swakv_session_counters *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

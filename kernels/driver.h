@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * driver.h - the CUDA driver library, loaded at run time
+ *
+ * Nothing of CUDA is linked: driver_open() loads libcuda.so.1 (or the library
+ * named) and resolves every entry point with cuGetProcAddress, so one build
+ * serves machines with and without a GPU and a test can put a fake driver in
+ * its place. Each call makes the device's primary context current around it and
+ * checks every return code; a failure leaves a sentence in `why`.
+ *
+ * Where the build had no cuda.h, driver_open() answers SWAKV_EUNSUPPORTED.
+ */
+#ifndef SWAKV_DRIVER_H
+#define SWAKV_DRIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <swakv/error.h>
+
+struct driver; /* one device of one process */
+
+#define DRIVER_WHY        256
+#define DRIVER_IPC_HANDLE 64
+
+struct driver_device {
+	int ordinal;
+	uint8_t uuid[16];
+	char name[64];
+	uint64_t total_bytes;
+	int driver_version; /* as cuDriverGetVersion() */
+	bool mig, integrated, stream_write_supported;
+};
+
+/*
+ * Loads the driver (@library NULL: $SWAKV_CUDA_LIBRARY, else libcuda.so.1) and
+ * retains the primary context of one device: by @uuid (16 bytes) when not NULL,
+ * else by @ordinal. @why gets the sentence on failure (DRIVER_WHY bytes).
+ * SWAKV_EDEVICE: no driver or no such device; SWAKV_EUNSUPPORTED: built without.
+ */
+int driver_open(struct driver **out, const char *library, const uint8_t *uuid, int ordinal, char *why);
+/* Releases the context and everything loaded. Returns NULL; NULL is ignored. */
+struct driver *driver_close(struct driver *d);
+void driver_get_device(const struct driver *d, struct driver_device *out);
+/* Writes "GPU-xxxxxxxx-xxxx-..." (41 bytes with NUL). */
+void driver_uuid_format(const uint8_t uuid[16], char buf[41]);
+/* Parses the same, with or without "GPU-". False: not a UUID. */
+bool driver_uuid_parse(const char *text, uint8_t uuid[16]);
+/* The sentence of the last failed call on @d. Never NULL. */
+const char *driver_why(const struct driver *d);
+
+/* All below: 0 or SWAKV_EDEVICE, the sentence in driver_why(). Addresses are device addresses (CUdeviceptr). */
+
+int driver_memory_info(struct driver *d, uint64_t *free_bytes, uint64_t *total_bytes);
+int driver_alloc(struct driver *d, uint64_t bytes, uint64_t *address);
+int driver_free(struct driver *d, uint64_t address);
+int driver_ipc_export(struct driver *d, uint64_t address, uint8_t handle[DRIVER_IPC_HANDLE]);
+int driver_ipc_import(struct driver *d, const uint8_t handle[DRIVER_IPC_HANDLE], uint64_t *address);
+int driver_ipc_close(struct driver *d, uint64_t address);
+
+/* Registers host memory (shared mappings too) so that the device can write it; *@device_address is how the device sees
+ * it. */
+int driver_host_register(struct driver *d, void *p, size_t bytes, uint64_t *device_address);
+int driver_host_unregister(struct driver *d, void *p);
+
+int driver_stream_create(struct driver *d, void **stream);
+int driver_stream_destroy(struct driver *d, void *stream);
+int driver_stream_synchronize(struct driver *d, void *stream);
+/* Enqueues a 64-bit store behind everything on @stream, by cuStreamWriteValue64 v2. */
+int driver_stream_write64(struct driver *d, void *stream, uint64_t device_address, uint64_t value);
+/* Enqueues fn(arg) as a host function. */
+int driver_stream_host_func(struct driver *d, void *stream, void (*fn)(void *), void *arg);
+/* Enqueues copies and fills. Host memory of the async copies must stay in place until the stream got there. */
+int driver_copy_to_device(struct driver *d, void *stream, uint64_t dst, const void *src, size_t bytes);
+int driver_copy_to_host(struct driver *d, void *stream, void *dst, uint64_t src, size_t bytes);
+int driver_fill32(struct driver *d, void *stream, uint64_t dst, uint32_t value, uint64_t n_words);
+int driver_fill16(struct driver *d, void *stream, uint64_t dst, uint16_t value, uint64_t n);
+
+/* Loads the embedded kernels once; SWAKV_EUNSUPPORTED when the build has none. */
+int driver_load_kernels(struct driver *d);
+/* Launches kernel @name (KERNEL_NAME_*) with its parameter block of @bytes. Grid and block in threads/blocks of
+ * dimension x. */
+int driver_launch(struct driver *d, void *stream, const char *name, uint32_t grid, uint32_t block,
+		  uint32_t shared_bytes, const void *params, size_t bytes);
+
+/*
+ * The standard launches of kernels.h; each picks its grid. `params` as there,
+ * with device addresses.
+ */
+struct kernel_apply;
+struct kernel_kv_write;
+struct kernel_attention;
+struct kernel_fill;
+int driver_run_apply(struct driver *d, void *stream, const struct kernel_apply *params);
+int driver_run_kv_write(struct driver *d, void *stream, const struct kernel_kv_write *params);
+int driver_run_attention(struct driver *d, void *stream, const struct kernel_attention *params);
+int driver_run_fill(struct driver *d, void *stream, const struct kernel_fill *params);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernels.h - device work that goes through a page table, on CPU and GPU
+ *
+ * Each kernel takes one parameter block by value. The CUDA kernel of the same
+ * name (kernels.cu) and its CPU twin here read the same block, so a driver
+ * that runs twins can stand in for a GPU. Addresses are what the executing
+ * side dereferences; all byte offsets are 64-bit.
+ */
+#ifndef SWAKV_KERNELS_H
+#define SWAKV_KERNELS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum kernel_dtype { KERNEL_F16 = 1, KERNEL_BF16 = 2, KERNEL_F32 = 3 };
+
+/* ---- table apply: one launch, updates in the parameters ------------------ */
+
+#define KERNEL_APPLY_MAX 500
+
+struct kernel_update {
+	uint32_t cell; /* row * width + column */
+	int32_t page;  /* K id, -1: empty */
+};
+/* table is int32 [max_batch][2][width]; K half of a row, then V half = K + num_pages, or -1. */
+struct kernel_apply {
+	uint64_t table;
+	int32_t width;
+	int32_t num_pages;
+	uint32_t n_updates;
+	uint32_t reserved;
+	struct kernel_update updates[KERNEL_APPLY_MAX];
+};
+void kernel_apply_cpu(const struct kernel_apply *p);
+
+/* ---- where the pages lie -------------------------------------------------- */
+
+struct kernel_pages {
+	uint64_t table;        /* int32 [max_batch][2][width] */
+	uint64_t k_base;       /* of K ids */
+	uint64_t v_base;       /* of V ids */
+	uint64_t page_stride;  /* bytes */
+	uint64_t layer_stride; /* bytes */
+	int32_t width;
+	int32_t num_pages;
+	int32_t page_tokens; /* power of two */
+	int32_t kv_heads;
+	int32_t k_head_dim;
+	int32_t v_head_dim;
+	int32_t dtype; /* enum kernel_dtype */
+	int32_t reserved;
+};
+
+/* ---- KV write: rows of K and V into the pages the table names -------------- */
+
+/*
+ * Token i (of n_tokens) goes to row slots[i], absolute position positions[i],
+ * layer `layer`. k is [n_tokens][kv_heads][k_head_dim], v likewise, in the
+ * pages' dtype. A token whose table entry is -1, or whose slot is negative, is skipped.
+ */
+struct kernel_kv_write {
+	struct kernel_pages pages;
+	uint64_t slots;     /* const int32 * */
+	uint64_t positions; /* const int64 * */
+	uint64_t k;
+	uint64_t v;
+	int32_t n_tokens;
+	int32_t layer;
+};
+void kernel_kv_write_cpu(const struct kernel_kv_write *p);
+
+/* ---- paged sliding-window decode attention ---------------------------------- */
+
+/*
+ * Row i attends with its q_heads query heads over positions
+ * [max(0, endpoints[i] - window), endpoints[i]) of slot slots[i]; the query is
+ * the token at endpoints[i] - 1. q and out are float [n][q_heads][head_dim of K
+ * / of V]. Query head h reads kv head h / (q_heads / kv_heads). Rows with
+ * endpoint 0 or slot < 0 give zeros. A table entry of -1 inside the window
+ * gives NaN for the row: the caller's table is wrong, and it must show.
+ */
+struct kernel_attention {
+	struct kernel_pages pages;
+	uint64_t slots;     /* const int32 * */
+	uint64_t endpoints; /* const int64 * */
+	uint64_t q;         /* const float * */
+	uint64_t out;       /* float * */
+	int64_t window;     /* tokens; INT64_MAX: full attention */
+	float scale;        /* of q.k, usually 1/sqrt(head_dim) */
+	int32_t n;
+	int32_t q_heads;
+	int32_t layer;
+};
+void kernel_attention_cpu(const struct kernel_attention *p);
+
+/* ---- fill: 16-bit pattern over pages (poison with NaN, scrub with 0) --------- */
+
+/* Fills all layers of K and of V of each page id in pages_list (const int32 *, K ids). */
+struct kernel_fill {
+	struct kernel_pages pages;
+	uint64_t page_list;
+	int32_t n_pages;
+	uint16_t pattern;
+	uint16_t reserved;
+};
+void kernel_fill_cpu(const struct kernel_fill *p);
+
+/* ---- element conversion (round to nearest even) ----------------------------- */
+
+float half_to_float(uint16_t h);
+uint16_t float_to_half(float f);
+float bf16_to_float(uint16_t h);
+uint16_t float_to_bf16(float f);
+
+/* ---- CUDA ------------------------------------------------------------------- */
+
+/* Names of the CUDA kernels in the embedded image, in this order of struct above. */
+#define KERNEL_NAME_APPLY     "swakv_apply"
+#define KERNEL_NAME_KV_WRITE  "swakv_kv_write"
+#define KERNEL_NAME_ATTENTION "swakv_attention"
+#define KERNEL_NAME_FILL      "swakv_fill"
+
+/* The fatbin built by nvcc, or NULL when the build had none. *size in bytes. */
+const void *kernel_image(uint64_t *size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

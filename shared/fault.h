@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fault.h - what exactly was wrong, as a value that crosses the ring
+ *
+ * A refusal is {code, reason, sequence, got, want}: small, fixed, free of
+ * strings. Whoever shows it to a person turns it into a sentence here, so the
+ * sentence is the same in the client, the log and a scenario's output.
+ */
+#ifndef SWAKV_FAULT_H
+#define SWAKV_FAULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <swakv/error.h>
+
+/*
+ * REASON(NAME, code, sentence). In the sentence %s stands for "sequence N: "
+ * (empty when there is none), %g for `got`, %w for `want`, %x for `got` in
+ * hexadecimal, %p for `got` as a phase, %t and %T for `got` and `want` as a
+ * transition.
+ */
+#define FAULT_REASONS(REASON)                                                                                          \
+	REASON(NONE, SWAKV_OK, "no fault")                                                                             \
+	REASON(POISONED, SWAKV_EPOISONED,                                                                              \
+	       "the session is poisoned: %g pages are in quarantine after a failed completion; call "                  \
+	       "swakv_session_shutdown() once the device is idle")                                                     \
+	REASON(COMPLETION_FAILED, SWAKV_EPOISONED,                                                                     \
+	       "the completion failed: the request's %g pages are in quarantine and its handle is no longer valid")    \
+	REASON(STILL_POISONED, SWAKV_EPOISONED, "completion failed again: %g pages stay in quarantine")                \
+	REASON(NOT_ADMITTED, SWAKV_EPHASE, "prefill needs phase admitted, the request is in phase %p")                 \
+	REASON(NOT_EXECUTING, SWAKV_EPHASE, "this call needs phase executing, the request is in phase %p")             \
+	REASON(TRANSITION_PENDING, SWAKV_EPHASE,                                                                       \
+	       "a %t transition is pending: complete it first (or abandon the request)")                               \
+	REASON(NOT_PENDING, SWAKV_EPHASE, "nothing to complete: a %T transition is not pending (pending: %t)")         \
+	REASON(ACTIVE_REQUESTS, SWAKV_EBUSY, "%g requests are active: finish or abandon them before shutdown")         \
+	REASON(BAD_HANDLE, SWAKV_EINVALID, "request handle 0x%x was never given out to this session")                  \
+	REASON(STALE_HANDLE, SWAKV_EINVALID, "request handle 0x%x belongs to a request that has ended")                \
+	REASON(DUPLICATE_ENTRY, SWAKV_EINVALID, "entry names request handle 0x%x a second time in one step")           \
+	REASON(BATCH_SIZE, SWAKV_EINVALID, "a batch of %g sequences was given, allowed are 1 to %w")                   \
+	REASON(SLOT_RANGE, SWAKV_EINVALID, "%sslot %g is outside 0 to %w")                                             \
+	REASON(SLOT_TWICE, SWAKV_EINVALID, "%sslot %g is named twice")                                                 \
+	REASON(SLOT_BUSY, SWAKV_EBUSY, "%sslot %g is in use by another request")                                       \
+	REASON(SLOT_PENDING, SWAKV_EPENDING,                                                                           \
+	       "%sslot %g is still behind value %w of its former stream's timeline; retry, or use that stream")        \
+	REASON(STREAM_RANGE, SWAKV_EINVALID, "stream %g is outside 0 to %w")                                           \
+	REASON(MAX_TOKENS, SWAKV_EINVALID, "max_tokens %g is outside 0 to %w")                                         \
+	REASON(LENGTH_COUNT, SWAKV_EINVALID, "%g lengths were given for a batch of %w sequences")                      \
+	REASON(LENGTH_RANGE, SWAKV_EINVALID, "%slength %g is outside 1 to %w")                                         \
+	REASON(STEP_TOKENS, SWAKV_EINVALID, "a decode step advances by 1 token, %g were asked for")                    \
+	REASON(STEP_ACCEPTED, SWAKV_EINVALID, "accepted %g is outside 0 to %w")                                        \
+	REASON(STEP_COUNT, SWAKV_EINVALID, "a step of %g entries was given, allowed are 1 to %w")                      \
+	REASON(MAP_COUNT, SWAKV_EINVALID, "the mapping has %g entries for a batch of %w sequences")                    \
+	REASON(MAP_RANGE, SWAKV_EINVALID, "%smapping %g is outside -1 to %w")                                          \
+	REASON(MAP_TWICE, SWAKV_EINVALID, "%sdestination %g is used twice")                                            \
+	REASON(MAP_HOLE, SWAKV_EINVALID, "destination %g of %w is given to no sequence")                               \
+	REASON(NEW_BATCH, SWAKV_EINVALID, "new batch size %g is outside 0 to %w")                                      \
+	REASON(FENCE_KIND, SWAKV_EINVALID, "fence kind %g is unknown")                                                 \
+	REASON(FENCE_LINE, SWAKV_EINVALID, "the fence names line %g, the request's stream is %w")                      \
+	REASON(FENCE_NOT_ARMED, SWAKV_EINVALID, "fence value %g was never armed on its line (armed: %w)")              \
+	REASON(FENCE_COUNT, SWAKV_EINVALID, "%g fences were given, expected %w")                                       \
+	REASON(STATE_SEQUENCE, SWAKV_EINVALID, "sequence %g is outside the batch (size %w)")                           \
+	REASON(GENERATION, SWAKV_EINVALID, "generation %g of the slot is stale, it is now %w")                         \
+	REASON(MESSAGE, SWAKV_EINVALID, "the command is malformed: %g bytes, expected %w")                             \
+	REASON(OPCODE, SWAKV_EUNSUPPORTED, "operation %g is not known to this broker")                                 \
+	REASON(POINTS_FULL, SWAKV_EPENDING, "%g completion points are open, the most this session may have")           \
+	REASON(PAGES_PENDING, SWAKV_EPENDING,                                                                          \
+	       "%s%w pages are needed, %g are at hand: the others wait behind open completion points; retry when "     \
+	       "they are reached")                                                                                     \
+	REASON(REQUESTS_FULL, SWAKV_EBUSY, "%g requests are active, the most this session may have")                   \
+	REASON(NEVER_FITS, SWAKV_ENEVER, "the request needs %g pages, the pool can hold %w of this class")             \
+	REASON(NO_PAGES, SWAKV_ENOPAGES, "the request needs %g pages, %w are free now")                                \
+	REASON(CAPACITY, SWAKV_ELIMIT, "%sat %g tokens, and may hold no more than %w: the request is finishing")       \
+	REASON(MODEL_BATCH, SWAKV_EINVALID, "max_batch %g is outside 1 to %w")                                         \
+	REASON(MODEL_SEQ, SWAKV_EINVALID, "max_seq %g is outside 1 to %w")                                             \
+	REASON(MODEL_WINDOW, SWAKV_EINVALID, "window %g is outside 1 to %w")                                           \
+	REASON(MODEL_PAGE_TOKENS, SWAKV_EINVALID, "page_tokens %g is not a power of two from 16 to 256")               \
+	REASON(MODEL_GEOMETRY, SWAKV_EINVALID, "layers, kv heads or head dim %g is outside 1 to %w")                   \
+	REASON(MODEL_DTYPE, SWAKV_EINVALID, "dtype %g is unknown")                                                     \
+	REASON(MODEL_GROUPS, SWAKV_EUNSUPPORTED, "%g layer groups were declared, this broker takes %w")                \
+	REASON(MODEL_FULL, SWAKV_EUNSUPPORTED, "full-attention groups are not supported by this broker yet")           \
+	REASON(MODEL_ADVANCE, SWAKV_EUNSUPPORTED,                                                                      \
+	       "max_advance, max_rewind and chunk are not supported by this broker yet")                               \
+	REASON(MODEL_PAGE_BYTES, SWAKV_ENEVER, "a page of %g bytes does not fit the pool's half of %w bytes")          \
+	REASON(MODEL_PAGES, SWAKV_EINVALID, "%g pages would exceed %w, the most whose V ids fit 32 bits")              \
+	REASON(STREAM_COUNT, SWAKV_EINVALID, "%g streams were declared, allowed are 1 to %w")                          \
+	REASON(POOL_NAME, SWAKV_EINVALID, "the broker has no pool of that name (it serves %w)")                        \
+	REASON(VERSION, SWAKV_EVERSION, "protocol version %g is not spoken by this broker (it speaks %w)")             \
+	REASON(STRUCT_SIZE, SWAKV_EVERSION, "a wire structure has %g bytes in the client and %w in the broker")        \
+	REASON(RESERVED, SWAKV_EINVALID, "a reserved field holds %g, it must be 0")                                    \
+	REASON(CREDENTIALS, SWAKV_EDENIED, "uid %g is not on the broker's access list")                                \
+	REASON(NO_PIDFD, SWAKV_EDENIED,                                                                                \
+	       "the broker could not get a pidfd of process %g, so its death could not be seen")                       \
+	REASON(SESSIONS_FULL, SWAKV_ENOPAGES, "%g sessions are attached, the most this broker takes")                  \
+	REASON(TABLE_AREA, SWAKV_ENOPAGES,                                                                             \
+	       "the device table needs %g bytes, the largest free piece of the table area has %w")                     \
+	REASON(BROKER_MEMORY, SWAKV_ENOPAGES, "the broker could not allocate %g bytes for the session")                \
+	REASON(STOPPING, SWAKV_EGONE, "the broker is stopping")                                                        \
+	REASON(SESSION_ENDED, SWAKV_EGONE, "the session has ended")
+
+enum fault_reason {
+#define FAULT_ENUM(name, code, text) FAULT_##name,
+	FAULT_REASONS(FAULT_ENUM)
+#undef FAULT_ENUM
+		FAULT_REASON_COUNT
+};
+
+/* Flat, fixed width: travels in replies and in the welcome. `seq` is -1 when no sequence is meant. */
+struct fault {
+	int32_t code;    /* enum swakv_code */
+	uint32_t reason; /* enum fault_reason */
+	int32_t seq;     /* index of the sequence (or step entry) that is at fault, -1: none */
+	int32_t reserved;
+	int64_t got;
+	int64_t want;
+};
+_Static_assert(sizeof(struct fault) == 32, "struct fault is part of the protocol");
+
+/* Fills *@f with @reason, its code and the values; returns the code (negative). @f may be NULL. */
+int fault_set(struct fault *f, enum fault_reason reason, int32_t seq, int64_t got, int64_t want);
+
+/* Writes the sentence of *@f to @buf (always terminated); returns its length. A bad reason gives the code's text. */
+size_t fault_format(const struct fault *f, char *buf, size_t size);
+
+#endif

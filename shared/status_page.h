@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * status_page.h - what a running broker shows to anyone who may read it
+ *
+ * The POSIX shared memory object "/swakv-NAME" begins with a status_head; two
+ * snapshots follow. The broker fills the one that is not current and flips the
+ * index when it is whole, so a reader never waits and a stopped broker leaves
+ * the last whole picture. Heartbeats stand outside: one word a thread. The
+ * broker holds a write lock (open file description lock) on the object while
+ * it lives. No handle, key or fd number is ever written here.
+ */
+#ifndef SWAKV_STATUS_PAGE_H
+#define SWAKV_STATUS_PAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "atomics.h"
+#include "wire.h"
+
+#define STATUS_MAGIC   0x7375746174736b76ull
+#define STATUS_VERSION 1
+
+enum { STATUS_THREAD_RING, STATUS_THREAD_CONTROL, STATUS_THREAD_DEVICE, STATUS_N_THREADS };
+enum {
+	STATUS_MAX_CLASSES = 64,
+	STATUS_MAX_SESSIONS = 256,
+	STATUS_MAX_REQUESTS = 4096,
+	STATUS_MAX_SEQUENCES = 8192,
+	STATUS_MAX_BINDINGS = 65536
+};
+
+enum status_session_state {
+	STATUS_ATTACHED = 1,
+	STATUS_CLOSING, /* closed by its client; pages wait for proof */
+	STATUS_DEAD,    /* connection lost; pages wait for proof */
+	STATUS_ENDED,   /* ended by the broker for a protocol violation; pages wait for proof */
+};
+
+struct status_class {
+	uint64_t page_bytes; /* S */
+	int64_t pages;       /* of its extents: free + leased + quarantined */
+	int64_t free;
+	int64_t leased;
+	int64_t quarantined;
+	int64_t available; /* free, plus what unassigned extents would give */
+	int64_t num_pages; /* ids it could ever use */
+	uint32_t extents;
+	uint32_t sessions;
+};
+
+struct status_session {
+	uint32_t id;
+	uint32_t generation;
+	int32_t pid;
+	uint32_t uid;
+	uint32_t state; /* enum status_session_state */
+	uint32_t poisoned;
+	char model[WIRE_NAME];
+	uint32_t class_index;
+	uint32_t n_requests;
+	uint32_t n_sequences;
+	uint32_t n_streams;
+	uint32_t max_batch;
+	uint32_t open_points;
+	int64_t window;
+	uint32_t page_tokens;
+	int32_t private_pages;
+	int64_t leased;
+	int64_t quarantined;
+	int64_t behind_points;
+	uint32_t last_op; /* enum wire_op */
+	int32_t last_code;
+	uint64_t last_ns;         /* CLOCK_MONOTONIC of the last command, 0: none */
+	uint64_t attached_ns;     /* CLOCK_MONOTONIC */
+	uint64_t oldest_lease_ns; /* begin of its oldest live request, 0: none */
+	uint64_t ended_ns;        /* when it left state attached, 0: not yet */
+	uint64_t commands;
+	uint64_t refused;
+	uint64_t rounds_blocked; /* rounds its reply ring was full */
+};
+
+struct status_request {
+	uint32_t session; /* index into sessions */
+	uint32_t phase;
+	uint32_t transition;
+	uint32_t stream;
+	uint64_t handle;
+	uint32_t first_sequence; /* index into sequences */
+	uint32_t n_sequences;
+	uint32_t open_points;
+	uint32_t reserved;
+	uint64_t begun_ns;
+};
+
+struct status_sequence {
+	int32_t slot;
+	uint32_t generation;
+	int64_t endpoint;
+	int64_t pending_endpoint;
+	int32_t retained_begin;
+	int32_t retained_end;
+	uint32_t n_bound, n_reserved, n_retiring, n_staged;
+	uint32_t first_binding; /* index into bindings; n_bound + n_retiring of them */
+	uint32_t reserved;
+};
+
+struct status_snapshot {
+	uint64_t number;                                                        /* counts up */
+	uint64_t published_ns;                                                  /* CLOCK_MONOTONIC */
+	uint64_t pool_total, pool_held, pool_free, pool_unusable, extent_bytes; /* bytes, both halves */
+	uint64_t table_area_bytes, table_area_used;
+	uint64_t attaches, detaches, deaths, kicked, refused_attaches, reclaimed_pages;
+	uint64_t commands, refusals, rounds, sleeps, wakeups, rescues, timer_polls;
+	uint32_t n_classes, n_sessions, n_requests, n_sequences, n_bindings;
+	uint32_t truncated; /* 1: more requests, sequences or bindings exist than fit */
+	struct status_class classes[STATUS_MAX_CLASSES];
+	struct status_session sessions[STATUS_MAX_SESSIONS];
+	struct status_request requests[STATUS_MAX_REQUESTS];
+	struct status_sequence sequences[STATUS_MAX_SEQUENCES];
+	struct wire_binding bindings[STATUS_MAX_BINDINGS];
+};
+
+struct status_head {
+	shm_u64 magic; /* stored last when the page is made; 0 before */
+	uint32_t version;
+	uint32_t head_bytes;     /* offset of snapshot 0 */
+	uint64_t snapshot_bytes; /* offset of snapshot 1 is head_bytes + snapshot_bytes */
+	uint8_t boot_id[16];
+	int32_t pid;
+	uint32_t uid;
+	uint64_t started_ns;            /* CLOCK_MONOTONIC */
+	int64_t started_unix;           /* seconds */
+	uint64_t heartbeat_interval_ns; /* longest silence of a healthy thread */
+	char instance[WIRE_NAME];
+	char pool[WIRE_NAME];
+	char backend[16];
+	char device[64];
+	char device_uuid[48]; /* text, empty on the host backend */
+	char export_kind[16];
+	char socket_path[108];
+	char version_text[32];
+	_Alignas(CACHELINE)
+		shm_u64 current; /* number of the whole snapshot: it is in snapshot (current & 1); 0: none yet */
+	_Alignas(CACHELINE) struct {
+		_Alignas(CACHELINE) shm_u64 heartbeat_ns; /* CLOCK_MONOTONIC of its last sign of life */
+	} threads[STATUS_N_THREADS];
+};
+
+/* ---- writer (broker) ------------------------------------------------------ */
+
+struct status_writer {
+	struct status_head *head;
+	size_t bytes;
+	int fd;
+	char name[WIRE_NAME + 8]; /* shm name */
+};
+
+/*
+ * Makes the page of @instance and locks it. -EEXIST: a live broker of that name
+ * holds it; -EPERM: an object of that name belongs to another user; other
+ * negative errno: the system call's. The caller fills head fields, then calls
+ * status_writer_ready().
+ */
+int status_writer_open(struct status_writer *w, const char *instance);
+void status_writer_ready(struct status_writer *w);
+/* Snapshot to fill: the one that readers do not use. */
+struct status_snapshot *status_writer_begin(struct status_writer *w);
+/* It is whole: flip. */
+void status_writer_commit(struct status_writer *w);
+/* Unlinks and unmaps. Safe to repeat. */
+void status_writer_close(struct status_writer *w);
+
+/* ---- reader (tools) --------------------------------------------------------- */
+
+struct status_reader {
+	const struct status_head *head;
+	size_t bytes;
+	int fd;
+};
+
+/* 0; -ENOENT: no such page; -EPROTO: not a page of this version or not finished; other negative errno. */
+int status_reader_open(struct status_reader *r, const char *instance);
+void status_reader_close(struct status_reader *r);
+/* True while some broker holds the page's lock. */
+bool status_reader_alive(const struct status_reader *r);
+/*
+ * Copies the current snapshot to @out (only the used parts of its arrays) and
+ * checks that it did not flip twice meanwhile. 0; -EAGAIN: none yet, or torn
+ * eight times in a row; -EPROTO: its counts are impossible.
+ */
+int status_reader_copy(const struct status_reader *r, struct status_snapshot *out);
+
+#endif

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wire.h - what broker and client say to each other
+ *
+ * Handshake: one seqpacket message each way on the socket (hello, welcome),
+ * the welcome with file descriptors. Then everything travels in the session's
+ * ring pair: commands one way, replies the other, each a header of 32 bytes and
+ * a payload right behind it, in whole 64-byte slots. All fields are fixed width
+ * and little-endian in memory of one machine; reserved fields must be zero.
+ */
+#ifndef SWAKV_WIRE_H
+#define SWAKV_WIRE_H
+
+#include <stdint.h>
+
+#include "atomics.h"
+#include "fault.h"
+#include "ring.h"
+
+#define WIRE_MAGIC       0x31766b6177736b76ull
+#define WIRE_VERSION_MIN 1
+#define WIRE_VERSION_MAX 1
+
+#define WIRE_NAME               32 /* bytes of a name, NUL included */
+#define WIRE_MAX_POOLS          4
+#define WIRE_MAX_GROUPS         8
+#define WIRE_MAX_TABLES         WIRE_MAX_GROUPS
+#define WIRE_MAX_STREAMS        64
+#define WIRE_MAX_BATCH          4096
+#define WIRE_MAX_INLINE_UPDATES 500
+#define WIRE_MAX_FDS            8
+#define WIRE_STATE_CHUNK        512 /* int32 pairs of bindings in one state reply */
+
+/* ---- handshake ---------------------------------------------------------- */
+
+enum wire_group_kind { WIRE_GROUP_SLIDING = 1, WIRE_GROUP_FULL = 2 };
+enum wire_dtype { WIRE_F16 = 1, WIRE_BF16 = 2, WIRE_F32 = 3, WIRE_FP8 = 4 };
+enum wire_backend { WIRE_BACKEND_HOST = 1, WIRE_BACKEND_CUDA = 2 };
+enum wire_export { WIRE_EXPORT_MEMFD = 1, WIRE_EXPORT_CUDA_IPC = 2, WIRE_EXPORT_CUDA_FD = 3 };
+
+/* One layer group of a model, as the client declares it. */
+struct wire_group {
+	uint32_t kind;        /* enum wire_group_kind */
+	uint32_t page_tokens; /* P */
+	int64_t window;       /* W, tokens; sliding only */
+	uint32_t layers;
+	uint32_t kv_heads;
+	uint32_t k_head_dim; /* elements */
+	uint32_t v_head_dim;
+	uint32_t dtype; /* enum wire_dtype */
+	uint32_t reserved[7];
+};
+_Static_assert(sizeof(struct wire_group) == 64, "wire_group");
+
+/* Client to broker, first message. May carry one pidfd of the client itself by SCM_RIGHTS. */
+struct wire_hello {
+	uint64_t magic;
+	uint32_t size; /* sizeof(struct wire_hello) */
+	uint16_t version_min;
+	uint16_t version_max;
+	/* sizes of what will travel later, so that skew shows before any mapping */
+	uint16_t size_welcome;
+	uint16_t size_command;
+	uint16_t size_reply;
+	uint16_t size_ring_control;
+	uint32_t flags; /* 0 */
+	uint32_t n_groups;
+	uint32_t n_streams;
+	uint32_t max_batch;  /* slots, rows of every table */
+	int64_t max_seq;     /* tokens a sequence may reach */
+	int64_t max_advance; /* 0: any (the default rule) */
+	uint32_t in_flight;
+	uint32_t max_rewind;
+	char pool[WIRE_NAME];  /* empty: the broker's only pool */
+	char model[WIRE_NAME]; /* for people */
+	uint64_t reserved[6];
+	struct wire_group groups[WIRE_MAX_GROUPS];
+};
+
+struct wire_pool {
+	char name[WIRE_NAME];
+	uint32_t backend; /* enum wire_backend */
+	uint32_t export_kind;
+	uint8_t device_uuid[16];   /* zero on the host backend */
+	uint8_t ipc_handle[64];    /* CUDA IPC only: a key, never shown or stored */
+	uint64_t bytes;            /* of the whole allocation */
+	uint64_t table_area_bytes; /* [0, table_area_bytes) of the allocation */
+	uint64_t half_bytes;       /* K half begins at table_area_bytes, V half at + half_bytes */
+	int32_t fd_index;          /* into the fds of the welcome, -1: none */
+	uint32_t reserved;
+	char device[64]; /* name, for people */
+};
+
+/* Where the pages of a group lie: address of (page, layer, token, head) = base + page * page_stride + layer *
+ * layer_stride + ((token * kv_heads) + head) * head_dim * element_bytes; base is k_base for K ids and v_base for V ids.
+ */
+struct wire_layout {
+	uint32_t pool; /* index into pools */
+	int32_t num_pages;
+	int32_t private_pages;
+	int32_t width;         /* columns of a row */
+	uint64_t page_stride;  /* S, bytes of one page's K (or V) */
+	uint64_t layer_stride; /* bytes */
+	uint64_t k_base;       /* offset in the allocation */
+	uint64_t v_base;       /* such that V id = K id + num_pages; may lie below k_base */
+	uint64_t reserved[2];
+};
+
+struct wire_table {
+	uint32_t group;
+	uint32_t pool;
+	uint64_t device_offset; /* in the allocation; int32 [max_batch][2][width] */
+	uint64_t host_offset;   /* in the tables memory; the same layout */
+	uint64_t rows_offset;   /* in the tables memory; struct wire_row_head [max_batch] */
+};
+
+struct wire_ring {
+	uint64_t control_offset; /* in the session memory */
+	uint64_t slots_offset;
+	uint32_t n_slots;
+	uint32_t reserved;
+};
+
+enum wire_fd { WIRE_FD_SESSION, WIRE_FD_TABLES, WIRE_FD_DOORBELL, WIRE_FD_POOLS /* first of the pools' */ };
+
+/* Broker to client. code != 0: refused, `fault` and `text` say why, no fds come with it and the socket closes. */
+struct wire_welcome {
+	uint64_t magic;
+	uint32_t size;
+	uint16_t version;
+	uint16_t n_fds;
+	int32_t code;
+	uint32_t session_id;
+	uint32_t session_generation;
+	uint32_t max_message_slots; /* largest command or reply, in slots */
+	uint8_t boot_id[16];        /* of this broker process: fresh at each start */
+	struct fault fault;
+	char text[192];
+	uint32_t n_pools;
+	uint32_t n_groups;
+	uint32_t n_tables;
+	uint32_t n_streams;
+	uint64_t session_bytes; /* of WIRE_FD_SESSION: rings and timeline lines, writable */
+	uint64_t tables_bytes;  /* of WIRE_FD_TABLES: host tables, read-only */
+	uint64_t lines_offset;  /* in the session memory; struct wire_line [n_streams] */
+	uint64_t wait_offset;   /* in the session memory; shm_u32, futex word the client sleeps on */
+	struct wire_ring commands;
+	struct wire_ring replies;
+	struct wire_pool pools[WIRE_MAX_POOLS];
+	struct wire_layout layouts[WIRE_MAX_GROUPS];
+	struct wire_table tables[WIRE_MAX_TABLES];
+	uint64_t spin_ns; /* how long the broker spins before it sleeps: a hint */
+	uint64_t reserved[7];
+};
+
+/* ---- session memory ----------------------------------------------------- */
+
+/* Timeline of one stream: `word` is written when the work up to it has ended, `armed` before that write is enqueued. */
+struct wire_line {
+	_Alignas(CACHELINE) shm_u64 word;
+	shm_u64 armed;
+};
+_Static_assert(sizeof(struct wire_line) == CACHELINE, "wire_line");
+
+/* One a row of a host table. `sequence` is odd while the row is written; `version` is that of the last delivery. */
+struct wire_row_head {
+	shm_u32 sequence;
+	shm_u32 version;
+};
+
+/* ---- rings -------------------------------------------------------------- */
+
+enum wire_op {
+	WIRE_OP_NOP = 1,
+	WIRE_OP_BEGIN,
+	WIRE_OP_PREFILL_PREPARE,
+	WIRE_OP_PREFILL_COMPLETE,
+	WIRE_OP_STEP_PREPARE,
+	WIRE_OP_STEP_COMPLETE,
+	WIRE_OP_COMPACT_BEGIN,
+	WIRE_OP_COMPACT_COMPLETE,
+	WIRE_OP_FINISH,
+	WIRE_OP_ABANDON,
+	WIRE_OP_SHUTDOWN,
+	WIRE_OP_CLOSE,
+	WIRE_OP_QUERY_PAGES,
+	WIRE_OP_QUERY_REQUEST,
+	WIRE_OP_QUERY_STATE,
+	WIRE_OP_COUNT
+};
+
+/* Header of a command. `n` counts the payload's elements; the payload follows at once. */
+struct wire_command {
+	uint16_t op;
+	uint16_t n_slots;
+	uint32_t n;
+	uint64_t user_data; /* comes back in the reply */
+	uint64_t request;   /* handle, 0 where the op has none */
+	uint64_t reserved;
+};
+_Static_assert(sizeof(struct wire_command) == 32, "wire_command");
+
+enum wire_fence_kind {
+	WIRE_FENCE_DONE,   /* the empty list: the device is already done */
+	WIRE_FENCE_LINE,   /* done when line's word >= value */
+	WIRE_FENCE_FAILED, /* completion failed: quarantine and poison */
+	WIRE_FENCE_POINT,  /* finish and abandon: the request's own last completion point */
+};
+struct wire_fence {
+	uint32_t kind;
+	uint32_t line;
+	uint64_t value;
+};
+
+/* Payloads, by op. What is not listed has none. */
+struct wire_begin { /* BEGIN; then int32 slots[n] */
+	uint32_t stream;
+	uint32_t flags;     /* 0 */
+	int64_t max_tokens; /* 0: not given */
+};
+/* PREFILL_PREPARE: int32 lengths[n]. PREFILL_COMPLETE, COMPACT_COMPLETE, FINISH, ABANDON: struct wire_fence. */
+struct wire_step_entry { /* STEP_PREPARE (tokens) and STEP_COMPLETE (accepted, fence): [n] */
+	uint64_t request;
+	int32_t tokens;
+	int32_t accepted; /* 0: all */
+	struct wire_fence fence;
+};
+_Static_assert(sizeof(struct wire_step_entry) == 32, "wire_step_entry");
+enum { WIRE_COMPACT_MOVE_ROWS = 1 };
+struct wire_compact { /* COMPACT_BEGIN; then int32 old_to_new[n] */
+	int32_t new_batch;
+	uint32_t flags;
+};
+/* SHUTDOWN: n fences, one for each stream in order. */
+struct wire_query_state { /* QUERY_STATE */
+	int32_t seq;
+	uint32_t first;      /* index of the first binding wanted */
+	uint32_t generation; /* expected generation of the slot, 0: any */
+	uint32_t reserved;
+};
+
+/* Header of a reply. code != 0: the payload is a struct fault. */
+struct wire_reply {
+	uint16_t op;
+	uint16_t n_slots;
+	int32_t code;
+	uint64_t user_data;
+	uint64_t value; /* BEGIN: the handle; QUERY_PAGES: pages that could be admitted now */
+	uint32_t n;     /* payload elements, by op */
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct wire_reply) == 32, "wire_reply");
+
+enum { WIRE_DELIVERY_BY_REFERENCE = 1 };
+/*
+ * Payload of a successful PREFILL_PREPARE, STEP_PREPARE, COMPACT_BEGIN and
+ * COMPACT_COMPLETE: the header, then struct wire_entry_fault [n_faults] (steps
+ * only: the entries that were refused), then struct wire_update [n_updates],
+ * then struct wire_row [n_rows], the rows touched. By reference there are no
+ * updates and the client copies the named rows from the host tables.
+ */
+struct wire_delivery {
+	uint32_t flags;
+	uint32_t n_faults;
+	uint32_t n_updates;
+	uint32_t n_rows;
+};
+struct wire_entry_fault {
+	uint32_t entry;
+	uint32_t reserved;
+	struct fault fault;
+};
+/* K id of column `column` of row `row` becomes `page` (-1: empty); the V id follows from it. */
+struct wire_update {
+	uint32_t cell; /* row * width + column */
+	int32_t page;
+};
+struct wire_row {
+	uint32_t row;
+	uint32_t version; /* of this delivery: one more than the row's last */
+};
+
+/* Payload of QUERY_REQUEST. */
+struct wire_request_state {
+	uint32_t phase;      /* enum phase */
+	uint32_t transition; /* enum transition */
+	uint32_t stream;
+	uint32_t n_seqs;
+	uint32_t open_points;
+	int32_t pending_batch; /* of a pending compaction, -1: none */
+	uint64_t reserved;
+};
+
+/* Payload of QUERY_STATE; then struct wire_binding [reply.n] from index `first` on, in the order bound, reserved,
+ * new, retiring, staged. `change` differs when anything changed between two chunks. */
+struct wire_sequence_state {
+	int32_t slot;
+	uint32_t generation;
+	int64_t endpoint;
+	int64_t pending_endpoint; /* -1: none */
+	int64_t window;
+	int32_t page_tokens;
+	int32_t retained_begin;
+	int32_t retained_end;
+	uint32_t n_bound;    /* pages in the row that are not retiring, new ones included */
+	uint32_t n_reserved; /* not in the row, ready to be bound */
+	uint32_t n_new;      /* subset of bound: bound by the pending transition */
+	uint32_t n_retiring; /* in the row, staged by the pending transition */
+	uint32_t n_staged;   /* out of the row, behind open completion points */
+	int32_t length;      /* input length of the pending or last prefill */
+	int32_t pending_map; /* destination in a pending compaction, -1 dropped, -2 none pending */
+	uint64_t change;
+};
+struct wire_binding {
+	int32_t logical; /* logical page, -1 for reserved and staged pages */
+	int32_t page;
+};
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "fault.h"
+#include "lifecycle.h"
+
+Test(fault, sentence_names_sequence_and_values)
+{
+	struct fault f;
+	char buf[256];
+
+	cr_assert_eq(fault_set(&f, FAULT_LENGTH_RANGE, 2, 0, 4096), SWAKV_EINVALID);
+	fault_format(&f, buf, sizeof(buf));
+	cr_assert_str_eq(buf, "sequence 2: length 0 is outside 1 to 4096");
+}
+
+Test(fault, no_sequence_no_clause)
+{
+	struct fault f;
+	char buf[256];
+
+	fault_set(&f, FAULT_NOT_ADMITTED, -1, PHASE_EXECUTING, 0);
+	fault_format(&f, buf, sizeof(buf));
+	cr_assert_str_eq(buf, "prefill needs phase admitted, the request is in phase executing");
+}
+
+Test(fault, short_buffer_is_terminated)
+{
+	struct fault f;
+	char buf[8];
+
+	fault_set(&f, FAULT_LENGTH_RANGE, 2, 0, 4096);
+	cr_assert_eq(fault_format(&f, buf, sizeof(buf)), 7);
+	cr_assert_str_eq(buf, "sequenc");
+}
+
+Test(fault, unknown_reason_falls_back_to_the_code)
+{
+	struct fault f = { .code = SWAKV_EBUSY, .reason = 9999 };
+	char buf[256];
+
+	fault_format(&f, buf, sizeof(buf));
+	cr_assert_str_eq(buf, swakv_error_text(SWAKV_EBUSY));
+}
+
+Test(fault, every_reason_formats_and_every_code_has_a_name)
+{
+	for (uint32_t r = 0; r < FAULT_REASON_COUNT; r++) {
+		struct fault f;
+		char buf[512];
+
+		fault_set(&f, r, 1, 2, 3);
+		cr_assert_gt(fault_format(&f, buf, sizeof(buf)), 0);
+		cr_assert_null(strchr(buf, '%'), "reason %u leaves a conversion: %s", r, buf);
+		cr_assert_str_neq(swakv_error_name(f.code), "unknown");
+	}
+	cr_assert_str_eq(swakv_error_name(1), "unknown");
+	cr_assert_str_eq(swakv_error_name(-1000), "unknown");
+	cr_assert_str_eq(swakv_error_name(SWAKV_ENEVER), "never");
+	cr_assert_str_eq(swakv_error_name(SWAKV_EUNSUPPORTED), "unsupported");
+}
