@@ -253,11 +253,13 @@ _Static_assert(sizeof(struct wire_reply) == 32, "wire_reply");
 
 enum { WIRE_DELIVERY_BY_REFERENCE = 1 };
 /*
- * Payload of a successful PREFILL_PREPARE, STEP_PREPARE, COMPACT_BEGIN and
- * COMPACT_COMPLETE: the header, then struct wire_entry_fault [n_faults] (steps
- * only: the entries that were refused), then struct wire_update [n_updates],
- * then struct wire_row [n_rows], the rows touched. By reference there are no
- * updates and the client copies the named rows from the host tables.
+ * Payload of a successful PREFILL_PREPARE, STEP_PREPARE, STEP_COMPLETE,
+ * COMPACT_BEGIN and COMPACT_COMPLETE: the header, then struct wire_entry_fault
+ * [n_faults] (steps only: the entries that were refused), then struct
+ * wire_update [n_updates], then struct wire_row [n_rows], the rows touched
+ * (STEP_COMPLETE has neither updates nor rows). By reference there are no
+ * updates and the client copies the named rows from the host tables. In the
+ * reply's header `n` is 0 for these; QUERY_STATE's is the number of bindings.
  */
 struct wire_delivery {
 	uint32_t flags;
