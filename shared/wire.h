@@ -143,7 +143,7 @@ struct wire_welcome {
 	uint64_t session_bytes; /* of WIRE_FD_SESSION: rings and timeline lines, writable */
 	uint64_t tables_bytes;  /* of WIRE_FD_TABLES: host tables, read-only */
 	uint64_t lines_offset;  /* in the session memory; struct wire_line [n_streams] */
-	uint64_t wait_offset;   /* in the session memory; shm_u32, futex word the client sleeps on */
+	uint64_t wait_offset;   /* in the session memory; shm_u32, the client's futex word: see "sleep and wake" */
 	struct wire_ring commands;
 	struct wire_ring replies;
 	struct wire_pool pools[WIRE_MAX_POOLS];
@@ -167,6 +167,23 @@ struct wire_row_head {
 	shm_u32 sequence;
 	shm_u32 version;
 };
+
+/*
+ * ---- sleep and wake -------------------------------------------------------
+ *
+ * The client sleeps on the wait word (a futex between processes, never
+ * FUTEX_PRIVATE): it reads the word, announces need_wakeup on the reply ring
+ * (and need_space on the command ring when it starves), looks at both rings
+ * again, and then waits for the word to change, at most 250 ms at a time. The
+ * broker, after publishing replies to a client with need_wakeup and after giving
+ * back command slots to one with need_space, adds 1 to the word and wakes it.
+ *
+ * The broker sleeps on the doorbell (an eventfd that it never reads): the client
+ * adds 1 to it after publishing to a broker with need_wakeup on the command ring,
+ * and after giving back reply slots to one with need_space on the reply ring.
+ *
+ * Every command is answered, CLOSE too: it is the last answer of a session.
+ */
 
 /* ---- rings -------------------------------------------------------------- */
 
