@@ -2,12 +2,12 @@
 /*
  * status_page.h - what a running broker shows to anyone who may read it
  *
- * The POSIX shared memory object "/swakv-NAME" begins with a status_head; two
- * snapshots follow. The broker fills the one that is not current and flips the
- * index when it is whole, so a reader never waits and a stopped broker leaves
- * the last whole picture. Heartbeats stand outside: one word a thread. The
- * broker holds a write lock (open file description lock) on the object while
- * it lives. No handle, key or fd number is ever written here.
+ * The POSIX shared memory object "/swakv-NAME" (mode 0640) begins with a
+ * status_head; two snapshots follow. The broker fills the one that is not
+ * current and flips the index when it is whole, so a reader never waits and a
+ * stopped broker leaves the last whole picture. Heartbeats stand outside: one
+ * word a thread. The broker holds a write lock (open file description lock) on
+ * the object while it lives. No handle, key or fd number is ever written here.
  */
 #ifndef SWAKV_STATUS_PAGE_H
 #define SWAKV_STATUS_PAGE_H
@@ -30,6 +30,8 @@ enum {
 	STATUS_MAX_SEQUENCES = 8192,
 	STATUS_MAX_BINDINGS = 65536
 };
+/* first_sequence or first_binding of what did not fit: its counts are true, its entries are not listed. */
+#define STATUS_NOT_LISTED UINT32_MAX
 
 enum status_session_state {
 	STATUS_ATTACHED = 1,
@@ -87,7 +89,7 @@ struct status_request {
 	uint32_t transition;
 	uint32_t stream;
 	uint64_t handle;
-	uint32_t first_sequence; /* index into sequences */
+	uint32_t first_sequence; /* index into sequences, or STATUS_NOT_LISTED */
 	uint32_t n_sequences;
 	uint32_t open_points;
 	uint32_t reserved;
@@ -102,13 +104,13 @@ struct status_sequence {
 	int32_t retained_begin;
 	int32_t retained_end;
 	uint32_t n_bound, n_reserved, n_retiring, n_staged;
-	uint32_t first_binding; /* index into bindings; n_bound + n_retiring of them */
+	uint32_t first_binding; /* index into bindings: n_bound + n_retiring of them; or STATUS_NOT_LISTED */
 	uint32_t reserved;
 };
 
 struct status_snapshot {
-	uint64_t number;                                                        /* counts up */
-	uint64_t published_ns;                                                  /* CLOCK_MONOTONIC */
+	uint64_t number;       /* counts up; set by status_writer_commit(), 0 while it is being written */
+	uint64_t published_ns; /* CLOCK_MONOTONIC; set by status_writer_commit() when left 0 */
 	uint64_t pool_total, pool_held, pool_free, pool_unusable, extent_bytes; /* bytes, both halves */
 	uint64_t table_area_bytes, table_area_used;
 	uint64_t attaches, detaches, deaths, kicked, refused_attaches, reclaimed_pages;
@@ -152,43 +154,59 @@ struct status_head {
 
 struct status_writer {
 	struct status_head *head;
+	struct status_snapshot *draft; /* private memory: the next snapshot in the making */
 	size_t bytes;
 	int fd;
 	char name[WIRE_NAME + 8]; /* shm name */
 };
 
 /*
- * Makes the page of @instance and locks it. -EEXIST: a live broker of that name
- * holds it; -EPERM: an object of that name belongs to another user; other
- * negative errno: the system call's. The caller fills head fields, then calls
- * status_writer_ready().
+ * Makes the page of @instance (letters, digits, '.', '_', '-'; at most
+ * WIRE_NAME - 1 bytes) and locks it; the page of a dead broker is replaced.
+ * -EEXIST: a live broker of that name holds it; -EPERM: an object of that name
+ * belongs to another user or is no plain file; -ELOOP: it is a symbolic link;
+ * -EBUSY: some other process holds a lock on a dead broker's page; -EINVAL: the
+ * name; other negative errno: the system call's. Sizes, version, pid, uid, start
+ * times, instance and first heartbeats are filled in; the caller fills the other head fields,
+ * then calls status_writer_ready(). On failure @w is closed.
  */
 int status_writer_open(struct status_writer *w, const char *instance);
+/* Readers may come: stores the magic. */
 void status_writer_ready(struct status_writer *w);
-/* Snapshot to fill: the one that readers do not use. */
+/* The snapshot to fill, its counts and counters 0. Its array entries hold what they held last: assign them whole. */
 struct status_snapshot *status_writer_begin(struct status_writer *w);
-/* It is whole: flip. */
+/* It is whole: copies it (the used parts) to where no reader looks, then flips. Counts too large are cut (truncated).
+ */
 void status_writer_commit(struct status_writer *w);
-/* Unlinks and unmaps. Safe to repeat. */
+/* Unlinks the page (only while the name still means it), unmaps, drops the lock. Safe to repeat. */
 void status_writer_close(struct status_writer *w);
 
 /* ---- reader (tools) --------------------------------------------------------- */
 
 struct status_reader {
-	const struct status_head *head;
+	const struct status_head *head; /* NULL when open failed */
 	size_t bytes;
 	int fd;
+	uint32_t version; /* of the page; 0: it is not finished, or no status page at all */
 };
 
-/* 0; -ENOENT: no such page; -EPROTO: not a page of this version or not finished; other negative errno. */
+/*
+ * 0; -ENOENT: no such page; -EPROTO: not a page of this version or not
+ * finished; -EINVAL: an impossible instance name; other negative errno: the
+ * system call's. After -EPROTO status_reader_alive() still tells whether a
+ * broker lives; @r is to be closed in any case.
+ */
 int status_reader_open(struct status_reader *r, const char *instance);
+/* Safe to repeat. */
 void status_reader_close(struct status_reader *r);
 /* True while some broker holds the page's lock. */
 bool status_reader_alive(const struct status_reader *r);
 /*
  * Copies the current snapshot to @out (only the used parts of its arrays) and
- * checks that it did not flip twice meanwhile. 0; -EAGAIN: none yet, or torn
- * eight times in a row; -EPROTO: its counts are impossible.
+ * checks that it was not overwritten meanwhile. 0; -EAGAIN: none yet, or torn
+ * eight times in a row; -EPROTO: its counts or indices are impossible. After 0
+ * every index in @out lies inside the array that it points into (or is
+ * STATUS_NOT_LISTED) and every text is terminated.
  */
 int status_reader_copy(const struct status_reader *r, struct status_snapshot *out);
 

@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "status_page.h"
+
+static char name[WIRE_NAME];       /* instance */
+static char object[WIRE_NAME + 8]; /* its shm object */
+static char path[WIRE_NAME + 32];  /* the same as a file */
+static struct status_writer w;
+static struct status_reader r;
+static struct status_snapshot *out;
+
+static void setup(void)
+{
+	snprintf(name, sizeof(name), "unit-status-%d", (int)getpid());
+	snprintf(object, sizeof(object), "/swakv-%s", name);
+	snprintf(path, sizeof(path), "/dev/shm%s", object);
+	r.fd = w.fd = -1;
+	out = calloc(1, sizeof(*out));
+	cr_assert_not_null(out);
+}
+
+static void teardown(void)
+{
+	status_reader_close(&r);
+	status_writer_close(&w);
+	shm_unlink(object);
+	free(out);
+}
+
+TestSuite(status_page, .init = setup, .fini = teardown);
+
+static void open_ready(void)
+{
+	cr_assert_eq(status_writer_open(&w, name), 0);
+	status_writer_ready(&w);
+}
+
+/* Publishes a snapshot with one class, @n sessions and one request with one sequence of two bindings. */
+static struct status_snapshot *draft_small(uint32_t n)
+{
+	struct status_snapshot *s = status_writer_begin(&w);
+
+	s->n_classes = s->n_requests = s->n_sequences = 1;
+	s->n_bindings = 2;
+	s->n_sessions = n;
+	s->classes[0] = (struct status_class){ .page_bytes = 4096, .pages = 10, .free = 8, .leased = 2 };
+	for (uint32_t i = 0; i < n; i++)
+		s->sessions[i] = (struct status_session){ .id = i + 1, .model = "m" };
+	s->requests[0] = (struct status_request){ .handle = 7, .n_sequences = 1 };
+	s->sequences[0] = (struct status_sequence){ .slot = 3, .n_bound = 2 };
+	s->bindings[0] = (struct wire_binding){ 4, 11 };
+	s->bindings[1] = (struct wire_binding){ 5, 12 };
+	return s;
+}
+
+Test(status_page, what_is_published_is_read)
+{
+	open_ready();
+	draft_small(2);
+	status_writer_commit(&w);
+	cr_assert_eq(status_reader_open(&r, name), 0);
+	cr_assert_eq(status_reader_copy(&r, out), 0);
+	cr_assert_eq(out->number, 1);
+	cr_assert_eq(out->n_sessions, 2);
+	cr_assert_eq(out->sessions[1].id, 2);
+	cr_assert_eq(out->classes[0].leased, 2);
+	cr_assert_eq(out->requests[0].handle, 7);
+	cr_assert_eq(out->sequences[0].slot, 3);
+	cr_assert_eq(out->bindings[1].page, 12);
+	cr_assert_neq(out->published_ns, 0);
+	cr_assert_str_eq(r.head->instance, name);
+	cr_assert_eq(r.head->pid, getpid());
+}
+
+Test(status_page, page_is_readable_by_the_group_and_by_nobody_else)
+{
+	struct stat st;
+
+	umask(0);
+	cr_assert_eq(status_writer_open(&w, name), 0);
+	cr_assert_eq(fstat(w.fd, &st), 0);
+	cr_assert_eq(st.st_mode & 07777, 0640);
+}
+
+Test(status_page, no_page)
+{
+	cr_assert_eq(status_reader_open(&r, name), -ENOENT);
+	cr_assert_not(status_reader_alive(&r));
+}
+
+Test(status_page, unfinished_page_is_refused_and_its_broker_seen)
+{
+	cr_assert_eq(status_writer_open(&w, name), 0);
+	cr_assert_eq(status_reader_open(&r, name), -EPROTO);
+	cr_assert_eq(r.version, 0);
+	cr_assert(status_reader_alive(&r));
+}
+
+Test(status_page, other_version_is_refused_and_its_broker_seen)
+{
+	open_ready();
+	w.head->version = STATUS_VERSION + 1;
+	cr_assert_eq(status_reader_open(&r, name), -EPROTO);
+	cr_assert_eq(r.version, STATUS_VERSION + 1);
+	cr_assert(status_reader_alive(&r));
+}
+
+Test(status_page, other_layout_is_refused)
+{
+	open_ready();
+	w.head->snapshot_bytes += 4096;
+	cr_assert_eq(status_reader_open(&r, name), -EPROTO);
+	status_reader_close(&r);
+	w.head->snapshot_bytes -= 4096;
+	w.head->head_bytes += 8;
+	cr_assert_eq(status_reader_open(&r, name), -EPROTO);
+}
+
+Test(status_page, short_page_is_refused)
+{
+	open_ready();
+	cr_assert_eq(ftruncate(w.fd, (off_t)w.bytes - 1), 0);
+	cr_assert_eq(status_reader_open(&r, name), -EPROTO);
+	status_reader_close(&r);
+	cr_assert_eq(ftruncate(w.fd, 8), 0);
+	cr_assert_eq(status_reader_open(&r, name), -EPROTO);
+}
+
+Test(status_page, impossible_names_are_refused)
+{
+	static const char *const bad[] = { "", "a/b", "../x", "a b", "n234567890123456789012345678901234" };
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		cr_assert_eq(status_writer_open(&w, bad[i]), -EINVAL, "%s", bad[i]);
+		cr_assert_eq(status_reader_open(&r, bad[i]), -EINVAL, "%s", bad[i]);
+	}
+}
+
+Test(status_page, lock_tells_whether_the_broker_lives)
+{
+	open_ready();
+	cr_assert_eq(status_reader_open(&r, name), 0);
+	cr_assert(status_reader_alive(&r));
+	status_writer_close(&w);
+	cr_assert_not(status_reader_alive(&r));
+}
+
+Test(status_page, reader_that_holds_a_lock_is_no_broker)
+{
+	struct flock l = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+	int fd = shm_open(object, O_RDWR | O_CREAT, 0600);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(fcntl(fd, F_OFD_SETLK, &l), 0);
+	cr_assert_eq(status_reader_open(&r, name), -EPROTO);
+	cr_assert_not(status_reader_alive(&r));
+	cr_assert_eq(status_writer_open(&w, name), -EBUSY);
+	close(fd);
+	cr_assert_eq(status_writer_open(&w, name), 0);
+}
+
+Test(status_page, second_writer_is_refused)
+{
+	struct status_writer second;
+
+	open_ready();
+	cr_assert_eq(status_writer_open(&second, name), -EEXIST);
+	status_writer_close(&second);
+	status_writer_close(&second);
+	cr_assert_eq(status_reader_open(&r, name), 0, "the first one's page is untouched");
+}
+
+/* A child publishes one snapshot with @n sessions and dies without a word. */
+static void writer_killed(uint32_t n)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		if (status_writer_open(&w, name) < 0)
+			_exit(1);
+		status_writer_ready(&w);
+		draft_small(n);
+		status_writer_commit(&w);
+		kill(getpid(), SIGKILL);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFSIGNALED(status));
+}
+
+Test(status_page, page_of_a_dead_writer_is_read_and_taken_over)
+{
+	struct status_reader old;
+
+	writer_killed(5);
+	cr_assert_eq(status_reader_open(&old, name), 0);
+	cr_assert_not(status_reader_alive(&old));
+	open_ready();
+	cr_assert_eq(status_reader_copy(&old, out), 0, "who reads the old page still can");
+	cr_assert_eq(out->n_sessions, 5);
+	cr_assert_eq(status_reader_open(&r, name), 0);
+	cr_assert(status_reader_alive(&r));
+	cr_assert_eq(status_reader_copy(&r, out), -EAGAIN, "nothing of the dead one shows in the new page");
+	status_reader_close(&old);
+}
+
+/*
+ * A child that tries to get the page once @gate closes and writes 'w' (won) or
+ * 'l' to @answers. The winner holds the page until it is killed.
+ */
+static pid_t contender(const int gate[2], const int answers[2])
+{
+	pid_t child = fork();
+	char c;
+
+	if (child != 0)
+		return child;
+	close(gate[1]);
+	close(answers[0]);
+	c = read(gate[0], &c, 1) == 0 && status_writer_open(&w, name) == 0 ? 'w' : 'l';
+	if (write(answers[1], &c, 1) != 1)
+		_exit(1);
+	close(answers[1]);
+	if (c == 'w')
+		pause();
+	_exit(0);
+}
+
+static void contend(int round)
+{
+	enum { N = 8 };
+	int gate[2], answers[2], n_won = 0;
+	pid_t children[N];
+	char c;
+
+	cr_assert_eq(pipe(gate), 0);
+	cr_assert_eq(pipe(answers), 0);
+	for (int i = 0; i < N; i++)
+		cr_assert_gt(children[i] = contender(gate, answers), 0);
+	close(gate[0]);
+	close(gate[1]);
+	close(answers[1]);
+	for (int i = 0; i < N; i++) {
+		cr_assert_eq(read(answers[0], &c, 1), 1);
+		n_won += c == 'w';
+	}
+	close(answers[0]);
+	cr_assert_eq(n_won, 1, "round %d: %d writers hold one name", round, n_won);
+	cr_assert_eq(status_reader_open(&r, name), -EPROTO);
+	cr_assert(status_reader_alive(&r), "the winner's lock is on the object behind the name");
+	status_reader_close(&r);
+	for (int i = 0; i < N; i++) {
+		kill(children[i], SIGKILL);
+		cr_assert_eq(waitpid(children[i], NULL, 0), children[i]);
+	}
+}
+
+Test(status_page, of_many_starting_writers_one_wins)
+{
+	for (int round = 0; round < 25; round++) {
+		if (round % 2)
+			shm_unlink(object); /* else: the dead one of the round before */
+		contend(round);
+	}
+}
+
+Test(status_page, symlink_is_refused_and_its_target_untouched)
+{
+	char target[] = "/tmp/swakv-status-XXXXXX";
+	int fd = mkstemp(target);
+	struct stat st;
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(symlink(target, path), 0);
+	cr_assert_eq(status_writer_open(&w, name), -ELOOP);
+	cr_assert_eq(fstat(fd, &st), 0);
+	cr_assert_eq(st.st_size, 0);
+	cr_assert_eq(status_reader_open(&r, name), -ELOOP);
+	unlink(target);
+	close(fd);
+}
+
+Test(status_page, hard_link_is_refused)
+{
+	char other[sizeof(path) + 8];
+	int fd = shm_open(object, O_RDWR | O_CREAT, 0600);
+
+	cr_assert_geq(fd, 0);
+	snprintf(other, sizeof(other), "%s.link", path);
+	cr_assert_eq(link(path, other), 0);
+	cr_assert_eq(status_writer_open(&w, name), -EPERM);
+	unlink(other);
+	close(fd);
+}
+
+Test(status_page, object_of_another_user_is_refused)
+{
+	int fd = shm_open(object, O_RDWR | O_CREAT, 0666);
+
+	cr_assert_geq(fd, 0);
+	if (fchown(fd, 12345, (gid_t)-1) < 0)
+		cr_skip_test("only root can make an object of another user");
+	cr_assert_eq(status_writer_open(&w, name), -EPERM);
+	close(fd);
+}
+
+Test(status_page, only_its_own_page_is_unlinked)
+{
+	struct status_writer second;
+
+	open_ready();
+	cr_assert_eq(shm_unlink(object), 0);
+	cr_assert_eq(status_writer_open(&second, name), 0);
+	status_writer_ready(&second);
+	status_writer_close(&w);
+	cr_assert_eq(status_reader_open(&r, name), 0);
+	cr_assert(status_reader_alive(&r));
+	status_writer_close(&second);
+	status_reader_close(&r);
+	cr_assert_eq(status_reader_open(&r, name), -ENOENT);
+}
+
+Test(status_page, closing_twice_or_unopened_does_nothing)
+{
+	struct status_writer never = { 0 };
+
+	status_writer_close(&never);
+	open_ready();
+	status_writer_close(&w);
+	status_writer_close(&w);
+	status_reader_close(&r);
+	status_reader_close(&r);
+}
+
+Test(status_page, no_snapshot_yet)
+{
+	open_ready();
+	cr_assert_eq(status_reader_open(&r, name), 0);
+	cr_assert_eq(status_reader_copy(&r, out), -EAGAIN);
+	status_writer_begin(&w);
+	cr_assert_eq(status_reader_copy(&r, out), -EAGAIN, "a draft is not shown");
+}
+
+/* The snapshot in shared memory that holds, or will hold, @number. */
+static struct status_snapshot *shared_snapshot(uint64_t number)
+{
+	return (void *)((char *)w.head + w.head->head_bytes + (number & 1) * w.head->snapshot_bytes);
+}
+
+Test(status_page, writer_stopped_half_way_leaves_the_last_snapshot)
+{
+	struct status_snapshot *next;
+
+	open_ready();
+	draft_small(4);
+	status_writer_commit(&w);
+	cr_assert_eq(status_reader_open(&r, name), 0);
+	/* what a commit has done when it is stopped before its flip */
+	next = shared_snapshot(2);
+	memset((char *)next + sizeof(next->number), 0xff, sizeof(*next) - sizeof(next->number));
+	cr_assert_eq(status_reader_copy(&r, out), 0);
+	cr_assert_eq(out->number, 1);
+	cr_assert_eq(out->n_sessions, 4);
+}
+
+Test(status_page, overwritten_snapshot_is_torn_and_not_believed)
+{
+	open_ready();
+	for (int i = 0; i < 2; i++) {
+		draft_small(1);
+		status_writer_commit(&w);
+	}
+	cr_assert_eq(status_reader_open(&r, name), 0);
+	/* a writer so far ahead that it already writes what this reader was sent to */
+	shared_snapshot(2)->number = 0;
+	cr_assert_eq(status_reader_copy(&r, out), -EAGAIN);
+	shared_snapshot(2)->number = 4;
+	cr_assert_eq(status_reader_copy(&r, out), -EAGAIN);
+	shared_snapshot(2)->number = 2;
+	cr_assert_eq(status_reader_copy(&r, out), 0);
+}
+
+Test(status_page, impossible_counts_are_refused)
+{
+	struct status_snapshot *s;
+	uint32_t *counts[5];
+	static const uint32_t max[5] = { STATUS_MAX_CLASSES, STATUS_MAX_SESSIONS, STATUS_MAX_REQUESTS,
+					 STATUS_MAX_SEQUENCES, STATUS_MAX_BINDINGS };
+
+	open_ready();
+	draft_small(1);
+	status_writer_commit(&w);
+	cr_assert_eq(status_reader_open(&r, name), 0);
+	s = shared_snapshot(1);
+	counts[0] = &s->n_classes;
+	counts[1] = &s->n_sessions;
+	counts[2] = &s->n_requests;
+	counts[3] = &s->n_sequences;
+	counts[4] = &s->n_bindings;
+	for (int i = 0; i < 5; i++) {
+		uint32_t was = *counts[i];
+
+		*counts[i] = max[i] + 1;
+		cr_assert_eq(status_reader_copy(&r, out), -EPROTO, "count %d", i);
+		*counts[i] = UINT32_MAX;
+		cr_assert_eq(status_reader_copy(&r, out), -EPROTO, "count %d", i);
+		*counts[i] = was;
+		cr_assert_eq(status_reader_copy(&r, out), 0, "count %d", i);
+	}
+}
+
+Test(status_page, impossible_indices_are_refused)
+{
+	struct status_snapshot *s;
+
+	open_ready();
+	cr_assert_eq(status_reader_open(&r, name), 0);
+#define REFUSED(change)                                                                                                \
+	s = draft_small(1);                                                                                            \
+	change;                                                                                                        \
+	status_writer_commit(&w);                                                                                      \
+	cr_assert_eq(status_reader_copy(&r, out), -EPROTO, #change)
+	REFUSED(s->sessions[0].class_index = 1);
+	REFUSED(s->requests[0].session = 1);
+	REFUSED(s->requests[0].first_sequence = 1);
+	REFUSED(s->requests[0].n_sequences = 2);
+	REFUSED(s->sequences[0].n_bound = 3);
+	REFUSED(s->sequences[0].n_bound = UINT32_MAX; s->sequences[0].n_retiring = 2);
+	REFUSED(s->sequences[0].first_binding = UINT32_MAX - 1);
+#undef REFUSED
+}
+
+Test(status_page, what_a_truncated_snapshot_lacks_is_marked)
+{
+	struct status_snapshot *s;
+
+	open_ready();
+	s = draft_small(1);
+	s->truncated = 1;
+	s->sequences[0].n_bound = 3;
+	status_writer_commit(&w);
+	cr_assert_eq(status_reader_open(&r, name), 0);
+	cr_assert_eq(status_reader_copy(&r, out), 0);
+	cr_assert_eq(out->requests[0].first_sequence, 0);
+	cr_assert_eq(out->sequences[0].first_binding, STATUS_NOT_LISTED);
+	cr_assert_eq(out->sequences[0].n_bound, 3);
+}
+
+Test(status_page, writer_cuts_counts_that_do_not_fit)
+{
+	open_ready();
+	draft_small(1)->n_bindings = STATUS_MAX_BINDINGS + 1;
+	status_writer_commit(&w);
+	cr_assert_eq(status_reader_open(&r, name), 0);
+	cr_assert_eq(status_reader_copy(&r, out), 0);
+	cr_assert_eq(out->n_bindings, STATUS_MAX_BINDINGS);
+	cr_assert_eq(out->truncated, 1);
+}
+
+Test(status_page, texts_are_terminated)
+{
+	open_ready();
+	memset(draft_small(1)->sessions[0].model, 'x', WIRE_NAME);
+	status_writer_commit(&w);
+	cr_assert_eq(status_reader_open(&r, name), 0);
+	cr_assert_eq(status_reader_copy(&r, out), 0);
+	cr_assert_eq(strlen(out->sessions[0].model), WIRE_NAME - 1);
+}
+
+/* Every word of snapshot k says k, so a reader can tell a mixture. */
+static shm_u32 stop;
+static void *flip(void *arg)
+{
+	uint64_t k = 0;
+
+	while (!load_relaxed(&stop)) {
+		struct status_snapshot *s = status_writer_begin(&w);
+
+		k++;
+		s->rounds = s->commands = k;
+		s->n_sessions = (uint32_t)(k % 200);
+		s->n_bindings = (uint32_t)(k % 5000);
+		s->n_classes = 1;
+		for (uint32_t i = 0; i < s->n_sessions; i++)
+			s->sessions[i] = (struct status_session){ .id = (uint32_t)k, .commands = k };
+		for (uint32_t i = 0; i < s->n_bindings; i++)
+			s->bindings[i] = (struct wire_binding){ (int32_t)k, (int32_t)k };
+		status_writer_commit(&w);
+	}
+	return NULL;
+}
+
+static void check_one_snapshot(void)
+{
+	uint64_t k = out->rounds;
+
+	cr_assert_eq(out->commands, k);
+	cr_assert_eq(out->number, k);
+	cr_assert_eq(out->n_sessions, k % 200);
+	cr_assert_eq(out->n_bindings, k % 5000);
+	for (uint32_t i = 0; i < out->n_sessions; i++)
+		if (out->sessions[i].id != (uint32_t)k || out->sessions[i].commands != k)
+			cr_assert_fail("session %u of snapshot %lu is of another", i, (unsigned long)k);
+	for (uint32_t i = 0; i < out->n_bindings; i++)
+		if (out->bindings[i].page != (int32_t)k || out->bindings[i].logical != (int32_t)k)
+			cr_assert_fail("binding %u of snapshot %lu is of another", i, (unsigned long)k);
+}
+
+Test(status_page, reader_under_a_flipping_writer_gets_whole_snapshots)
+{
+	pthread_t t;
+	int n = 0;
+
+	open_ready();
+	cr_assert_eq(status_reader_open(&r, name), 0);
+	cr_assert_eq(pthread_create(&t, NULL, flip, NULL), 0);
+	while (n < 3000) {
+		int e = status_reader_copy(&r, out);
+
+		if (e == -EAGAIN)
+			continue;
+		cr_assert_eq(e, 0);
+		check_one_snapshot();
+		n++;
+	}
+	store_relaxed(&stop, 1);
+	pthread_join(t, NULL);
+}
