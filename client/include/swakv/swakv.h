@@ -82,8 +82,10 @@ struct swakv_attach_options {
 	uint32_t timeout_ms;      /* of attach, and of each synchronous call; 0: 30,000 */
 	/*
 	 * Called just before the updates of an answer are enqueued on @stream, in
-	 * order, from the thread that collects the answer. May enqueue work of its
-	 * own on that stream; must not call into the session.
+	 * order, from the thread that collects the answer; once a group of updates,
+	 * also where the answer named rows by reference. May enqueue work of its own
+	 * on that stream, swakv_stream_launch_host() included; must make no other
+	 * call into the session.
 	 */
 	void (*on_updates)(void *arg, uint32_t stream, const struct swakv_update *updates, size_t n);
 	void *on_updates_arg;
@@ -116,10 +118,11 @@ struct swakv_session_info {
 	uint8_t boot_id[16];
 	uint32_t n_groups;
 	uint32_t n_streams;
-	bool cuda;            /* false: the host backend */
-	const char *device;   /* for people */
-	void *pool;           /* host backend: the mapped pool; CUDA: NULL */
-	uint64_t pool_device; /* address the kernels use: CUdeviceptr, or the host address */
+	bool cuda;               /* false: the host backend */
+	const char *device;      /* for people */
+	uint8_t device_uuid[16]; /* of the GPU the pool lies on; zero on the host backend */
+	void *pool;              /* host backend: the mapped pool; CUDA: NULL */
+	uint64_t pool_device;    /* address the kernels use: CUdeviceptr, or the host address */
 	uint64_t pool_bytes;
 };
 void swakv_session_get_info(const swakv_session *s, struct swakv_session_info *out);
