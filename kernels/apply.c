@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels.h"
+
+_Static_assert(sizeof(struct kernel_apply) <= 4096, "an apply launch must fit the classic 4 KiB of kernel parameters");
+
+void kernel_apply_cpu(const struct kernel_apply *p)
+{
+	int32_t *table = (int32_t *)(uintptr_t)p->table;
+
+	for (uint32_t i = 0; i < p->n_updates; i++) {
+		int64_t row = p->updates[i].cell / (uint32_t)p->width;
+		int64_t column = p->updates[i].cell % (uint32_t)p->width;
+		int32_t page = p->updates[i].page;
+		int32_t *k = table + row * 2 * p->width + column;
+
+		k[0] = page;
+		k[p->width] = page < 0 ? -1 : page + p->num_pages;
+	}
+}
