@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* presets.h - sliding layers of known models, as a worker without a model imitates them */
+#ifndef DEMO_PRESETS_H
+#define DEMO_PRESETS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <swakv/swakv.h>
+
+struct preset {
+	const char *name;
+	const char *text; /* for people */
+	int64_t window;   /* tokens */
+	uint32_t layers;  /* sliding ones only */
+	uint32_t kv_heads;
+	uint32_t q_heads; /* a multiple of kv_heads */
+	uint32_t head_dim;
+	enum swakv_dtype dtype;
+	uint32_t page_tokens;
+};
+
+/* All presets; *@n gets their number. Static. */
+const struct preset *preset_list(size_t *n);
+/* The preset called @name, NULL: there is none. Static. */
+const struct preset *preset_find(const char *name);
+/*
+ * Divides layers and heads by @n (at least 1), each down to no less than one;
+ * query heads a kv head, window and head dimension stay what they are.
+ */
+void preset_scale(struct preset *p, uint32_t n);
+
+#endif
