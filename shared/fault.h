@@ -37,7 +37,6 @@
 	REASON(ACTIVE_REQUESTS, SWAKV_EBUSY, "%g requests are active: finish or abandon them before shutdown")         \
 	REASON(BAD_HANDLE, SWAKV_EINVALID, "request handle 0x%x was never given out to this session")                  \
 	REASON(STALE_HANDLE, SWAKV_EINVALID, "request handle 0x%x belongs to a request that has ended")                \
-	REASON(DUPLICATE_ENTRY, SWAKV_EINVALID, "entry names request handle 0x%x a second time in one step")           \
 	REASON(BATCH_SIZE, SWAKV_EINVALID, "a batch of %g sequences was given, allowed are 1 to %w")                   \
 	REASON(SLOT_RANGE, SWAKV_EINVALID, "%sslot %g is outside 0 to %w")                                             \
 	REASON(SLOT_TWICE, SWAKV_EINVALID, "%sslot %g is named twice")                                                 \
@@ -74,6 +73,7 @@
 	REASON(CAPACITY, SWAKV_ELIMIT, "%sat %g tokens, and may hold no more than %w: the request is finishing")       \
 	REASON(MODEL_BATCH, SWAKV_EINVALID, "max_batch %g is outside 1 to %w")                                         \
 	REASON(MODEL_SEQ, SWAKV_EINVALID, "max_seq %g is outside 1 to %w")                                             \
+	REASON(MODEL_KIND, SWAKV_EINVALID, "layer group kind %g is unknown")                                           \
 	REASON(MODEL_WINDOW, SWAKV_EINVALID, "window %g is outside 1 to %w")                                           \
 	REASON(MODEL_PAGE_TOKENS, SWAKV_EINVALID, "page_tokens %g is not a power of two from 16 to 256")               \
 	REASON(MODEL_GEOMETRY, SWAKV_EINVALID, "layers, kv heads or head dim %g is outside 1 to %w")                   \
@@ -84,6 +84,9 @@
 	       "max_advance, max_rewind and chunk are not supported by this broker yet")                               \
 	REASON(MODEL_PAGE_BYTES, SWAKV_ENEVER, "a page of %g bytes does not fit the pool's half of %w bytes")          \
 	REASON(MODEL_PAGES, SWAKV_EINVALID, "%g pages would exceed %w, the most whose V ids fit 32 bits")              \
+	REASON(MODEL_TABLE, SWAKV_EINVALID, "a table of %g entries exceeds %w: lower max_batch or max_seq")            \
+	REASON(SHUTDOWN_PENDING, SWAKV_EPENDING,                                                                       \
+	       "quarantined work of stream %g has not reached value %w of its timeline: retry when it has")            \
 	REASON(STREAM_COUNT, SWAKV_EINVALID, "%g streams were declared, allowed are 1 to %w")                          \
 	REASON(POOL_NAME, SWAKV_EINVALID, "the broker has no pool of that name (it serves %w)")                        \
 	REASON(VERSION, SWAKV_EVERSION, "protocol version %g is not spoken by this broker (it speaks %w)")             \

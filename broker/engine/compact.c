@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * compact.c - batch compaction: which sequences stay, and in which order
+ *
+ * Rows stay where they are: a survivor keeps its slot, only the batch order
+ * changes. On request rows move too, so that sequence j stands in the
+ * request's j-th slot. KV is never copied either way.
+ */
+#include <string.h>
+
+#include "bug.h"
+#include "internal.h"
+
+/* Each destination in [0, new_batch) exactly once. Uses the sequences' `map` as marks: place i marks destination i. */
+static int check_map(struct session *s, struct request *r, const int32_t *map, uint32_t n, int32_t new_batch,
+		     struct fault *f)
+{
+	int code = 0;
+
+	if (n != r->n_seqs)
+		return fault_set(f, FAULT_MAP_COUNT, -1, n, r->n_seqs);
+	if (new_batch < 0 || new_batch > (int32_t)r->n_seqs)
+		return fault_set(f, FAULT_NEW_BATCH, -1, new_batch, r->n_seqs);
+	for (uint32_t i = 0; i < n; i++)
+		request_seq(s, r, i)->map = -1;
+	for (uint32_t i = 0; i < n && !code; i++) {
+		if (map[i] < -1 || map[i] >= new_batch) {
+			code = fault_set(f, FAULT_MAP_RANGE, (int32_t)i, map[i], new_batch - 1);
+			continue;
+		}
+		if (map[i] < 0)
+			continue;
+		if (request_seq(s, r, (uint32_t)map[i])->map >= 0)
+			code = fault_set(f, FAULT_MAP_TWICE, (int32_t)i, map[i], 0);
+		request_seq(s, r, (uint32_t)map[i])->map = (int32_t)i;
+	}
+	for (int32_t j = 0; j < new_batch && !code; j++)
+		if (request_seq(s, r, (uint32_t)j)->map < 0)
+			code = fault_set(f, FAULT_MAP_HOLE, -1, j, new_batch);
+	return code;
+}
+
+int request_compact_begin(struct session *s, uint64_t handle, const int32_t *old_to_new, uint32_t n, int32_t new_batch,
+			  uint32_t flags, struct delivery *d, struct fault *f)
+{
+	struct request *r;
+	int code;
+
+	delivery_reset(d);
+	if ((code = request_check_prepare(s, handle, &r, f)))
+		return code;
+	if (r->phase != PHASE_EXECUTING)
+		return fault_set(f, FAULT_NOT_EXECUTING, -1, r->phase, 0);
+	if (r->transition != TRANSITION_NONE)
+		return fault_set(f, FAULT_TRANSITION_PENDING, -1, r->transition, 0);
+	if (flags & ~(uint32_t)WIRE_COMPACT_MOVE_ROWS)
+		return fault_set(f, FAULT_RESERVED, -1, flags, 0);
+	if ((code = check_map(s, r, old_to_new, n, new_batch, f)))
+		return code;
+	if (points_spare(s) < POINTS_PER_TRANSITION)
+		return fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
+	for (uint32_t i = 0; i < n; i++)
+		request_seq(s, r, i)->map = old_to_new[i];
+	r->pending_batch = new_batch;
+	r->move_rows = flags & WIRE_COMPACT_MOVE_ROWS;
+	r->transition = TRANSITION_COMPACT;
+	s->n_transitions++;
+	s->change++;
+	delivery_collect(s, r, d);
+	return 0;
+}
+
+/* The row of sequence @q, lifted into its part of the scratch and cleared. */
+static void row_lift(struct session *s, struct seq *q)
+{
+	int32_t *saved = s->scratch + (int64_t)(q - s->seqs) * s->private_pages;
+
+	page_table_open(&s->table, q->slot);
+	for (int32_t c = q->begin; c < q->end; c++) {
+		saved[c - q->begin] = page_table_get(&s->table, q->slot, c);
+		page_table_put(&s->table, q->slot, c, -1);
+	}
+	page_table_close(&s->table, q->slot);
+}
+
+static void row_drop(struct session *s, struct seq *q)
+{
+	const int32_t *saved = s->scratch + (int64_t)(q - s->seqs) * s->private_pages;
+
+	page_table_open(&s->table, q->slot);
+	for (int32_t c = q->begin; c < q->end; c++)
+		page_table_put(&s->table, q->slot, c, saved[c - q->begin]);
+	page_table_close(&s->table, q->slot);
+}
+
+/*
+ * Sequence j of the new order moves to the request's j-th slot. Slots are
+ * exchanged between sequences, the dropped ones included, so that the last
+ * slots are those that become free. All rows are lifted first: never in place.
+ */
+static void move_rows(struct session *s, struct request *r)
+{
+	int32_t *slots = s->slot_scratch;
+	int32_t next_free = r->pending_batch;
+
+	for (uint32_t i = 0; i < r->n_seqs; i++) {
+		struct seq *q = request_seq(s, r, i);
+
+		slots[i] = q->slot;
+		row_lift(s, q);
+	}
+	for (uint32_t i = 0; i < r->n_seqs; i++) {
+		struct seq *q = request_seq(s, r, i);
+
+		q->slot = slots[q->map >= 0 ? q->map : next_free++];
+		s->slots[q->slot].seq = (int32_t)(q - s->seqs);
+		row_drop(s, q);
+	}
+	r->dirty = true;
+}
+
+/* New order of the survivors; the dropped ones leave, and their pages go to @chain. */
+static void reorder(struct session *s, struct request *r, uint64_t slot_value, struct page_chain *chain)
+{
+	int32_t *order = s->order + r->first, *old = s->slot_scratch;
+	uint32_t n = r->n_seqs;
+
+	memcpy(old, order, n * sizeof(*order));
+	for (uint32_t i = 0; i < n; i++) {
+		struct seq *q = &s->seqs[old[i]];
+
+		if (q->map >= 0)
+			order[q->map] = old[i];
+		else
+			request_drop_sequence(s, r, q, slot_value, chain);
+		q->map = -1;
+	}
+	r->n_seqs = (uint32_t)r->pending_batch;
+}
+
+int request_compact_complete(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,
+			     struct delivery *d, struct fault *f)
+{
+	static const struct page_chain none = PAGE_CHAIN_EMPTY;
+	struct page_chain dropped = PAGE_CHAIN_EMPTY;
+	struct request *r = request_find(s, handle, f);
+	struct resolved_fence p;
+	int code;
+
+	delivery_reset(d);
+	if (!r)
+		return SWAKV_EINVALID;
+	if (r->transition != TRANSITION_COMPACT)
+		return fault_set(f, FAULT_NOT_PENDING, -1, r->transition, TRANSITION_COMPACT);
+	if ((code = fence_resolve(s, r, fence, armed, &p, f)))
+		return code;
+	if (p.failed)
+		return request_poison(s, r, f);
+	if (p.value > r->last_value)
+		r->last_value = p.value;
+	r->transition = TRANSITION_NONE;
+	s->n_transitions--;
+	if (r->move_rows)
+		move_rows(s, r);
+	reorder(s, r, r->last_value, &dropped);
+	r->pending_batch = -1;
+	if (r->n_seqs == 0)
+		r->phase = PHASE_FINISHING;
+	if (!p.reached)
+		point_open(s, r->stream, p.value, r, &none);
+	pages_release(s, r->stream, r->last_value, &dropped);
+	s->change++;
+	delivery_collect(s, r, d);
+	return 0;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * internal.h - the engine's own structures
+ *
+ * Everything is sized when a session is made: no command allocates. Indices
+ * stand for pointers (-1: none), so arrays stay flat and small.
+ */
+#ifndef SWAKV_ENGINE_INTERNAL_H
+#define SWAKV_ENGINE_INTERNAL_H
+
+#include <sys/queue.h>
+
+#include "engine.h"
+#include "page_class.h"
+#include "page_table.h"
+#include "window.h"
+
+/* One admitted sequence. */
+struct seq {
+	int64_t endpoint;    /* settled */
+	int64_t next_change; /* a step to an endpoint below it changes only the count */
+	int32_t begin, end;  /* retained logical pages of `endpoint` */
+	int32_t slot;
+	int32_t n_reserved;
+	int32_t n_staged; /* behind open completion points */
+	int32_t length;   /* of its prefill, 0: none yet */
+	int32_t map;      /* destination in a pending compaction */
+};
+
+struct request {
+	uint32_t generation; /* of the handle; counts up each time the entry is used */
+	uint8_t phase;       /* enum phase; PHASE_NONE: the entry is free */
+	uint8_t transition;  /* enum transition */
+	bool dirty;          /* a row of it may differ from what was delivered */
+	bool move_rows;      /* of the pending compaction */
+	uint32_t stream;
+	uint32_t n_seqs;
+	uint32_t first;        /* its sequences: order[first .. first + n_seqs) */
+	int32_t pending_batch; /* of the pending compaction, else -1 */
+	int32_t reservation;   /* pages of each sequence */
+	int64_t capacity;      /* tokens of each sequence */
+	uint64_t last_value;   /* greatest fence value it was given, 0: none */
+	int32_t first_point;   /* its open points, chained by same_request */
+	uint32_t n_points;
+	int32_t prev, next; /* live requests of the session; `next` also chains free entries */
+};
+
+/* Leased pages on their way out, chained by the class's link; grown at its end so that the order is kept. */
+struct page_chain {
+	int32_t first, last;
+	int32_t n;
+};
+#define PAGE_CHAIN_EMPTY ((struct page_chain){ -1, -1, 0 })
+
+/* An open completion point: pages that wait for a value of one line. */
+struct point {
+	uint64_t value;
+	int32_t prev, next;   /* in the line's order; `next` also chains free entries */
+	int32_t same_request; /* next point of the same request */
+	int32_t request;      /* entry whose sequences get the pages back; -1: they go to the class */
+	struct page_chain pages;
+	uint32_t line;
+};
+
+struct line {
+	uint64_t reached;
+	int32_t first_point, last_point; /* by value, ascending */
+	int32_t first_stray;             /* rows without owner that wait for the next delivery on this stream */
+	struct page_chain quarantine;
+};
+
+struct slot {
+	int32_t seq;         /* admitted sequence, -1: none */
+	uint32_t generation; /* rises at each admission */
+	uint32_t line;       /* of its last tenant */
+	uint64_t value;      /* other streams may use the slot when line has reached this */
+	int32_t stray_prev, stray_next;
+	bool stray;
+	bool seen; /* scratch of a check */
+};
+
+struct session {
+	LIST_ENTRY(session) siblings;
+	struct engine *engine;
+	struct page_class *class;
+	uint32_t class_index;
+	uint32_t tag;
+	struct model model;
+	struct window window;
+	struct page_table table;
+	int32_t private_pages;
+	bool poisoned;
+	bool ended;
+	uint64_t change; /* counts everything that a state query could see */
+
+	struct seq *seqs;      /* [max_batch] */
+	int32_t *reserved;     /* [max_batch][private_pages]: stack of each sequence */
+	int32_t *scratch;      /* [max_batch][private_pages]: rows on the move */
+	int32_t *slot_scratch; /* [max_batch] */
+	int32_t *free_seqs;
+	uint32_t n_free_seqs;
+	struct slot *slots; /* [max_batch] */
+
+	struct request *requests; /* [max_batch] */
+	int32_t first_request, free_request;
+	uint32_t n_requests, n_sequences, n_transitions;
+	int32_t *order; /* [2 * max_batch] */
+	uint32_t order_top;
+
+	struct point *points;
+	int32_t free_point;
+	uint32_t n_points, max_points;
+	struct line lines[WIRE_MAX_STREAMS];
+};
+
+struct engine {
+	struct pool pool;
+	LIST_HEAD(, session) sessions;
+};
+
+/* A complete may open two points (the request's own, and one of dropped sequences), a finish one. */
+#define POINTS_PER_TRANSITION 2
+static inline uint32_t points_spare(const struct session *s)
+{
+	return s->max_points - s->n_points - POINTS_PER_TRANSITION * s->n_transitions - s->n_requests;
+}
+
+/* ---- request.c ---- */
+
+/* The live request of @handle, NULL with *f filled in. */
+struct request *request_find(const struct session *s, uint64_t handle, struct fault *f);
+uint64_t request_handle(const struct session *s, const struct request *r);
+
+static inline struct seq *request_seq(const struct session *s, const struct request *r, uint32_t i)
+{
+	return &s->seqs[s->order[r->first + i]];
+}
+
+static inline int32_t *seq_reserved(const struct session *s, const struct seq *q)
+{
+	return s->reserved + (int64_t)(q - s->seqs) * s->private_pages;
+}
+
+/* What every prepare refuses first: an ended or poisoned session, a handle that is not live. */
+int request_check_prepare(struct session *s, uint64_t handle, struct request **out, struct fault *f);
+
+/* Endpoint that the pending transition leads to; the settled one when none (or a compaction) is pending. */
+int64_t seq_pending_endpoint(const struct request *r, const struct seq *q);
+/* Columns [*lo, *hi) of the sequence's row that hold pages now. */
+void seq_mapped(const struct session *s, const struct request *r, const struct seq *q, int32_t *lo, int32_t *hi);
+
+/* ---- points.c ---- */
+
+/* Appends @page, marked with @owner (a sequence index, or -1). */
+void page_chain_add(struct page_class *c, struct page_chain *chain, int32_t page, int32_t owner);
+
+/* Opens a point of @r (NULL: the pages go to the class) at @value; one of the same request and value takes them along.
+ */
+void point_open(struct session *s, uint32_t line, uint64_t value, struct request *r, const struct page_chain *pages);
+/* Closes all points of @r; their pages are appended to @chain. */
+void point_absorb(struct session *s, struct request *r, struct page_chain *chain);
+/* Takes the pages of sequence @seq out of the points of @r and appends them to @chain. */
+void point_extract(struct session *s, struct request *r, int32_t seq, struct page_chain *chain);
+/* Pages of @chain return to the class now, or when @line reaches @value. */
+void pages_release(struct session *s, uint32_t line, uint64_t value, const struct page_chain *chain);
+/* Pages of @chain go to the quarantine of @line. */
+void pages_quarantine(struct session *s, uint32_t line, const struct page_chain *chain);
+/* Every page in quarantine of @line returns to the class; how many. */
+int64_t quarantine_release(struct session *s, uint32_t line);
+int64_t session_quarantined(const struct session *s);
+
+/* ---- delivery.c ---- */
+
+void delivery_reset(struct delivery *d);
+/* The rows of @r, then the stray rows of its stream. */
+void delivery_collect(struct session *s, struct request *r, struct delivery *d);
+/* Row @slot has lost its owner: what it still has to send goes out on @line. */
+void stray_add(struct session *s, int32_t slot, uint32_t line);
+void stray_remove(struct session *s, int32_t slot);
+
+/* ---- fence.c ---- */
+
+/* What a fence means for a request's line. */
+struct resolved_fence {
+	bool failed;
+	bool reached;
+	uint64_t value; /* when neither */
+};
+int fence_resolve(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
+		  struct resolved_fence *out, struct fault *f);
+
+/* Ends @r: rows cleared, slots free, all its pages on @chain, its entry free. */
+void request_dissolve(struct session *s, struct request *r, uint64_t slot_value, struct page_chain *chain);
+/* Sequence @q leaves @r: row cleared, slot free (for other streams from @slot_value on), all its pages on @chain. */
+void request_drop_sequence(struct session *s, struct request *r, struct seq *q, uint64_t slot_value,
+			   struct page_chain *chain);
+/* The completion of @r failed: it is quarantined whole and the session poisoned. Returns SWAKV_EPOISONED. */
+int request_poison(struct session *s, struct request *r, struct fault *f);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.c - what a model may declare, and what follows from it (spec sections 1 and 2) */
+#include <limits.h>
+
+#include "engine.h"
+#include "window.h"
+
+/* Largest number of entries of one table: 2 GiB on the device. */
+#define MAX_TABLE_ENTRIES (1ll << 28)
+#define MAX_HEAD_DIM      8192
+#define MAX_KV_HEADS      4096
+#define MAX_LAYERS        4096
+
+static int64_t element_bytes(uint32_t dtype)
+{
+	switch (dtype) {
+	case WIRE_F16:
+	case WIRE_BF16:
+		return 2;
+	case WIRE_F32:
+		return 4;
+	case WIRE_FP8:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+static int check_count(int64_t value, int64_t most, enum fault_reason reason, struct fault *f)
+{
+	return value < 1 || value > most ? fault_set(f, reason, -1, value, most) : 0;
+}
+
+static int check_group(const struct wire_group *g, struct fault *f)
+{
+	int r = 0;
+
+	if (g->kind == WIRE_GROUP_FULL)
+		return fault_set(f, FAULT_MODEL_FULL, -1, g->kind, 0);
+	if (g->kind != WIRE_GROUP_SLIDING)
+		return fault_set(f, FAULT_MODEL_KIND, -1, g->kind, 0);
+	if (g->window < 1 || g->window > INT32_MAX)
+		return fault_set(f, FAULT_MODEL_WINDOW, -1, g->window, INT32_MAX);
+	if (g->page_tokens < 16 || g->page_tokens > 256 || (g->page_tokens & (g->page_tokens - 1)))
+		return fault_set(f, FAULT_MODEL_PAGE_TOKENS, -1, g->page_tokens, 0);
+	if ((r = check_count(g->layers, MAX_LAYERS, FAULT_MODEL_GEOMETRY, f)) ||
+	    (r = check_count(g->kv_heads, MAX_KV_HEADS, FAULT_MODEL_GEOMETRY, f)) ||
+	    (r = check_count(g->k_head_dim, MAX_HEAD_DIM, FAULT_MODEL_GEOMETRY, f)) ||
+	    (r = check_count(g->v_head_dim, MAX_HEAD_DIM, FAULT_MODEL_GEOMETRY, f)))
+		return r;
+	if (element_bytes(g->dtype) == 0)
+		return fault_set(f, FAULT_MODEL_DTYPE, -1, g->dtype, 0);
+	for (size_t i = 0; i < sizeof(g->reserved) / sizeof(g->reserved[0]); i++)
+		if (g->reserved[i])
+			return fault_set(f, FAULT_RESERVED, -1, g->reserved[i], 0);
+	return 0;
+}
+
+static int derive(const struct model *m, const struct wire_group *g, uint64_t half_bytes, struct geometry *out,
+		  struct fault *f)
+{
+	uint32_t dim = g->k_head_dim > g->v_head_dim ? g->k_head_dim : g->v_head_dim;
+	struct window w = window_make(g->window, g->page_tokens);
+	uint64_t n;
+
+	/* At most 2^8 * 2^12 * 2^13 * 2^2 * 2^12 = 2^47 bytes: no overflow. */
+	out->layer_stride = (uint64_t)g->page_tokens * g->kv_heads * dim * (uint64_t)element_bytes(g->dtype);
+	out->page_bytes = out->layer_stride * g->layers;
+	if (out->page_bytes > half_bytes)
+		return fault_set(f, FAULT_MODEL_PAGE_BYTES, -1, (int64_t)out->page_bytes, (int64_t)half_bytes);
+	n = half_bytes / out->page_bytes;
+	if (n > INT32_MAX / 2)
+		return fault_set(f, FAULT_MODEL_PAGES, -1, (int64_t)n, INT32_MAX / 2);
+	out->num_pages = (int32_t)n;
+	out->width = window_width(&w, m->max_seq);
+	if ((int64_t)out->width * m->max_batch > MAX_TABLE_ENTRIES)
+		return fault_set(f, FAULT_MODEL_TABLE, -1, (int64_t)out->width * m->max_batch, MAX_TABLE_ENTRIES);
+	out->private_pages = window_private_pages(&w, out->width);
+	return 0;
+}
+
+int model_check(const struct model *m, uint64_t half_bytes, struct geometry out[WIRE_MAX_GROUPS], struct fault *f)
+{
+	int r;
+
+	if (m->n_groups != 1)
+		return fault_set(f, FAULT_MODEL_GROUPS, -1, m->n_groups, 1);
+	if ((r = check_count(m->n_streams, WIRE_MAX_STREAMS, FAULT_STREAM_COUNT, f)) ||
+	    (r = check_count(m->max_batch, WIRE_MAX_BATCH, FAULT_MODEL_BATCH, f)) ||
+	    (r = check_count(m->max_seq, INT32_MAX, FAULT_MODEL_SEQ, f)))
+		return r;
+	if (m->max_advance != 0 || m->max_rewind != 0)
+		return fault_set(f, FAULT_MODEL_ADVANCE, -1, m->max_advance, 0);
+	for (uint32_t i = 0; i < m->n_groups; i++)
+		if ((r = check_group(&m->groups[i], f)) || (r = derive(m, &m->groups[i], half_bytes, &out[i], f)))
+			return r;
+	return 0;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * page_table.c - see page_table.h
+ *
+ * A window moves at its two ends, so a row's changes are nearly always two
+ * short ranges: the pages that left and the pages that came. A delivery looks
+ * only there. When more ranges come up than a row can note, the two closest
+ * become one: that costs looking, never correctness.
+ */
+#include "page_table.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "atomics.h"
+#include "bug.h"
+
+int page_table_init(struct page_table *t, int32_t *cells, struct wire_row_head *heads, int32_t n_rows, int32_t width,
+		    int32_t num_pages)
+{
+	size_t n = (size_t)n_rows * (size_t)width;
+
+	*t = (struct page_table){ 0 };
+	if (n_rows <= 0 || width <= 0 || num_pages <= 0 || num_pages > INT32_MAX / 2)
+		return -EINVAL;
+	t->sent = malloc(n * sizeof(*t->sent));
+	t->dirty = calloc((size_t)n_rows, sizeof(*t->dirty));
+	if (!t->sent || !t->dirty) {
+		page_table_deinit(t);
+		return -ENOMEM;
+	}
+	memset(t->sent, 0xff, n * sizeof(*t->sent));
+	memset(cells, 0xff, 2 * n * sizeof(*cells));
+	memset(heads, 0, (size_t)n_rows * sizeof(*heads));
+	t->cells = cells;
+	t->heads = heads;
+	t->n_rows = n_rows;
+	t->width = width;
+	t->num_pages = num_pages;
+	return 0;
+}
+
+void page_table_deinit(struct page_table *t)
+{
+	free(t->sent);
+	free(t->dirty);
+	*t = (struct page_table){ 0 };
+}
+
+void page_table_open(struct page_table *t, int32_t row)
+{
+	shm_u32 *seq = &t->heads[row].sequence;
+
+	store_relaxed(seq, load_relaxed(seq) + 1);
+	fence_release(); /* pairs with the reader's acquire fence before it reads the sequence again */
+}
+
+void page_table_close(struct page_table *t, int32_t row)
+{
+	shm_u32 *seq = &t->heads[row].sequence;
+
+	store_release(seq, load_relaxed(seq) + 1);
+}
+
+static void join_closest(struct dirty_row *d)
+{
+	uint32_t best = 0;
+
+	for (uint32_t i = 1; i + 1 < d->n; i++)
+		if (d->range[i + 1].lo - d->range[i].hi < d->range[best + 1].lo - d->range[best].hi)
+			best = i;
+	d->range[best].hi = d->range[best + 1].hi;
+	memmove(&d->range[best + 1], &d->range[best + 2], (d->n - best - 2) * sizeof(d->range[0]));
+	d->n--;
+}
+
+/* Notes column @c, keeping the ranges sorted and apart. */
+static void note_dirty(struct dirty_row *d, int32_t c)
+{
+	uint32_t i = 0;
+
+	while (i < d->n && d->range[i].hi < c)
+		i++;
+	if (i < d->n && c >= d->range[i].lo - 1 && c <= d->range[i].hi) {
+		if (c < d->range[i].lo)
+			d->range[i].lo = c;
+		if (c == d->range[i].hi)
+			d->range[i].hi = c + 1;
+		if (i + 1 < d->n && d->range[i].hi >= d->range[i + 1].lo) {
+			d->range[i].hi = d->range[i + 1].hi;
+			memmove(&d->range[i + 1], &d->range[i + 2], (d->n - i - 2) * sizeof(d->range[0]));
+			d->n--;
+		}
+		return;
+	}
+	if (d->n == PAGE_TABLE_RANGES) {
+		join_closest(d);
+		note_dirty(d, c);
+		return;
+	}
+	memmove(&d->range[i + 1], &d->range[i], (d->n - i) * sizeof(d->range[0]));
+	d->range[i].lo = c;
+	d->range[i].hi = c + 1;
+	d->n++;
+}
+
+void page_table_put(struct page_table *t, int32_t row, int32_t column, int32_t page)
+{
+	int32_t *k = t->cells + (int64_t)row * 2 * t->width + column;
+
+	MUST(page >= -1 && page < t->num_pages && column >= 0 && column < t->width);
+	if (*k == page)
+		return;
+	*k = page;
+	k[t->width] = page < 0 ? -1 : page + t->num_pages;
+	note_dirty(&t->dirty[row], column);
+}
+
+void page_table_collect(struct page_table *t, int32_t row, struct delivery *d)
+{
+	struct dirty_row *dirty = &t->dirty[row];
+	int32_t *sent = t->sent + (int64_t)row * t->width;
+	bool changed = false;
+
+	for (uint32_t i = 0; i < dirty->n; i++) {
+		for (int32_t c = dirty->range[i].lo; c < dirty->range[i].hi; c++) {
+			int32_t page = page_table_get(t, row, c);
+
+			if (page == sent[c])
+				continue;
+			sent[c] = page;
+			changed = true;
+			if (d->n_updates == WIRE_MAX_INLINE_UPDATES) {
+				d->flags |= WIRE_DELIVERY_BY_REFERENCE;
+				d->n_updates = 0;
+			}
+			if (!(d->flags & WIRE_DELIVERY_BY_REFERENCE))
+				d->updates[d->n_updates++] =
+					(struct wire_update){ (uint32_t)row * (uint32_t)t->width + (uint32_t)c, page };
+		}
+	}
+	dirty->n = 0;
+	if (changed) {
+		uint32_t version = load_relaxed(&t->heads[row].version) + 1;
+
+		store_release(&t->heads[row].version, version);
+		d->rows[d->n_rows++] = (struct wire_row){ (uint32_t)row, version };
+	}
+}

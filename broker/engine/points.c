@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * points.c - completion points, and where pages go when one is reached
+ *
+ * A point holds a chain of pages that may still be read by device work, and the
+ * value of the line that proves the end of that work (spec section 6). Points
+ * of a line stand in the order of their values, so reaching a value looks at
+ * the points it closes and one more. A page is marked with the sequence whose
+ * reservation it returns to.
+ */
+#include "bug.h"
+#include "internal.h"
+
+void page_chain_add(struct page_class *c, struct page_chain *chain, int32_t page, int32_t owner)
+{
+	c->link[page] = -1;
+	c->owner[page] = owner;
+	if (chain->n++ == 0)
+		chain->first = page;
+	else
+		c->link[chain->last] = page;
+	chain->last = page;
+}
+
+/* Moves all of @from to the end of @chain. */
+static void chain_append(struct page_class *c, struct page_chain *chain, const struct page_chain *from)
+{
+	if (from->n == 0)
+		return;
+	if (chain->n == 0)
+		chain->first = from->first;
+	else
+		c->link[chain->last] = from->first;
+	chain->last = from->last;
+	chain->n += from->n;
+}
+
+static struct point *point_new(struct session *s)
+{
+	struct point *p;
+
+	MUST(s->free_point >= 0);
+	p = &s->points[s->free_point];
+	s->free_point = p->next;
+	s->n_points++;
+	return p;
+}
+
+static void point_free(struct session *s, struct point *p)
+{
+	p->next = s->free_point;
+	s->free_point = (int32_t)(p - s->points);
+	s->n_points--;
+}
+
+/* Nearly always the last place of the line; requests of one stream may complete in another order. */
+static void line_insert(struct session *s, struct line *l, struct point *p)
+{
+	int32_t index = (int32_t)(p - s->points), after = l->last_point;
+
+	while (after >= 0 && s->points[after].value > p->value)
+		after = s->points[after].prev;
+	p->prev = after;
+	p->next = after < 0 ? l->first_point : s->points[after].next;
+	if (p->prev < 0)
+		l->first_point = index;
+	else
+		s->points[p->prev].next = index;
+	if (p->next < 0)
+		l->last_point = index;
+	else
+		s->points[p->next].prev = index;
+}
+
+static void line_remove(struct session *s, struct line *l, struct point *p)
+{
+	if (p->prev < 0)
+		l->first_point = p->next;
+	else
+		s->points[p->prev].next = p->next;
+	if (p->next < 0)
+		l->last_point = p->prev;
+	else
+		s->points[p->next].prev = p->prev;
+}
+
+static struct point *point_of(struct session *s, const struct request *r, uint64_t value)
+{
+	for (int32_t i = r->first_point; i >= 0; i = s->points[i].same_request)
+		if (s->points[i].value == value)
+			return &s->points[i];
+	return NULL;
+}
+
+void point_open(struct session *s, uint32_t line, uint64_t value, struct request *r, const struct page_chain *pages)
+{
+	struct point *p = r ? point_of(s, r, value) : NULL;
+
+	if (!p) {
+		p = point_new(s);
+		*p = (struct point){
+			.value = value, .line = line, .request = -1, .same_request = -1, .pages = PAGE_CHAIN_EMPTY
+		};
+		if (r) {
+			p->request = (int32_t)(r - s->requests);
+			p->same_request = r->first_point;
+			r->first_point = (int32_t)(p - s->points);
+			r->n_points++;
+		}
+		line_insert(s, &s->lines[line], p);
+	}
+	chain_append(s->class, &p->pages, pages);
+}
+
+/* Takes @p out of its request's chain. */
+static void request_forget(struct session *s, struct point *p)
+{
+	struct request *r = &s->requests[p->request];
+	int32_t *at = &r->first_point, index = (int32_t)(p - s->points);
+
+	while (*at != index)
+		at = &s->points[*at].same_request;
+	*at = p->same_request;
+	r->n_points--;
+}
+
+static void point_reached(struct session *s, struct point *p)
+{
+	struct page_class *c = s->class;
+
+	line_remove(s, &s->lines[p->line], p);
+	if (p->request >= 0)
+		request_forget(s, p);
+	for (int32_t page = p->pages.first, next; page >= 0; page = next) {
+		next = c->link[page];
+		if (p->request < 0) {
+			page_class_put(c, page);
+		} else {
+			struct seq *q = &s->seqs[c->owner[page]];
+
+			seq_reserved(s, q)[q->n_reserved++] = page;
+			q->n_staged--;
+		}
+	}
+	point_free(s, p);
+}
+
+void session_reach(struct session *s, uint32_t line, uint64_t word)
+{
+	struct line *l;
+
+	if (line >= s->model.n_streams || word <= s->lines[line].reached || s->ended)
+		return;
+	l = &s->lines[line];
+	l->reached = word;
+	s->change++;
+	while (l->first_point >= 0 && s->points[l->first_point].value <= word)
+		point_reached(s, &s->points[l->first_point]);
+}
+
+bool session_has_open(const struct session *s, int line)
+{
+	return line < 0 ? s->n_points > 0 : s->lines[line].first_point >= 0;
+}
+
+void point_absorb(struct session *s, struct request *r, struct page_chain *chain)
+{
+	while (r->first_point >= 0) {
+		struct point *p = &s->points[r->first_point];
+
+		chain_append(s->class, chain, &p->pages);
+		r->first_point = p->same_request;
+		line_remove(s, &s->lines[p->line], p);
+		point_free(s, p);
+	}
+	r->n_points = 0;
+}
+
+void point_extract(struct session *s, struct request *r, int32_t seq, struct page_chain *chain)
+{
+	struct page_class *c = s->class;
+
+	for (int32_t i = r->first_point; i >= 0; i = s->points[i].same_request) {
+		struct point *p = &s->points[i];
+		struct page_chain rest = PAGE_CHAIN_EMPTY;
+
+		for (int32_t page = p->pages.first, next; page >= 0; page = next) {
+			next = c->link[page];
+			page_chain_add(c, c->owner[page] == seq ? chain : &rest, page, c->owner[page]);
+		}
+		p->pages = rest;
+	}
+}
+
+void pages_release(struct session *s, uint32_t line, uint64_t value, const struct page_chain *chain)
+{
+	if (chain->n == 0)
+		return;
+	if (value > s->lines[line].reached) {
+		point_open(s, line, value, NULL, chain);
+		return;
+	}
+	for (int32_t page = chain->first, next; page >= 0; page = next) {
+		next = s->class->link[page];
+		page_class_put(s->class, page);
+	}
+}
+
+void pages_quarantine(struct session *s, uint32_t line, const struct page_chain *chain)
+{
+	struct line *l = &s->lines[line];
+
+	for (int32_t page = chain->first; page >= 0; page = s->class->link[page])
+		page_class_quarantine(s->class, page);
+	chain_append(s->class, &l->quarantine, chain);
+}
+
+int64_t quarantine_release(struct session *s, uint32_t line)
+{
+	struct line *l = &s->lines[line];
+	int64_t n = l->quarantine.n;
+
+	for (int32_t page = l->quarantine.first, next; page >= 0; page = next) {
+		next = s->class->link[page];
+		page_class_put(s->class, page);
+	}
+	l->quarantine = PAGE_CHAIN_EMPTY;
+	return n;
+}
+
+int64_t session_quarantined(const struct session *s)
+{
+	int64_t n = 0;
+
+	for (uint32_t i = 0; i < s->model.n_streams; i++)
+		n += s->lines[i].quarantine.n;
+	return n;
+}

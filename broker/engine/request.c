@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * request.c - admission, end and failure of a request (spec section 3)
+ *
+ * A handle is {session tag, entry, generation}: an entry is used again with the
+ * next generation, so an old handle is known as such for ever.
+ */
+#include <string.h>
+
+#include "bug.h"
+#include "internal.h"
+
+/* ---- handles ------------------------------------------------------------- */
+
+uint64_t request_handle(const struct session *s, const struct request *r)
+{
+	return (uint64_t)s->tag << 48 | (uint64_t)(r - s->requests) << 32 | r->generation;
+}
+
+enum handle_kind { HANDLE_UNKNOWN, HANDLE_ENDED, HANDLE_LIVE };
+
+static enum handle_kind handle_look(const struct session *s, uint64_t handle, struct request **r)
+{
+	uint32_t tag = (uint32_t)(handle >> 48), entry = (uint32_t)(handle >> 32) & UINT16_MAX;
+	uint32_t generation = (uint32_t)handle;
+
+	*r = NULL;
+	if (tag != s->tag || entry >= (uint32_t)s->model.max_batch || generation == 0 ||
+	    generation > s->requests[entry].generation)
+		return HANDLE_UNKNOWN;
+	if (generation < s->requests[entry].generation || s->requests[entry].phase == PHASE_NONE)
+		return HANDLE_ENDED;
+	*r = &s->requests[entry];
+	return HANDLE_LIVE;
+}
+
+struct request *request_find(const struct session *s, uint64_t handle, struct fault *f)
+{
+	struct request *r;
+
+	switch (handle_look(s, handle, &r)) {
+	case HANDLE_UNKNOWN:
+		fault_set(f, FAULT_BAD_HANDLE, -1, (int64_t)handle, 0);
+		return NULL;
+	case HANDLE_ENDED:
+		fault_set(f, FAULT_STALE_HANDLE, -1, (int64_t)handle, 0);
+		return NULL;
+	default:
+		return r;
+	}
+}
+
+int request_stream(const struct session *s, uint64_t handle)
+{
+	struct request *r;
+
+	return handle_look(s, handle, &r) == HANDLE_LIVE ? (int)r->stream : -1;
+}
+
+bool session_next_request(const struct session *s, uint64_t *handle)
+{
+	int32_t i = s->first_request;
+
+	if (*handle) {
+		struct request *r;
+
+		if (handle_look(s, *handle, &r) != HANDLE_LIVE)
+			return false;
+		i = r->next;
+	}
+	if (i < 0)
+		return false;
+	*handle = request_handle(s, &s->requests[i]);
+	return true;
+}
+
+/* ---- state of a sequence --------------------------------------------------- */
+
+int64_t seq_pending_endpoint(const struct request *r, const struct seq *q)
+{
+	switch (r->transition) {
+	case TRANSITION_PREFILL:
+		return q->length;
+	case TRANSITION_STEP:
+		return q->endpoint + 1;
+	default:
+		return q->endpoint;
+	}
+}
+
+void seq_mapped(const struct session *s, const struct request *r, const struct seq *q, int32_t *lo, int32_t *hi)
+{
+	int64_t e = seq_pending_endpoint(r, q);
+
+	/* A prefill maps its final window only; a step keeps what leaves mapped until its complete. */
+	*lo = r->transition == TRANSITION_PREFILL ? window_begin(&s->window, e) : q->begin;
+	*hi = window_end(&s->window, e);
+}
+
+/* ---- begin ------------------------------------------------------------------- */
+
+static int check_begin_arguments(const struct session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots,
+				 uint32_t n, struct fault *f)
+{
+	if (stream >= s->model.n_streams)
+		return fault_set(f, FAULT_STREAM_RANGE, -1, stream, s->model.n_streams - 1);
+	if (n < 1 || n > (uint32_t)s->model.max_batch)
+		return fault_set(f, FAULT_BATCH_SIZE, -1, n, s->model.max_batch);
+	if (max_tokens < 0 || max_tokens > s->model.max_seq)
+		return fault_set(f, FAULT_MAX_TOKENS, -1, max_tokens, s->model.max_seq);
+	for (uint32_t i = 0; i < n; i++)
+		if (slots[i] < 0 || slots[i] >= s->model.max_batch)
+			return fault_set(f, FAULT_SLOT_RANGE, (int32_t)i, slots[i], s->model.max_batch - 1);
+	return 0;
+}
+
+/* The first slot named twice, -1: none. Marks the slots it has seen in their `map` scratch and undoes that. */
+static int32_t find_twice(struct session *s, const int32_t *slots, uint32_t n)
+{
+	int32_t twice = -1;
+	uint32_t seen = 0;
+
+	for (; seen < n && twice < 0; seen++) {
+		if (s->slots[slots[seen]].seen)
+			twice = (int32_t)seen;
+		else
+			s->slots[slots[seen]].seen = true;
+	}
+	for (uint32_t i = 0; i < seen; i++)
+		s->slots[slots[i]].seen = false;
+	return twice;
+}
+
+static int check_slots(struct session *s, uint32_t stream, const int32_t *slots, uint32_t n, struct fault *f)
+{
+	int32_t twice = find_twice(s, slots, n);
+
+	if (twice >= 0)
+		return fault_set(f, FAULT_SLOT_TWICE, twice, slots[twice], 0);
+	for (uint32_t i = 0; i < n; i++)
+		if (s->slots[slots[i]].seq >= 0)
+			return fault_set(f, FAULT_SLOT_BUSY, (int32_t)i, slots[i], 0);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct slot *t = &s->slots[slots[i]];
+
+		if (t->line != stream && s->lines[t->line].reached < t->value)
+			return fault_set(f, FAULT_SLOT_PENDING, (int32_t)i, slots[i], (int64_t)t->value);
+	}
+	return 0;
+}
+
+/* Room for @n entries in `order`: at its top, or after closing the gaps that ended requests left. */
+static uint32_t order_take(struct session *s, uint32_t n)
+{
+	uint32_t top = 0;
+
+	if (s->order_top + n <= 2 * (uint32_t)s->model.max_batch) {
+		s->order_top += n;
+		return s->order_top - n;
+	}
+	/* Requests stand in the list newest first, and newer ones stand higher: move from the oldest on. */
+	int32_t i = s->first_request;
+
+	while (i >= 0 && s->requests[i].next >= 0)
+		i = s->requests[i].next;
+	for (; i >= 0; i = s->requests[i].prev) {
+		struct request *r = &s->requests[i];
+
+		memmove(&s->order[top], &s->order[r->first], r->n_seqs * sizeof(*s->order));
+		r->first = top;
+		top += r->n_seqs;
+	}
+	s->order_top = top + n;
+	MUST(s->order_top <= 2 * (uint32_t)s->model.max_batch);
+	return top;
+}
+
+static void admit_sequence(struct session *s, struct request *r, uint32_t i, int32_t slot)
+{
+	struct slot *t = &s->slots[slot];
+	int32_t index = s->free_seqs[--s->n_free_seqs];
+	struct seq *q = &s->seqs[index];
+	int32_t *reserved = seq_reserved(s, q);
+
+	*q = (struct seq){ .slot = slot, .n_reserved = r->reservation, .map = -1 };
+	/* The first page taken is the first one bound. */
+	for (int32_t k = r->reservation - 1; k >= 0; k--)
+		reserved[k] = page_class_take(s->class);
+	stray_remove(s, slot);
+	if (page_table_is_dirty(&s->table, slot))
+		r->dirty = true;
+	t->seq = index;
+	t->generation++;
+	t->line = r->stream;
+	t->value = 0;
+	s->order[r->first + i] = index;
+}
+
+static struct request *request_new(struct session *s, uint32_t stream, uint32_t n)
+{
+	int32_t index = s->free_request;
+	struct request *r = &s->requests[index];
+	uint32_t generation = r->generation + 1;
+
+	s->free_request = r->next;
+	*r = (struct request){ .generation = generation ? generation : 1,
+			       .phase = PHASE_ADMITTED,
+			       .stream = stream,
+			       .first = order_take(s, n),
+			       .n_seqs = n,
+			       .pending_batch = -1,
+			       .first_point = -1,
+			       .prev = -1,
+			       .next = s->first_request };
+	if (s->first_request >= 0)
+		s->requests[s->first_request].prev = index;
+	s->first_request = index;
+	s->n_requests++;
+	s->n_sequences += n;
+	return r;
+}
+
+int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n,
+		  uint64_t *handle, struct fault *f)
+{
+	int64_t capacity = max_tokens > 0 ? max_tokens : s->model.max_seq, need, available;
+	int32_t reservation;
+	struct request *r;
+	int code;
+
+	*handle = 0;
+	if (s->ended)
+		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
+	if (s->poisoned)
+		return fault_set(f, FAULT_POISONED, -1, session_quarantined(s), 0);
+	if ((code = check_begin_arguments(s, stream, max_tokens, slots, n, f)) ||
+	    (code = check_slots(s, stream, slots, n, f)))
+		return code;
+	if (points_spare(s) < 1)
+		return fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
+	reservation = window_private_pages(&s->window, window_width(&s->window, capacity));
+	need = (int64_t)reservation * n;
+	if (need > s->class->num_pages)
+		return fault_set(f, FAULT_NEVER_FITS, -1, need, s->class->num_pages);
+	available = pool_available(&s->engine->pool, s->class);
+	if (need > available)
+		return fault_set(f, FAULT_NO_PAGES, -1, need, available);
+	pool_provide(&s->engine->pool, s->class, need);
+	r = request_new(s, stream, n);
+	r->reservation = reservation;
+	r->capacity = capacity;
+	for (uint32_t i = 0; i < n; i++)
+		admit_sequence(s, r, i, slots[i]);
+	s->change++;
+	*handle = request_handle(s, r);
+	return 0;
+}
+
+/* ---- the end ----------------------------------------------------------------- */
+
+/* All pages of the sequence in row and reservation go to @chain; its row is cleared and its slot free. */
+static void dissolve_sequence(struct session *s, struct request *r, struct seq *q, uint64_t slot_value,
+			      struct page_chain *chain)
+{
+	int32_t *reserved = seq_reserved(s, q), lo, hi;
+	struct slot *t = &s->slots[q->slot];
+
+	seq_mapped(s, r, q, &lo, &hi);
+	page_table_open(&s->table, q->slot);
+	for (int32_t c = lo; c < hi; c++) {
+		page_chain_add(s->class, chain, page_table_get(&s->table, q->slot, c), -1);
+		page_table_put(&s->table, q->slot, c, -1);
+	}
+	page_table_close(&s->table, q->slot);
+	/* Last taken first returned: what was never bound comes out in the order it went in. */
+	for (int32_t i = 0; i < q->n_reserved; i++)
+		page_chain_add(s->class, chain, reserved[i], -1);
+	t->seq = -1;
+	t->line = r->stream;
+	t->value = slot_value;
+	stray_add(s, q->slot, r->stream);
+	s->free_seqs[s->n_free_seqs++] = (int32_t)(q - s->seqs);
+	s->n_sequences--;
+}
+
+void request_drop_sequence(struct session *s, struct request *r, struct seq *q, uint64_t slot_value,
+			   struct page_chain *chain)
+{
+	point_extract(s, r, (int32_t)(q - s->seqs), chain);
+	dissolve_sequence(s, r, q, slot_value, chain);
+}
+
+void request_dissolve(struct session *s, struct request *r, uint64_t slot_value, struct page_chain *chain)
+{
+	int32_t index = (int32_t)(r - s->requests);
+
+	point_absorb(s, r, chain);
+	for (uint32_t i = 0; i < r->n_seqs; i++)
+		dissolve_sequence(s, r, request_seq(s, r, i), slot_value, chain);
+	if (r->transition != TRANSITION_NONE)
+		s->n_transitions--;
+	if (r->prev < 0)
+		s->first_request = r->next;
+	else
+		s->requests[r->prev].next = r->next;
+	if (r->next >= 0)
+		s->requests[r->next].prev = r->prev;
+	r->phase = PHASE_NONE;
+	r->next = s->free_request;
+	s->free_request = index;
+	s->n_requests--;
+	s->change++;
+}
+
+int request_poison(struct session *s, struct request *r, struct fault *f)
+{
+	struct page_chain chain = PAGE_CHAIN_EMPTY;
+	uint32_t line = r->stream;
+
+	/* The slots need no value: nothing begins before shutdown has proven the stream idle. */
+	request_dissolve(s, r, 0, &chain);
+	pages_quarantine(s, line, &chain);
+	s->poisoned = true;
+	return fault_set(f, FAULT_COMPLETION_FAILED, -1, chain.n, 0);
+}
+
+static int request_end(struct session *s, struct request *r, const struct wire_fence *fence, uint64_t armed,
+		       struct fault *f)
+{
+	struct page_chain chain = PAGE_CHAIN_EMPTY;
+	struct resolved_fence p;
+	uint32_t line = r->stream;
+	uint64_t value;
+	int code = fence_resolve(s, r, fence, armed, &p, f);
+
+	if (code)
+		return code;
+	if (p.failed)
+		return request_poison(s, r, f);
+	/* Never before the request's own last point: a fence proves its step, not those that are still open. */
+	value = p.value > r->last_value ? p.value : r->last_value;
+	request_dissolve(s, r, s->poisoned ? 0 : value, &chain);
+	if (s->poisoned)
+		pages_quarantine(s, line, &chain);
+	else
+		pages_release(s, line, value, &chain);
+	return 0;
+}
+
+int request_finish(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed, struct fault *f)
+{
+	struct request *r;
+	enum handle_kind kind = handle_look(s, handle, &r);
+
+	if (kind == HANDLE_ENDED)
+		return 0;
+	if (kind == HANDLE_UNKNOWN)
+		return fault_set(f, FAULT_BAD_HANDLE, -1, (int64_t)handle, 0);
+	if (r->transition != TRANSITION_NONE)
+		return fault_set(f, FAULT_TRANSITION_PENDING, -1, r->transition, 0);
+	return request_end(s, r, fence, armed, f);
+}
+
+int request_abandon(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed, struct fault *f)
+{
+	struct request *r;
+	enum handle_kind kind = handle_look(s, handle, &r);
+
+	if (kind == HANDLE_ENDED)
+		return 0;
+	if (kind == HANDLE_UNKNOWN)
+		return fault_set(f, FAULT_BAD_HANDLE, -1, (int64_t)handle, 0);
+	return request_end(s, r, fence, armed, f);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * step.c - prefill and decode: how a window moves (spec sections 2, 3 and 6)
+ *
+ * A prepare binds what the new endpoint needs from the sequence's own
+ * reservation; what leaves the window stays in the row until the complete, and
+ * leased until the completion point. Inside a page a step only counts.
+ */
+#include "bug.h"
+#include "internal.h"
+
+/* Common to all prepares: refused before anything of the request is looked at. */
+int request_check_prepare(struct session *s, uint64_t handle, struct request **out, struct fault *f)
+{
+	if (s->ended)
+		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
+	if (s->poisoned)
+		return fault_set(f, FAULT_POISONED, -1, session_quarantined(s), 0);
+	*out = request_find(s, handle, f);
+	if (!*out)
+		return SWAKV_EINVALID;
+	return 0;
+}
+
+static void bind(struct session *s, struct seq *q, int32_t column)
+{
+	MUST(q->n_reserved > 0);
+	page_table_put(&s->table, q->slot, column, seq_reserved(s, q)[--q->n_reserved]);
+}
+
+static void begin_transition(struct session *s, struct request *r, enum transition t)
+{
+	r->transition = t;
+	s->n_transitions++;
+	s->change++;
+}
+
+static void end_transition(struct session *s, struct request *r)
+{
+	r->transition = TRANSITION_NONE;
+	s->n_transitions--;
+	s->change++;
+}
+
+static void settle(struct session *s, struct request *r, struct seq *q, int64_t endpoint)
+{
+	q->endpoint = endpoint;
+	q->begin = window_begin(&s->window, endpoint);
+	q->end = window_end(&s->window, endpoint);
+	q->next_change = window_next_change(&s->window, endpoint, r->capacity);
+}
+
+/* The request's work has been completed with fence @p: a point, unless it was reached. */
+static void note_fence(struct session *s, struct request *r, const struct resolved_fence *p,
+		       const struct page_chain *staged)
+{
+	if (p->value > r->last_value)
+		r->last_value = p->value;
+	if (!p->reached)
+		point_open(s, r->stream, p->value, r, staged);
+}
+
+/* ---- prefill -------------------------------------------------------------- */
+
+static int check_prefill(struct session *s, const struct request *r, const int32_t *lengths, uint32_t n,
+			 struct fault *f)
+{
+	if (r->phase != PHASE_ADMITTED)
+		return fault_set(f, FAULT_NOT_ADMITTED, -1, r->phase, 0);
+	if (n != r->n_seqs)
+		return fault_set(f, FAULT_LENGTH_COUNT, -1, n, r->n_seqs);
+	for (uint32_t i = 0; i < n; i++)
+		if (lengths[i] < 1 || lengths[i] > r->capacity)
+			return fault_set(f, FAULT_LENGTH_RANGE, (int32_t)i, lengths[i], r->capacity);
+	if (points_spare(s) < POINTS_PER_TRANSITION)
+		return fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
+	return 0;
+}
+
+int request_prefill_prepare(struct session *s, uint64_t handle, const int32_t *lengths, uint32_t n, struct delivery *d,
+			    struct fault *f)
+{
+	struct request *r;
+	int code;
+
+	delivery_reset(d);
+	if ((code = request_check_prepare(s, handle, &r, f)) || (code = check_prefill(s, r, lengths, n, f)))
+		return code;
+	for (uint32_t i = 0; i < n; i++) {
+		struct seq *q = request_seq(s, r, i);
+		int32_t last = window_end(&s->window, lengths[i]);
+
+		q->length = lengths[i];
+		page_table_open(&s->table, q->slot);
+		for (int32_t c = window_begin(&s->window, lengths[i]); c < last; c++)
+			bind(s, q, c);
+		page_table_close(&s->table, q->slot);
+	}
+	r->dirty = true;
+	r->phase = PHASE_EXECUTING;
+	begin_transition(s, r, TRANSITION_PREFILL);
+	delivery_collect(s, r, d);
+	return 0;
+}
+
+static int check_complete(const struct session *s, const struct request *r, enum transition t, struct fault *f)
+{
+	if (r->transition != t)
+		return fault_set(f, FAULT_NOT_PENDING, -1, r->transition, t);
+	return 0;
+}
+
+int request_prefill_complete(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,
+			     struct fault *f)
+{
+	static const struct page_chain none = PAGE_CHAIN_EMPTY;
+	struct request *r = request_find(s, handle, f);
+	struct resolved_fence p;
+	int code;
+
+	if (!r)
+		return SWAKV_EINVALID;
+	if ((code = check_complete(s, r, TRANSITION_PREFILL, f)) || (code = fence_resolve(s, r, fence, armed, &p, f)))
+		return code;
+	if (p.failed)
+		return request_poison(s, r, f);
+	end_transition(s, r);
+	for (uint32_t i = 0; i < r->n_seqs; i++) {
+		struct seq *q = request_seq(s, r, i);
+
+		settle(s, r, q, q->length);
+	}
+	note_fence(s, r, &p, &none);
+	return 0;
+}
+
+/* ---- decode step ------------------------------------------------------------ */
+
+/* What stands in the way of one more token for every sequence; of several the first in the order of errors. */
+static int check_advance(struct session *s, struct request *r, struct fault *f)
+{
+	int32_t at_limit = -1;
+
+	for (uint32_t i = 0; i < r->n_seqs; i++) {
+		struct seq *q = request_seq(s, r, i);
+		int64_t e = q->endpoint + 1;
+
+		if (e < q->next_change)
+			continue;
+		if (e > r->capacity)
+			at_limit = at_limit < 0 ? (int32_t)i : at_limit;
+		else if (window_end(&s->window, e) - q->end > q->n_reserved)
+			return fault_set(f, FAULT_PAGES_PENDING, (int32_t)i, q->n_reserved,
+					 window_end(&s->window, e) - q->end);
+	}
+	if (at_limit < 0)
+		return 0;
+	r->phase = PHASE_FINISHING;
+	s->change++;
+	return fault_set(f, FAULT_CAPACITY, at_limit, request_seq(s, r, (uint32_t)at_limit)->endpoint, r->capacity);
+}
+
+static int decode_prepare(struct session *s, const struct wire_step_entry *entry, struct delivery *d, struct fault *f)
+{
+	struct request *r;
+	int code;
+
+	if ((code = request_check_prepare(s, entry->request, &r, f)))
+		return code;
+	if (r->phase != PHASE_EXECUTING)
+		return fault_set(f, FAULT_NOT_EXECUTING, -1, r->phase, 0);
+	if (r->transition != TRANSITION_NONE)
+		return fault_set(f, FAULT_TRANSITION_PENDING, -1, r->transition, 0);
+	if (entry->tokens != 1)
+		return fault_set(f, FAULT_STEP_TOKENS, -1, entry->tokens, 1);
+	if (points_spare(s) < POINTS_PER_TRANSITION)
+		return fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
+	if ((code = check_advance(s, r, f)))
+		return code;
+	for (uint32_t i = 0; i < r->n_seqs; i++) {
+		struct seq *q = request_seq(s, r, i);
+		int64_t e = q->endpoint + 1;
+
+		if (e < q->next_change || window_end(&s->window, e) == q->end)
+			continue;
+		page_table_open(&s->table, q->slot);
+		bind(s, q, q->end);
+		page_table_close(&s->table, q->slot);
+		r->dirty = true;
+	}
+	begin_transition(s, r, TRANSITION_STEP);
+	delivery_collect(s, r, d);
+	return 0;
+}
+
+int step_prepare(struct session *s, const struct wire_step_entry *entries, uint32_t n, struct wire_entry_fault *faults,
+		 uint32_t *n_faults, struct delivery *d, struct fault *f)
+{
+	delivery_reset(d);
+	*n_faults = 0;
+	if (n < 1 || n > (uint32_t)s->model.max_batch)
+		return fault_set(f, FAULT_STEP_COUNT, -1, n, s->model.max_batch);
+	for (uint32_t i = 0; i < n; i++) {
+		struct fault one;
+
+		if (decode_prepare(s, &entries[i], d, &one))
+			faults[(*n_faults)++] = (struct wire_entry_fault){ .entry = i, .fault = one };
+	}
+	return 0;
+}
+
+/* Clears the pages that left the window; they return to the reservation now, or wait on @staged. */
+static void retire(struct session *s, struct request *r, struct seq *q, int32_t begin, bool reached,
+		   struct page_chain *staged)
+{
+	if (begin == q->begin)
+		return;
+	page_table_open(&s->table, q->slot);
+	for (int32_t c = q->begin; c < begin; c++) {
+		int32_t page = page_table_get(&s->table, q->slot, c);
+
+		page_table_put(&s->table, q->slot, c, -1);
+		if (reached) {
+			seq_reserved(s, q)[q->n_reserved++] = page;
+		} else {
+			page_chain_add(s->class, staged, page, (int32_t)(q - s->seqs));
+			q->n_staged++;
+		}
+	}
+	page_table_close(&s->table, q->slot);
+	r->dirty = true;
+}
+
+static int decode_complete(struct session *s, const struct wire_step_entry *entry, const uint64_t *armed,
+			   struct fault *f)
+{
+	struct page_chain staged = PAGE_CHAIN_EMPTY;
+	struct request *r = request_find(s, entry->request, f);
+	struct resolved_fence p;
+	int code;
+
+	if (!r)
+		return SWAKV_EINVALID;
+	if ((code = check_complete(s, r, TRANSITION_STEP, f)))
+		return code;
+	if (entry->accepted < 0 || entry->accepted > 1)
+		return fault_set(f, FAULT_STEP_ACCEPTED, -1, entry->accepted, 1);
+	if ((code = fence_resolve(s, r, &entry->fence, armed[r->stream], &p, f)))
+		return code;
+	if (p.failed)
+		return request_poison(s, r, f);
+	end_transition(s, r);
+	for (uint32_t i = 0; i < r->n_seqs; i++) {
+		struct seq *q = request_seq(s, r, i);
+		int64_t e = q->endpoint + 1;
+
+		if (e < q->next_change) {
+			q->endpoint = e;
+			continue;
+		}
+		retire(s, r, q, window_begin(&s->window, e), p.reached, &staged);
+		settle(s, r, q, e);
+	}
+	note_fence(s, r, &p, &staged);
+	return 0;
+}
+
+int step_complete(struct session *s, const struct wire_step_entry *entries, uint32_t n, const uint64_t *armed,
+		  struct wire_entry_fault *faults, uint32_t *n_faults, struct fault *f)
+{
+	*n_faults = 0;
+	if (n < 1 || n > (uint32_t)s->model.max_batch)
+		return fault_set(f, FAULT_STEP_COUNT, -1, n, s->model.max_batch);
+	for (uint32_t i = 0; i < n; i++) {
+		struct fault one;
+
+		if (decode_complete(s, &entries[i], armed, &one))
+			faults[(*n_faults)++] = (struct wire_entry_fault){ .entry = i, .fault = one };
+	}
+	return 0;
+}
