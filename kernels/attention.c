@@ -9,7 +9,8 @@
  *
  * The inner loops run over fixed-size pieces with independent partial sums:
  * that is the form that gcc and clang turn into vector code without being
- * allowed to reorder float additions.
+ * allowed to reorder float additions. On x86-64 the whole is compiled a second
+ * time for AVX2, and taken where the processor has it.
  */
 #include <math.h>
 
@@ -19,8 +20,10 @@
 
 #define HEADS  8   /* query heads that share one widened vector */
 #define TOKENS 256 /* most tokens of a page handled at once */
-#define PIECE  64  /* elements widened at once */
-#define LANES  16  /* independent partial sums */
+#define PIECE  256 /* elements widened at once */
+#define LANES  32  /* independent partial sums */
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 /* One kv head of one row, and up to HEADS of its query heads. */
 struct work {
@@ -34,8 +37,8 @@ struct work {
 	float score[HEADS][TOKENS];
 };
 
-/* Widens @n elements at @address; the rest of the piece becomes 0. */
-static void widen(float piece[PIECE], uint64_t address, int32_t n, int32_t dtype)
+/* Widens @n elements at @address. */
+static ALWAYS_INLINE void widen(float piece[PIECE], uint64_t address, int32_t n, int32_t dtype)
 {
 	if (dtype == KERNEL_F32) {
 		const float *from = (const float *)(uintptr_t)address;
@@ -53,11 +56,9 @@ static void widen(float piece[PIECE], uint64_t address, int32_t n, int32_t dtype
 		for (int32_t i = 0; i < n; i++)
 			piece[i] = convert_half(from[i]);
 	}
-	for (int32_t i = n; i < PIECE; i++)
-		piece[i] = 0;
 }
 
-static float dot(const float *a, const float *b, int32_t n)
+static ALWAYS_INLINE float dot(const float *a, const float *b, int32_t n)
 {
 	float part[LANES] = { 0 }, sum = 0;
 	int32_t i = 0;
@@ -68,13 +69,16 @@ static float dot(const float *a, const float *b, int32_t n)
 	}
 	for (; i < n; i++)
 		sum += a[i] * b[i];
-	for (int32_t j = 0; j < LANES; j++)
-		sum += part[j];
-	return sum;
+	/* Halving keeps the additions independent; one after the other they would cost more than the products. */
+	for (int32_t half = LANES / 2; half > 0; half /= 2) {
+		for (int32_t j = 0; j < half; j++)
+			part[j] += part[j + half];
+	}
+	return sum + part[0];
 }
 
 /* Scores of tokens [@from, @to) of K page @k into w->score[head][token - from]. */
-static void scores_of_page(struct work *w, int32_t k, int32_t from, int32_t to)
+static ALWAYS_INLINE void scores_of_page(struct work *w, int32_t k, int32_t from, int32_t to)
 {
 	const struct kernel_pages *g = &w->p->pages;
 	uint64_t layer = paging_layer(g, g->k_base, k, w->p->layer), esize = paging_element_bytes(g);
@@ -98,7 +102,7 @@ static void scores_of_page(struct work *w, int32_t k, int32_t from, int32_t to)
 }
 
 /* Turns @n scores of head @h into weights under the new running maximum; what was summed before is scaled to it. */
-static void weigh(struct work *w, int32_t h, int32_t n)
+static ALWAYS_INLINE void weigh(struct work *w, int32_t h, int32_t n)
 {
 	int32_t dim = w->p->pages.v_head_dim;
 	float *score = w->score[h], *out = w->out + (int64_t)h * dim;
@@ -118,7 +122,7 @@ static void weigh(struct work *w, int32_t h, int32_t n)
 }
 
 /* Adds the weighted vectors of tokens [@from, @to) of V page @v to the result rows. */
-static void add_page(struct work *w, int32_t v, int32_t from, int32_t to)
+static ALWAYS_INLINE void add_page(struct work *w, int32_t v, int32_t from, int32_t to)
 {
 	const struct kernel_pages *g = &w->p->pages;
 	uint64_t layer = paging_layer(g, g->v_base, v, w->p->layer), esize = paging_element_bytes(g);
@@ -143,7 +147,7 @@ static void add_page(struct work *w, int32_t v, int32_t from, int32_t to)
 }
 
 /* Positions [@begin, @end) for the heads of *@w. False: the table has no page for one of them. */
-static int attend(struct work *w, const int32_t *row, int64_t begin, int64_t end)
+static ALWAYS_INLINE int attend(struct work *w, const int32_t *row, int64_t begin, int64_t end)
 {
 	const struct kernel_pages *g = &w->p->pages;
 	int32_t step = g->page_tokens < TOKENS ? g->page_tokens : TOKENS;
@@ -170,7 +174,8 @@ static void set_row(const struct kernel_attention *p, float *out, float value)
 }
 
 /* Row @i whole. False: a page is missing in its window. */
-static int attend_row(const struct kernel_attention *p, int32_t slot, int64_t end, const float *q, float *out)
+static ALWAYS_INLINE int attend_row(const struct kernel_attention *p, int32_t slot, int64_t end, const float *q,
+				    float *out)
 {
 	const struct kernel_pages *g = &p->pages;
 	int64_t begin = end > p->window ? end - p->window : 0;
@@ -198,12 +203,37 @@ static int attend_row(const struct kernel_attention *p, int32_t slot, int64_t en
 	return 1;
 }
 
+typedef int (*attend_row_fn)(const struct kernel_attention *p, int32_t slot, int64_t end, const float *q, float *out);
+
+static int attend_row_plain(const struct kernel_attention *p, int32_t slot, int64_t end, const float *q, float *out)
+{
+	return attend_row(p, slot, end, q, out);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2,fma"))) static int attend_row_avx2(const struct kernel_attention *p, int32_t slot,
+							       int64_t end, const float *q, float *out)
+{
+	return attend_row(p, slot, end, q, out);
+}
+#endif
+
+static attend_row_fn attend_row_best(void)
+{
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+		return attend_row_avx2;
+#endif
+	return attend_row_plain;
+}
+
 void kernel_attention_cpu(const struct kernel_attention *p)
 {
 	const int32_t *slots = (const int32_t *)(uintptr_t)p->slots;
 	const int64_t *endpoints = (const int64_t *)(uintptr_t)p->endpoints;
 	const float *q = (const float *)(uintptr_t)p->q;
 	float *out = (float *)(uintptr_t)p->out;
+	attend_row_fn fn = attend_row_best();
 
 	for (int32_t i = 0; i < p->n; i++) {
 		float *row = out + (int64_t)i * p->q_heads * p->pages.v_head_dim;
@@ -211,7 +241,7 @@ void kernel_attention_cpu(const struct kernel_attention *p)
 		set_row(p, row, 0);
 		if (slots[i] < 0 || endpoints[i] <= 0)
 			continue;
-		if (!attend_row(p, slots[i], endpoints[i], q + (int64_t)i * p->q_heads * p->pages.k_head_dim, row))
+		if (!fn(p, slots[i], endpoints[i], q + (int64_t)i * p->q_heads * p->pages.k_head_dim, row))
 			set_row(p, row, NAN);
 	}
 }
