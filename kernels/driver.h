@@ -9,6 +9,10 @@
  * checks every return code; a failure leaves a sentence in `why`.
  *
  * Where the build had no cuda.h, driver_open() answers SWAKV_EUNSUPPORTED.
+ *
+ * A struct driver may be used by one thread at a time; different ones are
+ * independent. A forked child cannot use its parent's: every call answers
+ * SWAKV_EFORKED there, and only driver_close() is left to do.
  */
 #ifndef SWAKV_DRIVER_H
 #define SWAKV_DRIVER_H
@@ -50,12 +54,14 @@ bool driver_uuid_parse(const char *text, uint8_t uuid[16]);
 /* The sentence of the last failed call on @d. Never NULL. */
 const char *driver_why(const struct driver *d);
 
-/* All below: 0 or SWAKV_EDEVICE, the sentence in driver_why(). Addresses are device addresses (CUdeviceptr). */
+/* All below: 0, or SWAKV_EDEVICE (SWAKV_EFORKED, SWAKV_ENOMEM) with the sentence in driver_why(). Addresses are device
+ * addresses (CUdeviceptr). */
 
 int driver_memory_info(struct driver *d, uint64_t *free_bytes, uint64_t *total_bytes);
 int driver_alloc(struct driver *d, uint64_t bytes, uint64_t *address);
 int driver_free(struct driver *d, uint64_t address);
 int driver_ipc_export(struct driver *d, uint64_t address, uint8_t handle[DRIVER_IPC_HANDLE]);
+/* Opening the same handle again gives the same address and raises a count: each import has its close. */
 int driver_ipc_import(struct driver *d, const uint8_t handle[DRIVER_IPC_HANDLE], uint64_t *address);
 int driver_ipc_close(struct driver *d, uint64_t address);
 
@@ -77,7 +83,7 @@ int driver_copy_to_host(struct driver *d, void *stream, void *dst, uint64_t src,
 int driver_fill32(struct driver *d, void *stream, uint64_t dst, uint32_t value, uint64_t n_words);
 int driver_fill16(struct driver *d, void *stream, uint64_t dst, uint16_t value, uint64_t n);
 
-/* Loads the embedded kernels once; SWAKV_EUNSUPPORTED when the build has none. */
+/* Loads the embedded kernels once (the first launch does it too); SWAKV_EUNSUPPORTED when the build has none. */
 int driver_load_kernels(struct driver *d);
 /* Launches kernel @name (KERNEL_NAME_*) with its parameter block of @bytes. Grid and block in threads/blocks of
  * dimension x. */

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * driver_ops.c - memory, streams and launches on an open device
+ *
+ * Imports are kept once a process: opening a handle twice only raises a count
+ * inside the driver, and several drivers have lost that count when one thread
+ * closed while another opened. So this file counts, and one lock covers open
+ * and close.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+#include "driver_private.h"
+
+#define ULL(x) ((unsigned long long)(x))
+
+/* ---- memory ---------------------------------------------------------------- */
+
+int driver_memory_info(struct driver *d, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+	size_t free_size = 0, total = 0;
+	int r = DRIVER_CALL(d, d->api.cuMemGetInfo(&free_size, &total), "cuMemGetInfo()");
+
+	*free_bytes = free_size;
+	*total_bytes = total;
+	return r;
+}
+
+int driver_alloc(struct driver *d, uint64_t bytes, uint64_t *address)
+{
+	CUdeviceptr p = 0;
+	int r = DRIVER_CALL(d, d->api.cuMemAlloc(&p, bytes), "cuMemAlloc(%llu bytes)", ULL(bytes));
+
+	*address = p;
+	return r;
+}
+
+int driver_free(struct driver *d, uint64_t address)
+{
+	return DRIVER_CALL(d, d->api.cuMemFree(address), "cuMemFree(0x%llx)", ULL(address));
+}
+
+/* ---- IPC --------------------------------------------------------------------- */
+
+struct import {
+	LIST_ENTRY(import) link;
+	pid_t pid; /* an import of the parent is none of a forked child's */
+	CUcontext context;
+	uint8_t handle[DRIVER_IPC_HANDLE];
+	uint64_t address;
+	unsigned n_users;
+};
+
+static pthread_mutex_t imports_lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, import) imports = LIST_HEAD_INITIALIZER(imports);
+
+int driver_ipc_export(struct driver *d, uint64_t address, uint8_t handle[DRIVER_IPC_HANDLE])
+{
+	CUipcMemHandle h = { 0 };
+	int r = DRIVER_CALL(d, d->api.cuIpcGetMemHandle(&h, address), "cuIpcGetMemHandle(0x%llx)", ULL(address));
+
+	_Static_assert(sizeof(h) == DRIVER_IPC_HANDLE, "CUipcMemHandle");
+	memcpy(handle, &h, sizeof(h));
+	return r;
+}
+
+/* Opens @handle into a new entry. Under the lock. */
+static int import_open(struct driver *d, const uint8_t handle[DRIVER_IPC_HANDLE], struct import **out)
+{
+	struct import *i = calloc(1, sizeof(*i));
+	CUipcMemHandle h;
+	CUdeviceptr p = 0;
+	int r;
+
+	if (!i)
+		return driver_complain(d, SWAKV_ENOMEM, "out of memory");
+	memcpy(&h, handle, sizeof(h));
+	r = DRIVER_CALL(d, d->api.cuIpcOpenMemHandle(&p, h, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+			"cuIpcOpenMemHandle()");
+	if (r) {
+		free(i);
+		return r;
+	}
+	i->pid = getpid();
+	i->context = d->context;
+	i->address = p;
+	memcpy(i->handle, handle, sizeof(i->handle));
+	LIST_INSERT_HEAD(&imports, i, link);
+	*out = i;
+	return 0;
+}
+
+int driver_ipc_import(struct driver *d, const uint8_t handle[DRIVER_IPC_HANDLE], uint64_t *address)
+{
+	struct import *i;
+	int r = driver_usable(d);
+
+	*address = 0;
+	if (r)
+		return r;
+	pthread_mutex_lock(&imports_lock);
+	LIST_FOREACH (i, &imports, link) {
+		if (i->pid == getpid() && i->context == d->context && memcmp(i->handle, handle, sizeof(i->handle)) == 0)
+			break;
+	}
+	if (!i)
+		r = import_open(d, handle, &i);
+	if (r == 0) {
+		i->n_users++;
+		*address = i->address;
+	}
+	pthread_mutex_unlock(&imports_lock);
+	return r;
+}
+
+int driver_ipc_close(struct driver *d, uint64_t address)
+{
+	struct import *i;
+	int r = driver_usable(d);
+
+	if (r)
+		return r;
+	pthread_mutex_lock(&imports_lock);
+	LIST_FOREACH (i, &imports, link) {
+		if (i->pid == getpid() && i->context == d->context && i->address == address)
+			break;
+	}
+	if (!i) {
+		r = driver_complain(d, SWAKV_EDEVICE, "cannot close the import at 0x%llx: this process has none there",
+				    ULL(address));
+	} else if (--i->n_users == 0) {
+		r = DRIVER_CALL(d, d->api.cuIpcCloseMemHandle(address), "cuIpcCloseMemHandle(0x%llx)", ULL(address));
+		LIST_REMOVE(i, link);
+		free(i);
+	}
+	pthread_mutex_unlock(&imports_lock);
+	return r;
+}
+
+/* ---- host memory -------------------------------------------------------------- */
+
+int driver_host_register(struct driver *d, void *p, size_t bytes, uint64_t *device_address)
+{
+	CUdeviceptr address = 0;
+	int r = DRIVER_CALL(
+		d, d->api.cuMemHostRegister(p, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP),
+		"cuMemHostRegister(%zu bytes)", bytes);
+
+	*device_address = 0;
+	if (r)
+		return r;
+	r = DRIVER_CALL(d, d->api.cuMemHostGetDevicePointer(&address, p, 0), "cuMemHostGetDevicePointer()");
+	if (r) {
+		/* The sentence of the first failure stays; what the way back says is of no use to anybody. */
+		if (driver_enter(d) == 0) {
+			d->api.cuMemHostUnregister(p);
+			driver_leave(d, r);
+		}
+		return r;
+	}
+	*device_address = address;
+	return 0;
+}
+
+int driver_host_unregister(struct driver *d, void *p)
+{
+	return DRIVER_CALL(d, d->api.cuMemHostUnregister(p), "cuMemHostUnregister()");
+}
+
+/* ---- streams ------------------------------------------------------------------- */
+
+int driver_stream_create(struct driver *d, void **stream)
+{
+	CUstream s = NULL;
+	int r = DRIVER_CALL(d, d->api.cuStreamCreate(&s, CU_STREAM_NON_BLOCKING), "cuStreamCreate()");
+
+	*stream = s;
+	return r;
+}
+
+int driver_stream_destroy(struct driver *d, void *stream)
+{
+	return DRIVER_CALL(d, d->api.cuStreamDestroy(stream), "cuStreamDestroy()");
+}
+
+int driver_stream_synchronize(struct driver *d, void *stream)
+{
+	return DRIVER_CALL(d, d->api.cuStreamSynchronize(stream), "cuStreamSynchronize()");
+}
+
+int driver_stream_write64(struct driver *d, void *stream, uint64_t device_address, uint64_t value)
+{
+	return DRIVER_CALL(d, d->api.cuStreamWriteValue64(stream, device_address, value, CU_STREAM_WRITE_VALUE_DEFAULT),
+			   "cuStreamWriteValue64(0x%llx, %llu)", ULL(device_address), ULL(value));
+}
+
+int driver_stream_host_func(struct driver *d, void *stream, void (*fn)(void *), void *arg)
+{
+	return DRIVER_CALL(d, d->api.cuLaunchHostFunc(stream, fn, arg), "cuLaunchHostFunc()");
+}
+
+int driver_copy_to_device(struct driver *d, void *stream, uint64_t dst, const void *src, size_t bytes)
+{
+	return DRIVER_CALL(d, d->api.cuMemcpyHtoDAsync(dst, src, bytes, stream), "cuMemcpyHtoDAsync(0x%llx, %zu bytes)",
+			   ULL(dst), bytes);
+}
+
+int driver_copy_to_host(struct driver *d, void *stream, void *dst, uint64_t src, size_t bytes)
+{
+	return DRIVER_CALL(d, d->api.cuMemcpyDtoHAsync(dst, src, bytes, stream), "cuMemcpyDtoHAsync(0x%llx, %zu bytes)",
+			   ULL(src), bytes);
+}
+
+int driver_fill32(struct driver *d, void *stream, uint64_t dst, uint32_t value, uint64_t n_words)
+{
+	return DRIVER_CALL(d, d->api.cuMemsetD32Async(dst, value, n_words, stream),
+			   "cuMemsetD32Async(0x%llx, %llu words)", ULL(dst), ULL(n_words));
+}
+
+int driver_fill16(struct driver *d, void *stream, uint64_t dst, uint16_t value, uint64_t n)
+{
+	return DRIVER_CALL(d, d->api.cuMemsetD16Async(dst, value, n, stream),
+			   "cuMemsetD16Async(0x%llx, %llu half-words)", ULL(dst), ULL(n));
+}
+
+/* ---- kernels -------------------------------------------------------------------- */
+
+static const char *const kernel_names[DRIVER_N_KERNELS] = { KERNEL_NAME_APPLY, KERNEL_NAME_KV_WRITE,
+							    KERNEL_NAME_ATTENTION, KERNEL_NAME_FILL };
+
+int driver_load_kernels(struct driver *d)
+{
+	uint64_t size = 0;
+	const void *image = kernel_image(&size);
+	CUmodule module = NULL;
+	int r = driver_enter(d);
+
+	if (r)
+		return r;
+	if (d->module)
+		return driver_leave(d, 0);
+	if (!image)
+		return driver_leave(d, driver_complain(d, SWAKV_EUNSUPPORTED,
+						       "this build has no GPU kernels: build it where nvcc is"));
+	r = driver_check(d, d->api.cuModuleLoadData(&module, image), "cuModuleLoadData(%llu bytes)", ULL(size));
+	for (int i = 0; i < DRIVER_N_KERNELS && r == 0; i++)
+		r = driver_check(d, d->api.cuModuleGetFunction(&d->kernels[i], module, kernel_names[i]),
+				 "cuModuleGetFunction(%s)", kernel_names[i]);
+	if (r == 0)
+		d->module = module;
+	else if (module)
+		d->api.cuModuleUnload(module);
+	return driver_leave(d, r);
+}
+
+static int kernel_index(const char *name)
+{
+	for (int i = 0; i < DRIVER_N_KERNELS; i++) {
+		if (strcmp(kernel_names[i], name) == 0)
+			return i;
+	}
+	return -1;
+}
+
+int driver_launch(struct driver *d, void *stream, const char *name, uint32_t grid, uint32_t block,
+		  uint32_t shared_bytes, const void *params, size_t bytes)
+{
+	/* The driver copies the block during the call and never writes it. */
+	void *arguments[] = { (void *)(uintptr_t)params };
+	int index = kernel_index(name);
+	int r = driver_load_kernels(d);
+
+	if (r)
+		return r;
+	if (index < 0)
+		return driver_complain(d, SWAKV_EINVALID, "there is no kernel %s", name);
+	return DRIVER_CALL(d,
+			   d->api.cuLaunchKernel(d->kernels[index], grid, 1, 1, block, 1, 1, shared_bytes, stream,
+						 arguments, NULL),
+			   "cuLaunchKernel(%s, grid %u, block %u, %zu bytes of parameters)", name, grid, block, bytes);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernels.cu - the CUDA kernels of kernels.h
+ *
+ * Each takes its parameter block by value as a __grid_constant__, so a launch
+ * copies it and nothing of it needs to outlive the call. Grids are bounded and
+ * the loops stride over the rest, so any size fits a launch. Addresses come
+ * from paging.h, the same as the CPU twins'.
+ */
+#include <cuda_fp16.h>
+
+#include "kernels.h"
+#include "paging.h"
+
+#define WARP 32
+
+static __device__ __forceinline__ float load_element(const void *p, int64_t i, int32_t dtype)
+{
+	if (dtype == KERNEL_F32)
+		return ((const float *)p)[i];
+	if (dtype == KERNEL_BF16)
+		return __uint_as_float((uint32_t)((const uint16_t *)p)[i] << 16);
+	return __half2float(((const __half *)p)[i]);
+}
+
+extern "C" __global__ void swakv_apply(const __grid_constant__ struct kernel_apply p)
+{
+	int32_t *table = (int32_t *)p.table;
+
+	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < p.n_updates; i += gridDim.x * blockDim.x) {
+		int64_t row = p.updates[i].cell / (uint32_t)p.width;
+		int64_t column = p.updates[i].cell % (uint32_t)p.width;
+		int32_t page = p.updates[i].page;
+		int32_t *k = table + row * 2 * p.width + column;
+
+		k[0] = page;
+		k[p.width] = page < 0 ? -1 : page + p.num_pages;
+	}
+}
+
+/* Copies @bytes with the whole block, 16 bytes at a time where both sides allow it. Sizes are multiples of 2. */
+static __device__ void block_copy(uint64_t to, uint64_t from, uint64_t bytes)
+{
+	uint64_t done = 0;
+
+	if ((to | from) % sizeof(uint4) == 0) {
+		done = bytes / sizeof(uint4) * sizeof(uint4);
+		for (uint64_t i = threadIdx.x; i < done / sizeof(uint4); i += blockDim.x)
+			((uint4 *)to)[i] = ((const uint4 *)from)[i];
+	}
+	for (uint64_t i = done / 2 + threadIdx.x; i < bytes / 2; i += blockDim.x)
+		((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
+}
+
+/* A block a token; all its heads lie side by side. */
+extern "C" __global__ void swakv_kv_write(const __grid_constant__ struct kernel_kv_write p)
+{
+	const struct kernel_pages *g = &p.pages;
+	const int32_t *slots = (const int32_t *)p.slots;
+	const int64_t *positions = (const int64_t *)p.positions;
+	uint64_t k_bytes = paging_vector(g, 1, 0, g->k_head_dim);
+	uint64_t v_bytes = paging_vector(g, 1, 0, g->v_head_dim);
+
+	for (int64_t i = blockIdx.x; i < p.n_tokens; i += gridDim.x) {
+		int32_t token, k, v;
+
+		if (slots[i] < 0 || positions[i] < 0 ||
+		    !paging_lookup(g, paging_row(g, slots[i]), positions[i] / g->page_tokens, &k, &v))
+			continue;
+		token = (int32_t)(positions[i] % g->page_tokens);
+		block_copy(paging_layer(g, g->k_base, k, p.layer) + token * k_bytes, p.k + i * k_bytes, k_bytes);
+		block_copy(paging_layer(g, g->v_base, v, p.layer) + token * v_bytes, p.v + i * v_bytes, v_bytes);
+	}
+}
+
+/* Fills @bytes with the whole block; pages are 2-byte multiples at 2-byte addresses at least. */
+static __device__ void block_fill(uint64_t to, uint64_t bytes, uint16_t pattern)
+{
+	uint32_t two = pattern | (uint32_t)pattern << 16;
+	uint64_t done = 0;
+
+	if (to % sizeof(uint4) == 0) {
+		done = bytes / sizeof(uint4) * sizeof(uint4);
+		for (uint64_t i = threadIdx.x; i < done / sizeof(uint4); i += blockDim.x)
+			((uint4 *)to)[i] = make_uint4(two, two, two, two);
+	}
+	for (uint64_t i = done / 2 + threadIdx.x; i < bytes / 2; i += blockDim.x)
+		((uint16_t *)to)[i] = pattern;
+}
+
+/* Two blocks a page: K and V. */
+extern "C" __global__ void swakv_fill(const __grid_constant__ struct kernel_fill p)
+{
+	const struct kernel_pages *g = &p.pages;
+	const int32_t *list = (const int32_t *)p.page_list;
+
+	for (int64_t i = blockIdx.x; i < 2 * (int64_t)p.n_pages; i += gridDim.x) {
+		int32_t page = list[i / 2];
+
+		if (i % 2 == 0)
+			block_fill(paging_layer(g, g->k_base, page, 0), g->page_stride, p.pattern);
+		else
+			block_fill(paging_layer(g, g->v_base, page + g->num_pages, 0), g->page_stride, p.pattern);
+	}
+}
+
+/* What one warp has seen of its share of the window: the running maximum and sum of an online softmax. */
+struct partial {
+	float max;
+	float sum;
+};
+
+static __device__ float warp_sum(float x)
+{
+	for (int offset = WARP / 2; offset > 0; offset /= 2)
+		x += __shfl_xor_sync(0xffffffffu, x, offset);
+	return x;
+}
+
+/*
+ * One token: score, then the rescaled sum. @acc is the warp's own row of shared
+ * memory; a lane only ever touches its own elements of it.
+ */
+static __device__ void attend_token(const struct kernel_attention *p, const float *q, float *acc, struct partial *s,
+				    const void *k, const void *v)
+{
+	const struct kernel_pages *g = &p->pages;
+	int lane = threadIdx.x % WARP;
+	float score = 0, max, correction, weight;
+
+	for (int32_t d = lane; d < g->k_head_dim; d += WARP)
+		score += q[d] * load_element(k, d, g->dtype);
+	score = warp_sum(score) * p->scale;
+	max = score > s->max ? score : s->max;
+	correction = s->max == max ? 1.0f : expf(s->max - max);
+	weight = expf(score - max);
+	s->max = max;
+	s->sum = s->sum * correction + weight;
+	for (int32_t d = lane; d < g->v_head_dim; d += WARP)
+		acc[d] = acc[d] * correction + weight * load_element(v, d, g->dtype);
+}
+
+/* The tokens of [@begin, @end) that fall to this warp. False: a page is missing. */
+static __device__ int attend_share(const struct kernel_attention *p, int32_t slot, int32_t kv_head, int64_t begin,
+				   int64_t end, const float *q, float *acc, struct partial *s)
+{
+	const struct kernel_pages *g = &p->pages;
+	const int32_t *row = paging_row(g, slot);
+
+	for (int64_t pos = begin + threadIdx.x / WARP; pos < end; pos += blockDim.x / WARP) {
+		int32_t token = (int32_t)(pos % g->page_tokens), k, v;
+
+		if (!paging_lookup(g, row, pos / g->page_tokens, &k, &v))
+			return 0;
+		attend_token(p, q, acc, s,
+			     (const void *)(paging_layer(g, g->k_base, k, p->layer) +
+					    paging_vector(g, token, kv_head, g->k_head_dim)),
+			     (const void *)(paging_layer(g, g->v_base, v, p->layer) +
+					    paging_vector(g, token, kv_head, g->v_head_dim)));
+	}
+	return 1;
+}
+
+/* Joins the warps' shares: every partial is scaled to the largest maximum. */
+static __device__ void combine(const struct kernel_attention *p, const struct partial *parts, const float *acc,
+			       float *out)
+{
+	int32_t n = blockDim.x / WARP, dim = p->pages.v_head_dim;
+	float max = -INFINITY, sum = 0;
+
+	for (int32_t w = 0; w < n; w++)
+		max = parts[w].max > max ? parts[w].max : max;
+	for (int32_t w = 0; w < n; w++)
+		sum += parts[w].sum == 0 ? 0 : parts[w].sum * expf(parts[w].max - max);
+	for (int32_t d = threadIdx.x; d < dim; d += blockDim.x) {
+		float x = 0;
+
+		for (int32_t w = 0; w < n; w++)
+			x += parts[w].sum == 0 ? 0 : acc[(int64_t)w * dim + d] * expf(parts[w].max - max);
+		out[d] = x / sum;
+	}
+}
+
+/* A block a (row, query head); its warps share the tokens. Shared memory: q, then one accumulator a warp. */
+extern "C" __global__ void swakv_attention(const __grid_constant__ struct kernel_attention p)
+{
+	extern __shared__ float scratch[];
+	__shared__ struct partial parts[WARP];
+	const struct kernel_pages *g = &p.pages;
+	int32_t k_dim = g->k_head_dim, v_dim = g->v_head_dim;
+	float *q = scratch, *acc = scratch + k_dim, *own = acc + (int64_t)(threadIdx.x / WARP) * v_dim;
+
+	for (int64_t i = blockIdx.x; i < (int64_t)p.n * p.q_heads; i += gridDim.x) {
+		int64_t row = i / p.q_heads;
+		int32_t head = (int32_t)(i % p.q_heads), slot = ((const int32_t *)p.slots)[row], missing;
+		int64_t end = ((const int64_t *)p.endpoints)[row], begin = end > p.window ? end - p.window : 0;
+		float *out = (float *)p.out + i * v_dim;
+		struct partial s = { -INFINITY, 0 };
+
+		if (slot < 0 || end <= 0) {
+			for (int32_t d = threadIdx.x; d < v_dim; d += blockDim.x)
+				out[d] = 0;
+			continue;
+		}
+		for (int32_t d = threadIdx.x; d < k_dim; d += blockDim.x)
+			q[d] = ((const float *)p.q)[i * k_dim + d];
+		for (int32_t d = threadIdx.x % WARP; d < v_dim; d += WARP)
+			own[d] = 0;
+		__syncthreads();
+		missing = !attend_share(&p, slot, head / (p.q_heads / g->kv_heads), begin, end, q, own, &s);
+		if (threadIdx.x % WARP == 0)
+			parts[threadIdx.x / WARP] = s;
+		/* Also the barrier between the shares and their joining. */
+		if (__syncthreads_or(missing)) {
+			for (int32_t d = threadIdx.x; d < v_dim; d += blockDim.x)
+				out[d] = NAN;
+		} else {
+			combine(&p, parts, acc, out);
+		}
+		__syncthreads();
+	}
+}
