@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fixture.c - a broker as far as its status page goes
+ *
+ * status-fixture NAME MODE: makes the page of NAME, publishes what MODE says,
+ * prints "ready", and lives until its stdin ends. test_status.py asks the tool
+ * about it.
+ *
+ *   known      the snapshot of known_snapshot(), again and again
+ *   empty      a snapshot without classes and sessions
+ *   flip       as fast as it can, numbers that change from one to the next but always add up
+ *   stale      a snapshot that was published 2.5 s ago
+ *   quiet-ring, quiet-control, quiet-device
+ *              that thread's heartbeat is 1.7 s old
+ *   unready    a page that is never finished
+ *   version    a page of another version
+ *   silent     a finished page with no snapshot
+ *   damaged    a snapshot with an impossible count
+ *   hostile    texts full of quotes, escapes and broken UTF-8
+ *   truncated  a snapshot that had no room for its bindings
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lifecycle.h"
+#include "status_page.h"
+
+static const uint64_t ms = 1000000;
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void fill_head(struct status_head *head)
+{
+	strcpy(head->pool, "main");
+	strcpy(head->backend, "host");
+	strcpy(head->device, "host memory");
+	strcpy(head->export_kind, "memfd");
+	strcpy(head->socket_path, "/run/swakv/fixture.sock");
+}
+
+static void fill_pool(struct status_snapshot *s)
+{
+	s->pool_total = 1000000;
+	s->pool_held = 600000;
+	s->pool_free = 300000;
+	s->pool_unusable = 100000;
+	s->extent_bytes = 100000;
+	s->table_area_bytes = 65536;
+	s->table_area_used = 4096;
+}
+
+static struct status_session known_session(uint32_t id, const char *model, uint32_t state)
+{
+	struct status_session x = {
+		.id = id,
+		.generation = 1,
+		.pid = 1000 + (int32_t)id,
+		.uid = 500,
+		.state = state,
+		.n_streams = 2,
+		.max_batch = 64,
+		.window = 1024,
+		.page_tokens = 128,
+		.private_pages = 19,
+		.attached_ns = now_ns() - 90000 * ms,
+		.last_op = WIRE_OP_STEP_COMPLETE,
+		.last_ns = now_ns() - 40 * ms,
+		.commands = 100 * id,
+		.refused = id,
+	};
+
+	strcpy(x.model, model);
+	return x;
+}
+
+/* Two classes; sessions 1 attached, 2 poisoned, 3 dead, 4 ended, 5 closing; requests of session 1. */
+static void known_sessions(struct status_snapshot *s)
+{
+	s->n_classes = 2;
+	s->classes[0] = (struct status_class){
+		.page_bytes = 65536,
+		.pages = 100,
+		.free = 51,
+		.leased = 38,
+		.quarantined = 11,
+		.available = 81,
+		.num_pages = 400,
+		.extents = 4,
+		.sessions = 3,
+	};
+	s->classes[1] = (struct status_class){
+		.page_bytes = 16384,
+		.pages = 50,
+		.free = 43,
+		.leased = 0,
+		.quarantined = 7,
+		.available = 60,
+		.num_pages = 1600,
+		.extents = 2,
+		.sessions = 2,
+	};
+	s->n_sessions = 5;
+	s->sessions[0] = known_session(1, "gemma", STATUS_ATTACHED);
+	s->sessions[0].n_requests = 2;
+	s->sessions[0].n_sequences = 3;
+	s->sessions[0].leased = 38;
+	s->sessions[0].behind_points = 2;
+	s->sessions[0].open_points = 1;
+	s->sessions[0].oldest_lease_ns = now_ns() - 5000 * ms;
+	s->sessions[1] = known_session(2, "gemma", STATUS_ATTACHED);
+	s->sessions[1].poisoned = 1;
+	s->sessions[1].quarantined = 4;
+	s->sessions[1].last_code = SWAKV_EPOISONED;
+	s->sessions[2] = known_session(3, "gemma", STATUS_DEAD);
+	s->sessions[2].quarantined = 7;
+	s->sessions[3] = known_session(4, "mistral", STATUS_ENDED);
+	s->sessions[3].class_index = 1;
+	s->sessions[3].quarantined = 7;
+	s->sessions[4] = known_session(5, "mistral", STATUS_CLOSING);
+	s->sessions[4].class_index = 1;
+	s->sessions[4].last_op = 0;
+	s->sessions[4].last_ns = 0;
+	for (int i = 2; i < 5; i++)
+		s->sessions[i].ended_ns = now_ns() - 1000 * ms;
+}
+
+/* Session 1: a request of two sequences in the middle of a decode, and one admitted with one sequence. */
+static void known_requests(struct status_snapshot *s)
+{
+	s->n_requests = 2;
+	s->requests[0] = (struct status_request){
+		.phase = PHASE_EXECUTING,
+		.transition = TRANSITION_STEP,
+		.stream = 1,
+		.handle = 0xabc00000001,
+		.n_sequences = 2,
+		.open_points = 1,
+		.begun_ns = now_ns() - 5000 * ms,
+	};
+	s->requests[1] = (struct status_request){
+		.phase = PHASE_ADMITTED,
+		.handle = UINT64_MAX - 1,
+		.first_sequence = 2,
+		.n_sequences = 1,
+		.begun_ns = now_ns() - 10 * ms,
+	};
+	s->n_sequences = 3;
+	s->sequences[0] = (struct status_sequence){
+		.slot = 5,
+		.generation = 9,
+		.endpoint = 4096,
+		.pending_endpoint = 4097,
+		.retained_begin = 24,
+		.retained_end = 33,
+		.n_bound = 9,
+		.n_reserved = 9,
+		.n_retiring = 1,
+		.first_binding = 0,
+	};
+	s->sequences[1] = (struct status_sequence){
+		.slot = 0,
+		.generation = 1,
+		.endpoint = 100,
+		.pending_endpoint = 101,
+		.retained_end = 1,
+		.n_bound = 1,
+		.n_reserved = 17,
+		.n_staged = 1,
+		.first_binding = 10,
+	};
+	s->sequences[2] = (struct status_sequence){
+		.slot = 7,
+		.generation = 2,
+		.pending_endpoint = -1,
+		.first_binding = 11,
+	};
+	s->n_bindings = 11;
+	for (int i = 0; i < 10; i++)
+		s->bindings[i] = (struct wire_binding){ .logical = 23 + i, .page = 200 + i };
+	s->bindings[10] = (struct wire_binding){ .logical = 0, .page = 399 };
+}
+
+static void known_snapshot(struct status_snapshot *s)
+{
+	fill_pool(s);
+	known_sessions(s);
+	known_requests(s);
+	s->attaches = 9;
+	s->detaches = 3;
+	s->deaths = 2;
+	s->kicked = 1;
+	s->refused_attaches = 4;
+	s->reclaimed_pages = 77;
+	s->commands = 1500;
+	s->refusals = 15;
+	s->rounds = 2000;
+	s->sleeps = 30;
+	s->wakeups = 20;
+	s->timer_polls = 10;
+}
+
+/* Snapshot @k: all numbers move, sums hold: over states, over sessions, over the pool. */
+static void moving_snapshot(struct status_snapshot *s, uint64_t k)
+{
+	s->pool_total = 1u << 30;
+	s->pool_unusable = 4096;
+	s->pool_held = (k % 1000) << 20;
+	s->pool_free = s->pool_total - s->pool_unusable - s->pool_held;
+	s->rounds = k;
+	s->n_classes = 1 + (uint32_t)(k % 8);
+	s->n_sessions = (uint32_t)(k % 50);
+	for (uint32_t c = 0; c < s->n_classes; c++)
+		s->classes[c] = (struct status_class){ .page_bytes = 4096u << c };
+	for (uint32_t i = 0; i < s->n_sessions; i++) {
+		struct status_session *x = &s->sessions[i];
+		struct status_class *c = &s->classes[i % s->n_classes];
+
+		*x = known_session(i + 1, "moving", i % 3 ? STATUS_ATTACHED : STATUS_DEAD);
+		x->class_index = i % s->n_classes;
+		x->leased = i % 3 ? (int64_t)(k % 97) : 0;
+		x->quarantined = i % 3 ? 0 : (int64_t)(k % 89);
+		x->commands = k;
+		c->leased += x->leased;
+		c->quarantined += x->quarantined;
+	}
+	for (uint32_t c = 0; c < s->n_classes; c++) {
+		s->classes[c].free = (int64_t)(k % 83);
+		s->classes[c].pages = s->classes[c].free + s->classes[c].leased + s->classes[c].quarantined;
+	}
+}
+
+static void hostile_snapshot(struct status_writer *w, struct status_snapshot *s)
+{
+	known_snapshot(s);
+	memcpy(s->sessions[0].model, "\"\\\n\033[2J\xff\xc3{}", 12);
+	memset(s->sessions[1].model, 'x', WIRE_NAME);
+	memset(w->head->device, 0xfe, sizeof(w->head->device));
+	strcpy(w->head->pool, "a\"b\\c");
+}
+
+static void publish(struct status_writer *w, const char *mode, uint64_t k)
+{
+	struct status_snapshot *s = status_writer_begin(w);
+
+	if (!strcmp(mode, "flip"))
+		moving_snapshot(s, k);
+	else if (!strcmp(mode, "hostile"))
+		hostile_snapshot(w, s);
+	else if (!strcmp(mode, "empty"))
+		fill_pool(s);
+	else
+		known_snapshot(s);
+	if (!strcmp(mode, "stale"))
+		s->published_ns = now_ns() - 2500 * ms;
+	if (!strcmp(mode, "damaged"))
+		s->sessions[0].class_index = 2;
+	if (!strcmp(mode, "truncated")) {
+		s->truncated = 1;
+		s->n_bindings = 10;
+		s->requests[1].first_sequence = STATUS_NOT_LISTED;
+	}
+	status_writer_commit(w);
+}
+
+static void beat(struct status_writer *w, const char *mode)
+{
+	static const char *const quiet[] = { "quiet-ring", "quiet-control", "quiet-device" };
+
+	for (int i = 0; i < STATUS_N_THREADS; i++)
+		store_relaxed(&w->head->threads[i].heartbeat_ns, now_ns() - (!strcmp(mode, quiet[i]) ? 1700 * ms : 0));
+}
+
+static bool stdin_ended(int wait_ms)
+{
+	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
+	char c;
+
+	return poll(&p, 1, wait_ms) == 1 && read(STDIN_FILENO, &c, 1) == 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct status_writer w;
+	const char *mode;
+	int e;
+
+	if (argc != 3)
+		return 2;
+	mode = argv[2];
+	e = status_writer_open(&w, argv[1]);
+	if (e < 0) {
+		fprintf(stderr, "status-fixture: %s: %s\n", argv[1], strerror(-e));
+		return 1;
+	}
+	fill_head(w.head);
+	if (!strcmp(mode, "version"))
+		w.head->version = STATUS_VERSION + 1;
+	for (uint64_t k = 1;; k++) {
+		beat(&w, mode);
+		if (strcmp(mode, "silent") != 0)
+			publish(&w, mode, k);
+		if (k == 1) {
+			if (strcmp(mode, "unready") != 0)
+				status_writer_ready(&w);
+			puts("ready");
+			fflush(stdout);
+		}
+		/* at full speed: look at stdin only now and then */
+		if (strcmp(mode, "flip") != 0 ? stdin_ended(50) : k % 1000 == 0 && stdin_ended(0))
+			break;
+	}
+	status_writer_close(&w);
+	return 0;
+}

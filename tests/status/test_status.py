@@ -1,0 +1,429 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""swakv-status against pages of known content, written by status-fixture."""
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+import unittest
+
+TOOL = os.environ["SWAKV_STATUS"]
+FIXTURE = os.environ["STATUS_FIXTURE"]
+RUNNING, NOT_FOUND, USAGE, NOT_RUNNING, STALE, STUCK = range(6)
+
+
+class Fixture:
+    """A page of the given mode, of a name of its own, for the length of a with block."""
+
+    count = 0
+
+    def __init__(self, mode):
+        Fixture.count += 1
+        self.mode = mode
+        self.name = "status-test-%d-%d" % (os.getpid(), Fixture.count)
+
+    def __enter__(self):
+        self.process = subprocess.Popen(
+            [FIXTURE, self.name, self.mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        if self.process.stdout.readline() != "ready\n":
+            raise RuntimeError("the fixture did not start")
+        return self
+
+    def __exit__(self, *exc):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+        if os.path.exists("/dev/shm/swakv-" + self.name):
+            os.unlink("/dev/shm/swakv-" + self.name)
+
+    def status(self, *arguments):
+        return status("--name", self.name, *arguments)
+
+    def json(self, *arguments, code=RUNNING):
+        r = self.status("--json", *arguments)
+        assert r.returncode == code, (r.returncode, r.stderr)
+        return json.loads(r.stdout)
+
+
+def status(*arguments, **environment):
+    return subprocess.run([TOOL, *arguments], capture_output=True, text=True, env={**os.environ, **environment})
+
+
+def prometheus(text):
+    """Parses the text format strictly: {(name, ((label, value), ...)): value}, {name: type}."""
+    samples, types = {}, {}
+    family = None
+    label = r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"'
+    line_format = re.compile(r"([a-z_]+)\{(%s(?:,%s)*)\} (-?[0-9]+(?:\.[0-9]+)?)" % (label, label))
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            _, _, family, _ = line.split(" ", 3)
+            assert family not in types, "family %s comes twice" % family
+        elif line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert name == family and kind in ("gauge", "counter"), line
+            types[name] = kind
+        else:
+            m = line_format.fullmatch(line)
+            assert m, line
+            assert m.group(1) == family, "sample outside its family: " + line
+            key = (m.group(1), tuple(re.findall(label, m.group(2))))
+            assert key not in samples, "sample comes twice: " + line
+            samples[key] = float(line.rsplit(" ", 1)[1])
+    return samples, types
+
+
+def find(samples, name, **labels):
+    found = [v for (n, ls), v in samples.items() if n == name and labels.items() <= dict(ls).items()]
+    assert len(found) == 1, (name, labels, found)
+    return found[0]
+
+
+class Sums(unittest.TestCase):
+    def check_sums(self, page):
+        b = page["pool"]["bytes"]
+        self.assertEqual(b["held"] + b["free"] + b["unusable"], b["total"])
+        for i, c in enumerate(page["classes"]):
+            p = c["pages"]
+            self.assertEqual(p["free"] + p["leased"] + p["quarantined"], p["total"])
+            for state in ("leased", "quarantined"):
+                of_sessions = sum(s["pages"][state] for s in page["sessions"] if s["model"]["class"] == i)
+                self.assertEqual(of_sessions, p[state], "%s of class %d" % (state, i))
+
+
+class Content(Sums):
+    def test_json_has_what_was_published(self):
+        with Fixture("known") as f:
+            page = f.json()
+        self.assertEqual(page["status"], "running")
+        self.assertEqual(page["instance"], f.name)
+        self.assertEqual(page["pid"], f.process.pid)
+        self.assertEqual(page["pool"]["bytes"]["total"], 1000000)
+        self.assertEqual([c["page_bytes"] for c in page["classes"]], [65536, 16384])
+        self.assertEqual(page["classes"][0]["pages"]["available"], 81)
+        self.assertEqual([s["state"] for s in page["sessions"]], ["attached", "attached", "dead", "ended", "closing"])
+        self.assertEqual([s["poisoned"] for s in page["sessions"]], [False, True, False, False, False])
+        first, poisoned, closing = page["sessions"][0], page["sessions"][1], page["sessions"][4]
+        self.assertEqual((first["pid"], first["uid"], first["requests"], first["sequences"]), (1001, 500, 2, 3))
+        self.assertEqual(first["model"]["name"], "gemma")
+        self.assertEqual(first["last"]["command"], "step-complete")
+        self.assertEqual(first["last"]["result"], "ok")
+        self.assertGreaterEqual(first["oldest_lease_ms"], 5000)
+        self.assertIsNone(first["ended_ms"])
+        self.assertEqual(poisoned["last"]["result"], "poisoned")
+        self.assertIsNone(closing["last"])
+        self.assertEqual(page["counters"]["reclaimed_pages"], 77)
+        self.assertEqual(page["counters"]["rescues"], 0)
+        self.assertEqual([t["name"] for t in page["threads"]], ["ring", "control", "device"])
+        self.assertNotIn("requests", page)
+        self.check_sums(page)
+
+    def test_requests_with_their_sequences_and_bindings(self):
+        with Fixture("known") as f:
+            page = f.json("--request")
+            one = f.json("--request", "1:0xabc00000001")
+            none = f.json("--request", "3")
+            unknown = [f.status("--request", r) for r in ("1:0xabc00000002", "9", "3:0xabc00000001")]
+            text = f.status("-r").stdout
+        decode, admitted = page["requests"]
+        self.assertEqual(decode["handle"], "0xabc00000001")
+        self.assertEqual((decode["phase"], decode["pending"], decode["stream"]), ("executing", "decode", 1))
+        self.assertEqual(decode["open_points"], 1)
+        q = decode["sequences"][0]
+        self.assertEqual((q["slot"], q["endpoint"], q["pending_endpoint"]), (5, 4096, 4097))
+        self.assertEqual((q["retained_begin"], q["retained_end"]), (24, 33))
+        self.assertEqual(q["bindings"], [[23 + i, 200 + i] for i in range(10)])
+        self.assertEqual(decode["sequences"][1]["bindings"], [[0, 399]])
+        self.assertEqual(admitted["handle"], "0xfffffffffffffffe")
+        self.assertIsNone(admitted["sequences"][0]["pending_endpoint"])
+        self.assertEqual([r["handle"] for r in one["requests"]], ["0xabc00000001"])
+        self.assertEqual(none["requests"], [])
+        for u in unknown:
+            self.assertEqual(u.returncode, NOT_FOUND)
+            self.assertIn("hint:", u.stderr)
+        self.assertIn("endpoint 4096 -> 4097, retains [24, 33)", text)
+        self.assertIn("bindings 23=200 24=201", text)
+
+    def test_one_session(self):
+        with Fixture("known") as f:
+            page = f.json("--session", "3")
+            missing = f.status("--session", "77")
+            every = f.status("--session").stdout
+            joined = f.status("-s4").stdout
+        self.assertEqual([s["id"] for s in page["sessions"]], [3])
+        self.assertEqual(missing.returncode, NOT_FOUND)
+        self.assertEqual(len(re.findall(r"^session \d+", every, re.M)), 5)
+        self.assertEqual(re.findall(r"^session (\d+)", joined, re.M), ["4"])
+
+    def test_quarantine_names_the_sessions_and_what_they_wait_for(self):
+        with Fixture("known") as f:
+            page = f.json("--quarantine")
+            text = f.status("--quarantine").stdout
+        with Fixture("empty") as f:
+            nothing = f.status("--quarantine").stdout
+        self.assertEqual([s["id"] for s in page["sessions"]], [2, 3, 4])
+        reasons = [s["quarantine_reason"] for s in page["sessions"]]
+        self.assertIn("a completion failed", reasons[0])
+        self.assertIn("process 1003 has exited", reasons[1])
+        self.assertIn("protocol violation", reasons[2])
+        for reason in reasons:
+            self.assertIn(reason, text)
+        self.assertIn("no pages are quarantined", nothing)
+
+    def test_table(self):
+        with Fixture("known") as f:
+            text = f.status().stdout
+        self.assertIn("total 976.6 KiB = held 585.9 KiB + free 293.0 KiB + unusable 97.7 KiB", text)
+        row = next(line for line in text.splitlines() if line.startswith("all"))
+        self.assertEqual(row.split(), ["all", "150", "94", "38", "18"])
+        sessions = re.findall(r"^(\d)  .*$", text.split("SESSION  ", 1)[1], re.M)
+        self.assertEqual(sessions, list("12345"))
+        self.assertRegex(text, r"(?m)^2 +1002 +500 gemma +poisoned ")
+
+    def test_empty_broker(self):
+        with Fixture("empty") as f:
+            page = f.json("--request")
+            r = f.status()
+        self.assertEqual((page["classes"], page["sessions"], page["requests"]), ([], [], []))
+        self.assertEqual(r.returncode, RUNNING)
+
+    def test_prometheus(self):
+        with Fixture("known") as f:
+            samples, types = prometheus(f.status("--prometheus").stdout)
+        self.assertEqual(find(samples, "swakv_up"), 1)
+        size = find(samples, "swakv_pool_size_bytes")
+        self.assertEqual(sum(v for (n, _), v in samples.items() if n == "swakv_pool_bytes"), size)
+        for c in ("0", "1"):
+            pages = [find(samples, "swakv_class_pages", **{"class": c, "state": s})
+                     for s in ("free", "leased", "quarantined")]
+            self.assertEqual(sum(pages), find(samples, "swakv_class_size_pages", **{"class": c}))
+        self.assertEqual(find(samples, "swakv_session_pages", session="3", state="quarantined"), 7)
+        self.assertEqual(find(samples, "swakv_deaths_total"), 2)
+        for name, kind in types.items():
+            self.assertEqual(name.endswith("_total"), kind == "counter", name)
+
+    def test_hostile_texts_break_no_format(self):
+        with Fixture("hostile") as f:
+            page = f.json()
+            samples, _ = prometheus(f.status("--prometheus").stdout)
+            table = f.status().stdout
+        self.assertEqual(page["sessions"][0]["model"]["name"], '"\\??[2J??{}')
+        self.assertEqual(page["sessions"][1]["model"]["name"], "x" * 31)
+        self.assertEqual(page["device"], "?" * 63)
+        find(samples, "swakv_session_requests", model='\\"\\\\??[2J??{}')
+        find(samples, "swakv_info", pool='a\\"b\\\\c')
+        self.assertNotIn("\033", table)
+
+    def test_truncated_snapshot_says_so(self):
+        with Fixture("truncated") as f:
+            page = f.json("--request")
+            text = f.status("--request").stdout
+        self.assertIs(page["truncated"], True)
+        self.assertEqual(len(page["requests"][0]["sequences"][0]["bindings"]), 10)
+        self.assertIsNone(page["requests"][0]["sequences"][1]["bindings"])
+        self.assertIsNone(page["requests"][1]["sequences"])
+        self.assertEqual(page["requests"][1]["n_sequences"], 1)
+        self.assertIn("not every request, sequence or binding fits", text)
+
+    def test_every_one_of_1000_samples_adds_up_while_the_writer_flips(self):
+        numbers = set()
+        with Fixture("flip") as f:
+            for _ in range(1000):
+                page = f.json()
+                self.check_sums(page)
+                numbers.add(page["snapshot"])
+        self.assertGreater(len(numbers), 500, "the samples are of different snapshots")
+
+
+class Health(unittest.TestCase):
+    def check(self, fixture, code, name, reason):
+        r = fixture.status()
+        self.assertEqual(r.returncode, code, r.stdout + r.stderr)
+        self.assertIn(reason, r.stdout)
+        self.assertEqual(len(re.findall(r"^hint: ", r.stderr, re.M)), 1)
+        page = fixture.json(code=code)
+        self.assertEqual(page["status"], name)
+        self.assertIn(reason, page["reason"])
+        self.assertTrue(page["hint"])
+        samples, _ = prometheus(fixture.status("--prometheus").stdout)
+        self.assertEqual(find(samples, "swakv_up"), 0)
+        self.assertEqual(find(samples, "swakv_status", state=name), 1)
+        return page
+
+    def wait_for(self, fixture, code):
+        """Asks until the answer is @code; there is no limit but the test's own."""
+        while fixture.status().returncode != code:
+            time.sleep(0.05)
+
+    def test_running(self):
+        with Fixture("known") as f:
+            r = f.status()
+        self.assertEqual((r.returncode, r.stderr), (RUNNING, ""))
+
+    def test_no_page(self):
+        f = Fixture("none")
+        page = self.check(f, NOT_RUNNING, "not-running", "no broker of the name")
+        self.assertNotIn("pool", page)
+
+    def test_orderly_end(self):
+        with Fixture("known") as f:
+            pass
+        self.check(f, NOT_RUNNING, "not-running", "no broker of the name")
+
+    def test_killed_broker_is_not_running(self):
+        with Fixture("known") as f:
+            f.process.kill()
+            f.process.wait()
+            page = self.check(f, NOT_RUNNING, "not-running", "died without closing")
+            self.assertNotIn("pool", page, "a dead broker's numbers are nobody's")
+
+    def test_killed_zombie_is_not_running(self):
+        with Fixture("known") as f:
+            f.process.kill()
+            os.waitid(os.P_PID, f.process.pid, os.WEXITED | os.WNOWAIT)
+            self.check(f, NOT_RUNNING, "not-running", "died without closing")
+
+    def test_stopped_broker_is_stuck_until_it_goes_on(self):
+        with Fixture("known") as f:
+            f.process.send_signal(signal.SIGSTOP)
+            self.wait_for(f, STUCK)
+            page = self.check(f, STUCK, "stuck", "process %d is stopped" % f.process.pid)
+            self.assertIn("kill -CONT %d" % f.process.pid, page["hint"])
+            self.assertEqual(len(page["classes"]), 2, "the last picture is still shown")
+            self.assertEqual([t["stuck"] for t in page["threads"]], [True] * 3)
+            f.process.send_signal(signal.SIGCONT)
+            self.wait_for(f, RUNNING)
+
+    def test_stopped_in_the_middle_of_a_flip_it_is_read_all_the_same(self):
+        with Fixture("flip") as f:
+            for _ in range(5):
+                f.process.send_signal(signal.SIGSTOP)
+                self.wait_for(f, STUCK)
+                Content.check_sums(self, f.json(code=STUCK))
+                f.process.send_signal(signal.SIGCONT)
+                self.wait_for(f, RUNNING)
+
+    def test_the_stuck_thread_is_named(self):
+        for i, name in enumerate(("ring", "control", "device")):
+            with Fixture("quiet-" + name) as f:
+                page = self.check(f, STUCK, "stuck", "from: %s (" % name)
+                self.assertEqual([t["stuck"] for t in page["threads"]], [k == i for k in range(3)])
+                self.assertIn("%s 1.7 s STUCK" % name, f.status().stdout)
+
+    def test_old_snapshot_of_a_living_broker_is_stale(self):
+        with Fixture("stale") as f:
+            page = self.check(f, STALE, "stale", "ms old, though its threads live")
+            self.assertGreater(page["age_ms"], 2000)
+
+    def test_page_of_another_version_is_stale(self):
+        with Fixture("version") as f:
+            self.check(f, STALE, "stale", "version 2")
+
+    def test_page_of_another_version_without_a_broker_is_not_running(self):
+        with Fixture("version") as f:
+            f.process.kill()
+            f.process.wait()
+            self.check(f, NOT_RUNNING, "not-running", "no broker holds it")
+
+    def test_unfinished_page_is_stale(self):
+        with Fixture("unready") as f:
+            self.check(f, STALE, "stale", "not finished its status page")
+
+    def test_no_snapshot_yet_is_stale(self):
+        with Fixture("silent") as f:
+            self.check(f, STALE, "stale", "no whole snapshot yet")
+
+    def test_damaged_snapshot_is_stale(self):
+        with Fixture("damaged") as f:
+            page = self.check(f, STALE, "stale", "impossible counts")
+            self.assertNotIn("pool", page)
+
+
+class Options(unittest.TestCase):
+    def test_wrong_usage(self):
+        wrong = (["--nonsense"], ["extra"], ["--session", "x"], ["--session=-1"], ["--session=4294967296"],
+                 ["--request", "1:"], ["--request", "1:x"], ["--request", "1:2:3"], ["--watch", "0"],
+                 ["--watch=nan"], ["--watch", "1", "--count", "0"], ["--json", "--prometheus"], ["--name", "a/b"],
+                 ["--name", "x" * 32], ["--name", ""])
+        for arguments in wrong:
+            r = status(*arguments)
+            self.assertEqual(r.returncode, USAGE, arguments)
+            self.assertTrue(r.stderr, arguments)
+
+    def test_name_from_the_environment(self):
+        with Fixture("known") as f:
+            self.assertEqual(status("--json", SWAKV_BROKER=f.name).returncode, RUNNING)
+            self.assertEqual(status("-b", f.name, SWAKV_BROKER="status-test-nobody").returncode, RUNNING)
+        self.assertIn("'default'", status(SWAKV_BROKER="").stdout + status(SWAKV_BROKER="default").stdout)
+
+    def test_help_and_version(self):
+        self.assertIn("usage: swakv-status", status("--help").stdout)
+        self.assertRegex(status("--version").stdout, r"^swakv-status \d+\.\d+\.\d+$")
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        with Fixture("known") as f, open("/dev/full", "w") as full:
+            r = subprocess.run([TOOL, "--json", "-b", f.name], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(r.returncode, NOT_FOUND)
+        self.assertIn("cannot write", r.stderr)
+
+
+class Watch(unittest.TestCase):
+    def test_batch_json_is_a_document_a_line(self):
+        with Fixture("flip") as f:
+            r = f.status("--watch", "0.01", "--count", "20", "--json")
+        pages = [json.loads(line) for line in r.stdout.splitlines()]
+        self.assertEqual(len(pages), 20)
+        numbers = [p["snapshot"] for p in pages]
+        self.assertEqual(numbers, sorted(set(numbers)))
+
+    def test_batch_sees_the_broker_come_and_go(self):
+        with Fixture("known") as f:
+            watcher = subprocess.Popen(
+                [TOOL, "-b", f.name, "--json", "--watch", "0.02"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                text=True)
+            self.assertEqual(json.loads(watcher.stdout.readline())["status"], "running")
+            f.process.kill()
+            f.process.wait()
+            while json.loads(watcher.stdout.readline())["status"] != "not-running":
+                pass
+        watcher.send_signal(signal.SIGINT)
+        watcher.communicate()
+        self.assertEqual(watcher.returncode, NOT_RUNNING, "the last sample's")
+
+    def test_reader_that_goes_away_ends_the_watch(self):
+        with Fixture("known") as f:
+            watcher = subprocess.Popen([TOOL, "-b", f.name, "--watch", "0.01"], stdout=subprocess.PIPE)
+            watcher.stdout.readline()
+            watcher.stdout.close()
+            self.assertEqual(watcher.wait(), RUNNING)
+
+    def test_full_screen_on_a_terminal(self):
+        with Fixture("known") as f:
+            master, slave = pty.openpty()
+            watcher = subprocess.Popen([TOOL, "-b", f.name, "--watch", "0.05"], stdin=slave, stdout=slave,
+                                       env={**os.environ, "TERM": "xterm", "LINES": "40", "COLUMNS": "150"})
+            os.close(slave)
+            seen = b""
+            while b"QUARANTINED" not in seen or b"q quits" not in seen:
+                select.select([master], [], [])
+                seen += os.read(master, 65536)
+            os.write(master, b"q")
+            while watcher.poll() is None:
+                if select.select([master], [], [], 0.05)[0]:
+                    try:
+                        os.read(master, 65536)
+                    except OSError:
+                        break
+            self.assertEqual(watcher.wait(), RUNNING)
+            os.close(master)
+
+
+if __name__ == "__main__":
+    unittest.main()

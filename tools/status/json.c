@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * json.c - the view for programs
+ *
+ * The keys are an interface: they are listed in swakv-status(1), and only ever
+ * added to. What does not exist at the moment is null, not absent; times are in
+ * milliseconds, memory in bytes.
+ */
+#include <inttypes.h>
+#include <jansson.h>
+
+#include "lifecycle.h"
+#include "text.h"
+#include "view.h"
+
+static void put(json_t *to, const char *key, int64_t value)
+{
+	json_object_set_new(to, key, json_integer(value));
+}
+
+static void put_unsigned(json_t *to, const char *key, uint64_t value)
+{
+	put(to, key, (int64_t)value);
+}
+
+static void put_text(json_t *to, const char *key, const char *text)
+{
+	json_object_set_new(to, key, json_string(text));
+}
+
+/* Age of a moment, null when it has not been. */
+static void put_age(json_t *to, const char *key, const struct sample *s, uint64_t then_ns)
+{
+	json_object_set_new(to, key, then_ns ? json_integer(sample_age_ms(s, then_ns)) : json_null());
+}
+
+static void put_hex(json_t *to, const char *key, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "0x%" PRIx64, value);
+	put_text(to, key, text);
+}
+
+static void put_head(json_t *to, const struct sample *s)
+{
+	const struct status_head *h = &s->head;
+
+	put(to, "pid", h->pid);
+	put(to, "uid", h->uid);
+	put(to, "started_unix", h->started_unix);
+	put(to, "uptime_ms", s->uptime_ms);
+	put_text(to, "version", h->version_text);
+	put_text(to, "backend", h->backend);
+	put_text(to, "device", h->device);
+	put_text(to, "device_uuid", h->device_uuid);
+	put_text(to, "export", h->export_kind);
+	put_text(to, "socket", h->socket_path);
+}
+
+static json_t *threads(const struct sample *s)
+{
+	json_t *array = json_array();
+
+	for (int i = 0; i < STATUS_N_THREADS; i++) {
+		json_t *t = json_object();
+
+		put_text(t, "name", s->threads[i].name);
+		put(t, "heartbeat_age_ms", s->threads[i].heartbeat_age_ms);
+		json_object_set_new(t, "stuck", json_boolean(s->threads[i].stuck));
+		json_array_append_new(array, t);
+	}
+	return array;
+}
+
+static json_t *pool(const struct sample *s)
+{
+	const struct status_snapshot *snap = &s->snapshot;
+	json_t *p = json_object(), *bytes = json_object();
+
+	put_unsigned(bytes, "total", snap->pool_total);
+	put_unsigned(bytes, "held", snap->pool_held);
+	put_unsigned(bytes, "free", snap->pool_free);
+	put_unsigned(bytes, "unusable", snap->pool_unusable);
+	put_unsigned(bytes, "extent", snap->extent_bytes);
+	put_unsigned(bytes, "table_area", snap->table_area_bytes);
+	put_unsigned(bytes, "table_area_used", snap->table_area_used);
+	put_text(p, "name", s->head.pool);
+	json_object_set_new(p, "bytes", bytes);
+	return p;
+}
+
+static json_t *classes(const struct status_snapshot *snap)
+{
+	json_t *array = json_array();
+
+	for (uint32_t i = 0; i < snap->n_classes; i++) {
+		const struct status_class *c = &snap->classes[i];
+		json_t *object = json_object(), *pages = json_object();
+
+		put(pages, "total", c->pages);
+		put(pages, "free", c->free);
+		put(pages, "leased", c->leased);
+		put(pages, "quarantined", c->quarantined);
+		put(pages, "available", c->available);
+		put(pages, "ids", c->num_pages);
+		put(object, "index", i);
+		put_unsigned(object, "page_bytes", c->page_bytes);
+		put(object, "extents", c->extents);
+		put(object, "sessions", c->sessions);
+		json_object_set_new(object, "pages", pages);
+		json_array_append_new(array, object);
+	}
+	return array;
+}
+
+static json_t *session_pages(const struct status_session *x)
+{
+	json_t *pages = json_object();
+
+	put(pages, "leased", x->leased);
+	put(pages, "quarantined", x->quarantined);
+	put(pages, "behind_points", x->behind_points);
+	put(pages, "private_per_sequence", x->private_pages);
+	return pages;
+}
+
+static json_t *session_model(const struct status_snapshot *snap, const struct status_session *x)
+{
+	json_t *model = json_object();
+
+	put_text(model, "name", x->model);
+	put(model, "window", x->window);
+	put(model, "page_tokens", x->page_tokens);
+	put_unsigned(model, "page_bytes", snap->classes[x->class_index].page_bytes);
+	put(model, "class", x->class_index);
+	put(model, "max_batch", x->max_batch);
+	put(model, "streams", x->n_streams);
+	return model;
+}
+
+static json_t *session_last(const struct sample *s, const struct status_session *x)
+{
+	json_t *last;
+
+	if (!x->last_op)
+		return json_null();
+	last = json_object();
+	put_text(last, "command", text_op(x->last_op));
+	put(last, "code", x->last_code);
+	put_text(last, "result", swakv_error_name(x->last_code));
+	put_age(last, "age_ms", s, x->last_ns);
+	return last;
+}
+
+static json_t *session(const struct sample *s, const struct status_session *x)
+{
+	json_t *object = json_object();
+
+	put(object, "id", x->id);
+	put(object, "generation", x->generation);
+	put(object, "pid", x->pid);
+	put(object, "uid", x->uid);
+	put_text(object, "state", text_session_state(x->state));
+	json_object_set_new(object, "poisoned", json_boolean(x->poisoned != 0));
+	json_object_set_new(object, "model", session_model(&s->snapshot, x));
+	put(object, "requests", x->n_requests);
+	put(object, "sequences", x->n_sequences);
+	put(object, "open_points", x->open_points);
+	json_object_set_new(object, "pages", session_pages(x));
+	json_object_set_new(object, "last", session_last(s, x));
+	put_age(object, "attached_ms", s, x->attached_ns);
+	put_age(object, "ended_ms", s, x->ended_ns);
+	put_age(object, "oldest_lease_ms", s, x->oldest_lease_ns);
+	put_unsigned(object, "commands", x->commands);
+	put_unsigned(object, "refused", x->refused);
+	put_unsigned(object, "rounds_blocked", x->rounds_blocked);
+	return object;
+}
+
+static json_t *sessions(const struct view *v, const struct sample *s)
+{
+	const struct status_snapshot *snap = &s->snapshot;
+	json_t *array = json_array();
+	char reason[320];
+
+	for (uint32_t i = 0; i < snap->n_sessions; i++) {
+		const struct status_session *x = &snap->sessions[i];
+		json_t *object;
+
+		if (!view_has_session(v, snap, i))
+			continue;
+		object = session(s, x);
+		if (v->quarantine)
+			put_text(object, "quarantine_reason", view_quarantine_reason(x, reason, sizeof(reason)));
+		json_array_append_new(array, object);
+	}
+	return array;
+}
+
+/* [[logical page, page], ...] of a sequence, null when the snapshot has no room for them. */
+static json_t *bindings(const struct status_snapshot *snap, const struct status_sequence *q)
+{
+	json_t *array;
+
+	if (q->first_binding == STATUS_NOT_LISTED)
+		return json_null();
+	array = json_array();
+	for (uint32_t i = 0; i < q->n_bound + q->n_retiring; i++) {
+		const struct wire_binding *b = &snap->bindings[q->first_binding + i];
+
+		json_array_append_new(array, json_pack("[i, i]", b->logical, b->page));
+	}
+	return array;
+}
+
+static json_t *sequence(const struct status_snapshot *snap, const struct status_sequence *q)
+{
+	json_t *object = json_object();
+
+	put(object, "slot", q->slot);
+	put(object, "generation", q->generation);
+	put(object, "endpoint", q->endpoint);
+	json_object_set_new(object, "pending_endpoint",
+			    q->pending_endpoint >= 0 ? json_integer(q->pending_endpoint) : json_null());
+	put(object, "retained_begin", q->retained_begin);
+	put(object, "retained_end", q->retained_end);
+	put(object, "bound", q->n_bound);
+	put(object, "reserved", q->n_reserved);
+	put(object, "retiring", q->n_retiring);
+	put(object, "staged", q->n_staged);
+	json_object_set_new(object, "bindings", bindings(snap, q));
+	return object;
+}
+
+static json_t *request(const struct sample *s, const struct status_request *r)
+{
+	const struct status_snapshot *snap = &s->snapshot;
+	json_t *object = json_object(), *array;
+
+	put(object, "session", snap->sessions[r->session].id);
+	put_hex(object, "handle", r->handle);
+	put_text(object, "phase", phase_name((int)r->phase));
+	put_text(object, "pending", transition_name((int)r->transition));
+	put(object, "stream", r->stream);
+	put(object, "open_points", r->open_points);
+	put_age(object, "age_ms", s, r->begun_ns);
+	put(object, "n_sequences", r->n_sequences);
+	if (r->first_sequence == STATUS_NOT_LISTED) {
+		json_object_set_new(object, "sequences", json_null());
+		return object;
+	}
+	array = json_array();
+	for (uint32_t i = 0; i < r->n_sequences; i++)
+		json_array_append_new(array, sequence(snap, &snap->sequences[r->first_sequence + i]));
+	json_object_set_new(object, "sequences", array);
+	return object;
+}
+
+static json_t *requests(const struct view *v, const struct sample *s)
+{
+	json_t *array = json_array();
+
+	for (uint32_t i = 0; i < s->snapshot.n_requests; i++)
+		if (view_has_request(v, &s->snapshot, i))
+			json_array_append_new(array, request(s, &s->snapshot.requests[i]));
+	return array;
+}
+
+static json_t *counters(const struct status_snapshot *s)
+{
+	json_t *c = json_object();
+
+	put_unsigned(c, "attaches", s->attaches);
+	put_unsigned(c, "detaches", s->detaches);
+	put_unsigned(c, "deaths", s->deaths);
+	put_unsigned(c, "kicked", s->kicked);
+	put_unsigned(c, "refused_attaches", s->refused_attaches);
+	put_unsigned(c, "reclaimed_pages", s->reclaimed_pages);
+	put_unsigned(c, "commands", s->commands);
+	put_unsigned(c, "refusals", s->refusals);
+	put_unsigned(c, "rounds", s->rounds);
+	put_unsigned(c, "sleeps", s->sleeps);
+	put_unsigned(c, "wakeups", s->wakeups);
+	put_unsigned(c, "rescues", s->rescues);
+	put_unsigned(c, "timer_polls", s->timer_polls);
+	return c;
+}
+
+static void put_snapshot(json_t *to, const struct view *v, const struct sample *s)
+{
+	put(to, "age_ms", s->age_ms);
+	put_unsigned(to, "snapshot", s->snapshot.number);
+	json_object_set_new(to, "truncated", json_boolean(s->snapshot.truncated != 0));
+	json_object_set_new(to, "pool", pool(s));
+	json_object_set_new(to, "classes", classes(&s->snapshot));
+	json_object_set_new(to, "sessions", sessions(v, s));
+	if (v->requests)
+		json_object_set_new(to, "requests", requests(v, s));
+	json_object_set_new(to, "counters", counters(&s->snapshot));
+}
+
+void json_write(FILE *out, const struct view *v, const struct sample *s)
+{
+	json_t *root = json_object();
+
+	put_text(root, "status", verdict_name(s->verdict));
+	put_text(root, "reason", s->reason);
+	put_text(root, "hint", s->hint);
+	put_text(root, "instance", s->instance);
+	if (s->has_head && s->verdict != VERDICT_NOT_RUNNING) {
+		put_head(root, s);
+		json_object_set_new(root, "threads", threads(s));
+	}
+	if (s->has_snapshot)
+		put_snapshot(root, v, s);
+	json_dumpf(root, out, v->compact ? JSON_COMPACT : JSON_INDENT(2));
+	fputc('\n', out);
+	json_decref(root);
+}

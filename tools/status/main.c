@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - options of swakv-status */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "view.h"
+#include "watch.h"
+
+enum { EXIT_NOT_FOUND = 1, EXIT_USAGE = 2 };
+
+struct options {
+	const char *instance;
+	struct view view;
+	bool watch;
+	double seconds;
+	unsigned long count;
+};
+
+static const char usage_text[] =
+	"usage: swakv-status [-b NAME] [--session [ID]] [--request [SESSION[:HANDLE]]] [--quarantine]\n"
+	"                    [--json | --prometheus] [--watch [SECONDS] [--count N]]\n"
+	"\n"
+	"Shows the pool, the pages and the sessions of a running swakv broker.\n"
+	"\n"
+	"  -b, --name NAME        which broker (default: $SWAKV_BROKER, else \"default\")\n"
+	"  -s, --session [ID]     every session in full, or one\n"
+	"  -r, --request [S[:H]]  every request, those of session S, or the one with handle H\n"
+	"  -q, --quarantine       sessions with quarantined pages, and what they wait for\n"
+	"  -j, --json             JSON\n"
+	"  -p, --prometheus       Prometheus text format\n"
+	"  -w, --watch [SECONDS]  again and again (default: each second), full screen on a terminal\n"
+	"  -n, --count N          with --watch: N times\n"
+	"  -h, --help             this text\n"
+	"      --version          the version\n"
+	"\n"
+	"Exit status: 0 running, 1 not found or not readable, 2 wrong usage, 3 not running, 4 stale, 5 stuck.\n";
+
+static bool usage_error(const char *what, const char *value)
+{
+	fprintf(stderr, "swakv-status: %s '%s' (see --help)\n", what, value);
+	return false;
+}
+
+static bool parse_number(const char *text, uint64_t max, uint64_t *value, const char **end)
+{
+	char *stop;
+
+	if (*text < '0' || *text > '9') /* strtoull would take signs and blanks */
+		return false;
+	errno = 0;
+	*value = strtoull(text, &stop, 0);
+	*end = stop;
+	return errno == 0 && *value <= max;
+}
+
+static bool parse_session(struct view *v, const char *text, const char **end)
+{
+	uint64_t id;
+
+	if (!parse_number(text, UINT32_MAX, &id, end))
+		return false;
+	v->one_session = true;
+	v->session = (uint32_t)id;
+	return true;
+}
+
+static bool parse_request(struct view *v, const char *text)
+{
+	const char *end;
+
+	if (!parse_session(v, text, &end))
+		return false;
+	if (*end == ':') {
+		v->one_request = true;
+		if (!parse_number(end + 1, UINT64_MAX, &v->handle, &end))
+			return false;
+	}
+	return *end == '\0';
+}
+
+static bool parse_seconds(struct options *o, const char *text)
+{
+	char *end;
+
+	o->seconds = strtod(text, &end);
+	return end != text && *end == '\0' && o->seconds >= 0.001 && o->seconds <= 86400;
+}
+
+/* The value of an option that may go without: behind '=', or the next word when it is no option. */
+static const char *optional_value(int argc, char **argv)
+{
+	if (optarg)
+		return optarg;
+	return optind < argc && argv[optind][0] != '-' ? argv[optind++] : NULL;
+}
+
+/* Applies one option with an optional or required @value. False after a complaint. */
+static bool apply(struct options *o, int option, const char *value)
+{
+	const char *end = "";
+	uint64_t n;
+
+	switch (option) {
+	case 's':
+		o->view.sessions = true;
+		if (value && !(parse_session(&o->view, value, &end) && *end == '\0'))
+			return usage_error("not a session id:", value);
+		return true;
+	case 'r':
+		o->view.requests = true;
+		if (value && !parse_request(&o->view, value))
+			return usage_error("not SESSION or SESSION:HANDLE:", value);
+		return true;
+	case 'w':
+		o->watch = true;
+		if (value && !parse_seconds(o, value))
+			return usage_error("not a time from 0.001 to 86400 seconds:", value);
+		return true;
+	case 'n':
+		if (!parse_number(value, UINT32_MAX, &n, &end) || *end || n == 0)
+			return usage_error("not a count:", value);
+		o->count = n;
+		return true;
+	}
+	return false;
+}
+
+static bool parse_options(struct options *o, int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{ "name", required_argument, NULL, 'b' },
+		{ "session", optional_argument, NULL, 's' },
+		{ "request", optional_argument, NULL, 'r' },
+		{ "quarantine", no_argument, NULL, 'q' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "prometheus", no_argument, NULL, 'p' },
+		{ "watch", optional_argument, NULL, 'w' },
+		{ "count", required_argument, NULL, 'n' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "b:s::r::qjpw::n:h", longs, NULL)) != -1) {
+		switch (c) {
+		case 'b':
+			o->instance = optarg;
+			break;
+		case 'q':
+			o->view.quarantine = true;
+			break;
+		case 'j':
+		case 'p':
+			if (o->view.format != VIEW_TABLE)
+				return usage_error("one format only, not also", c == 'j' ? "--json" : "--prometheus");
+			o->view.format = c == 'j' ? VIEW_JSON : VIEW_PROMETHEUS;
+			break;
+		case 's':
+		case 'r':
+		case 'w':
+			if (!apply(o, c, optional_value(argc, argv)))
+				return false;
+			break;
+		case 'n':
+			if (!apply(o, c, optarg))
+				return false;
+			break;
+		case 'h':
+			fputs(usage_text, stdout);
+			exit(EXIT_SUCCESS);
+		case 'V':
+			puts("swakv-status " SWAKV_VERSION);
+			exit(EXIT_SUCCESS);
+		default:
+			fprintf(stderr, "see swakv-status --help\n");
+			return false;
+		}
+	}
+	return optind == argc || usage_error("unexpected argument", argv[optind]);
+}
+
+/* Says on stderr what is wrong and what to do about it (the table says the first itself). Returns the exit status. */
+static int conclude(const struct options *o, const struct sample *s)
+{
+	if (s->reason[0] && o->view.format != VIEW_TABLE)
+		fprintf(stderr, "swakv-status: %s\n", s->reason);
+	if (s->hint[0])
+		fprintf(stderr, "hint: %s\n", s->hint);
+	if (s->has_snapshot && !view_found(&o->view, &s->snapshot)) {
+		fprintf(stderr,
+			"swakv-status: the broker '%s' has no such %s now\nhint: see which there are: swakv-status "
+			"-b %s --%s\n",
+			s->instance, o->view.one_request ? "request" : "session", s->instance,
+			o->view.one_request ? "request" : "session");
+		return EXIT_NOT_FOUND;
+	}
+	return (int)s->verdict;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { .instance = getenv("SWAKV_BROKER"), .seconds = 1 };
+	struct sample *s;
+	int status;
+
+	if (!o.instance || !o.instance[0])
+		o.instance = "default";
+	if (!parse_options(&o, argc, argv))
+		return EXIT_USAGE;
+	s = malloc(sizeof(*s));
+	if (!s) {
+		fprintf(stderr, "swakv-status: no memory\n");
+		return EXIT_NOT_FOUND;
+	}
+	o.view.compact = o.watch;
+	if (o.watch) {
+		watch(s, o.instance, &o.view, o.seconds, o.count);
+	} else {
+		sample_take(s, o.instance);
+		view_write(stdout, &o.view, s);
+	}
+	status = conclude(&o, s);
+	free(s);
+	if (fflush(stdout) != 0 && errno != EPIPE) {
+		fprintf(stderr, "swakv-status: cannot write: %s\n", strerror(errno));
+		return EXIT_NOT_FOUND;
+	}
+	return status;
+}

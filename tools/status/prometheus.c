@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * prometheus.c - the view for a metrics collector: text exposition format 0.0.4
+ *
+ * A family's samples stand together behind its HELP and TYPE lines. The label
+ * of the broker's name is `broker`: Prometheus gives `instance` a meaning of
+ * its own. The names are an interface: they are listed in swakv-status(1).
+ */
+#include <inttypes.h>
+
+#include "text.h"
+#include "view.h"
+
+struct exposition {
+	FILE *out;
+	const char *broker;
+	const char *family;
+};
+
+static void family(struct exposition *e, const char *name, const char *type, const char *help)
+{
+	e->family = name;
+	fprintf(e->out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void label(struct exposition *e, const char *name, const char *value)
+{
+	fprintf(e->out, ",%s=\"", name);
+	for (; *value; value++) {
+		if (*value == '\\' || *value == '"')
+			fputc('\\', e->out);
+		if (*value == '\n')
+			fputs("\\n", e->out);
+		else
+			fputc(*value, e->out);
+	}
+	fputc('"', e->out);
+}
+
+static void label_number(struct exposition *e, const char *name, int64_t value)
+{
+	fprintf(e->out, ",%s=\"%" PRId64 "\"", name, value);
+}
+
+/* A sample: sample_begin(), any labels, then a value. */
+static void sample_begin(struct exposition *e)
+{
+	fprintf(e->out, "%s{broker=\"%s\"", e->family, e->broker); /* a broker's name needs no escapes */
+}
+
+static void value(struct exposition *e, int64_t v)
+{
+	fprintf(e->out, "} %" PRId64 "\n", v);
+}
+
+static void value_seconds(struct exposition *e, int64_t ms)
+{
+	fprintf(e->out, "} %" PRId64 ".%03" PRId64 "\n", ms / 1000, ms % 1000);
+}
+
+/* A family of one sample. */
+static void single(struct exposition *e, const char *name, const char *type, const char *help, uint64_t v)
+{
+	family(e, name, type, help);
+	sample_begin(e);
+	value(e, (int64_t)v);
+}
+
+static void write_health(struct exposition *e, const struct sample *s)
+{
+	static const enum verdict states[] = { VERDICT_RUNNING, VERDICT_NOT_RUNNING, VERDICT_STALE, VERDICT_STUCK };
+
+	single(e, "swakv_up", "gauge", "1 while the broker runs and is neither stale nor stuck.",
+	       s->verdict == VERDICT_RUNNING);
+	family(e, "swakv_status", "gauge", "1 for the state that the broker is in.");
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		sample_begin(e);
+		label(e, "state", verdict_name(states[i]));
+		value(e, s->verdict == states[i]);
+	}
+}
+
+static void write_head(struct exposition *e, const struct sample *s)
+{
+	family(e, "swakv_info", "gauge", "What runs where; always 1.");
+	sample_begin(e);
+	label(e, "version", s->head.version_text);
+	label(e, "pool", s->head.pool);
+	label(e, "backend", s->head.backend);
+	label(e, "device", s->head.device);
+	label(e, "device_uuid", s->head.device_uuid);
+	label(e, "export", s->head.export_kind);
+	value(e, 1);
+	single(e, "swakv_start_time_seconds", "gauge", "Start of the broker, in seconds since the epoch.",
+	       (uint64_t)s->head.started_unix);
+	family(e, "swakv_thread_heartbeat_age_seconds", "gauge", "Time since a thread's last sign of life.");
+	for (int i = 0; i < STATUS_N_THREADS; i++) {
+		sample_begin(e);
+		label(e, "thread", s->threads[i].name);
+		value_seconds(e, s->threads[i].heartbeat_age_ms);
+	}
+	family(e, "swakv_thread_stuck", "gauge", "1 for a thread that gives no sign of life.");
+	for (int i = 0; i < STATUS_N_THREADS; i++) {
+		sample_begin(e);
+		label(e, "thread", s->threads[i].name);
+		value(e, s->threads[i].stuck);
+	}
+}
+
+static void write_pool(struct exposition *e, const struct sample *s)
+{
+	const struct status_snapshot *snap = &s->snapshot;
+	const struct {
+		const char *state;
+		uint64_t bytes;
+	} parts[] = { { "held", snap->pool_held }, { "free", snap->pool_free }, { "unusable", snap->pool_unusable } };
+
+	family(e, "swakv_snapshot_age_seconds", "gauge", "Age of the snapshot that all other numbers are from.");
+	sample_begin(e);
+	value_seconds(e, s->age_ms);
+	single(e, "swakv_pool_size_bytes", "gauge", "Size of the pool, both halves.", snap->pool_total);
+	family(e, "swakv_pool_bytes", "gauge", "Bytes of the pool by state; they add up to its size.");
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		sample_begin(e);
+		label(e, "state", parts[i].state);
+		value(e, (int64_t)parts[i].bytes);
+	}
+	single(e, "swakv_extent_bytes", "gauge", "Bytes of one extent, both halves.", snap->extent_bytes);
+	single(e, "swakv_table_area_size_bytes", "gauge", "Size of the table area.", snap->table_area_bytes);
+	single(e, "swakv_table_area_used_bytes", "gauge", "Used bytes of the table area.", snap->table_area_used);
+}
+
+/* A sample's labels that say which class. */
+static void class_begin(struct exposition *e, const struct status_snapshot *s, uint32_t i)
+{
+	sample_begin(e);
+	label_number(e, "class", i);
+	label_number(e, "page_bytes", (int64_t)s->classes[i].page_bytes);
+}
+
+static void write_class_states(struct exposition *e, const struct status_snapshot *s)
+{
+	family(e, "swakv_class_pages", "gauge", "Pages of a class by state; they add up to the pages of its extents.");
+	for (uint32_t i = 0; i < s->n_classes; i++) {
+		const struct status_class *c = &s->classes[i];
+		const struct {
+			const char *state;
+			int64_t pages;
+		} parts[] = { { "free", c->free }, { "leased", c->leased }, { "quarantined", c->quarantined } };
+
+		for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++) {
+			class_begin(e, s, i);
+			label(e, "state", parts[k].state);
+			value(e, parts[k].pages);
+		}
+	}
+}
+
+#define CLASS_GAUGE(name, help, field)                                                                                 \
+	family(e, name, "gauge", help);                                                                                \
+	for (uint32_t i = 0; i < s->n_classes; i++) {                                                                  \
+		class_begin(e, s, i);                                                                                  \
+		value(e, (int64_t)s->classes[i].field);                                                                \
+	}
+
+static void write_classes(struct exposition *e, const struct status_snapshot *s)
+{
+	write_class_states(e, s);
+	CLASS_GAUGE("swakv_class_size_pages", "Pages of a class's extents.", pages)
+	CLASS_GAUGE("swakv_class_available_pages", "Free pages and those that unassigned extents would give.",
+		    available)
+	CLASS_GAUGE("swakv_class_extents", "Extents that a class holds.", extents)
+	CLASS_GAUGE("swakv_class_sessions", "Sessions whose pages are of a class.", sessions)
+}
+
+/* A sample's labels that say which session. */
+static void session_begin(struct exposition *e, const struct status_session *x)
+{
+	sample_begin(e);
+	label_number(e, "session", x->id);
+	label_number(e, "generation", x->generation);
+	label_number(e, "pid", x->pid);
+	label(e, "model", x->model);
+}
+
+static void write_session_pages(struct exposition *e, const struct view *v, const struct status_snapshot *s)
+{
+	family(e, "swakv_session_pages", "gauge", "Pages of a session by state.");
+	for (uint32_t i = 0; i < s->n_sessions; i++) {
+		const struct status_session *x = &s->sessions[i];
+
+		if (!view_has_session(v, s, i))
+			continue;
+		session_begin(e, x);
+		label(e, "state", "leased");
+		value(e, x->leased);
+		session_begin(e, x);
+		label(e, "state", "quarantined");
+		value(e, x->quarantined);
+	}
+}
+
+static void write_session_states(struct exposition *e, const struct view *v, const struct status_snapshot *s)
+{
+	family(e, "swakv_session_info", "gauge", "A session's state; always 1.");
+	for (uint32_t i = 0; i < s->n_sessions; i++) {
+		if (!view_has_session(v, s, i))
+			continue;
+		session_begin(e, &s->sessions[i]);
+		label_number(e, "uid", s->sessions[i].uid);
+		label(e, "state", text_session_state(s->sessions[i].state));
+		value(e, 1);
+	}
+}
+
+static void write_session_oldest(struct exposition *e, const struct view *v, const struct sample *s)
+{
+	family(e, "swakv_session_oldest_lease_seconds", "gauge", "Age of a session's oldest live request.");
+	for (uint32_t i = 0; i < s->snapshot.n_sessions; i++) {
+		const struct status_session *x = &s->snapshot.sessions[i];
+
+		if (!view_has_session(v, &s->snapshot, i) || !x->oldest_lease_ns)
+			continue;
+		session_begin(e, x);
+		value_seconds(e, sample_age_ms(s, x->oldest_lease_ns));
+	}
+}
+
+#define SESSION_FAMILY(name, type, help, field)                                                                        \
+	family(e, name, type, help);                                                                                   \
+	for (uint32_t i = 0; i < snap->n_sessions; i++) {                                                              \
+		if (!view_has_session(v, snap, i))                                                                     \
+			continue;                                                                                      \
+		session_begin(e, &snap->sessions[i]);                                                                  \
+		value(e, (int64_t)snap->sessions[i].field);                                                            \
+	}
+
+static void write_sessions(struct exposition *e, const struct view *v, const struct sample *s)
+{
+	const struct status_snapshot *snap = &s->snapshot;
+
+	write_session_states(e, v, snap);
+	write_session_pages(e, v, snap);
+	write_session_oldest(e, v, s);
+	SESSION_FAMILY("swakv_session_poisoned", "gauge", "1 after a failed completion.", poisoned)
+	SESSION_FAMILY("swakv_session_requests", "gauge", "Live requests of a session.", n_requests)
+	SESSION_FAMILY("swakv_session_sequences", "gauge", "Live sequences of a session.", n_sequences)
+	SESSION_FAMILY("swakv_session_open_points", "gauge", "Open completion points of a session.", open_points)
+	SESSION_FAMILY("swakv_session_commands_total", "counter", "Commands of a session.", commands)
+	SESSION_FAMILY("swakv_session_refusals_total", "counter", "Refused commands of a session.", refused)
+	SESSION_FAMILY("swakv_session_rounds_blocked_total", "counter", "Rounds a session's reply ring was full.",
+		       rounds_blocked)
+}
+
+static void write_counters(struct exposition *e, const struct status_snapshot *s)
+{
+	single(e, "swakv_attaches_total", "counter", "Sessions attached.", s->attaches);
+	single(e, "swakv_detaches_total", "counter", "Sessions closed by their clients.", s->detaches);
+	single(e, "swakv_deaths_total", "counter", "Sessions whose process died or whose connection was lost.",
+	       s->deaths);
+	single(e, "swakv_kicked_total", "counter", "Sessions ended for a protocol violation.", s->kicked);
+	single(e, "swakv_refused_attaches_total", "counter", "Attaches refused.", s->refused_attaches);
+	single(e, "swakv_reclaimed_pages_total", "counter", "Pages reclaimed from ended sessions.", s->reclaimed_pages);
+	single(e, "swakv_commands_total", "counter", "Commands executed.", s->commands);
+	single(e, "swakv_refusals_total", "counter", "Commands refused.", s->refusals);
+	single(e, "swakv_rounds_total", "counter", "Rounds of the ring thread.", s->rounds);
+	single(e, "swakv_sleeps_total", "counter", "Times the ring thread slept.", s->sleeps);
+	single(e, "swakv_wakeups_total", "counter", "Times the ring thread woke a client.", s->wakeups);
+	single(e, "swakv_rescues_total", "counter", "Wake-ups by the rescue time-out; must stay 0.", s->rescues);
+	single(e, "swakv_timer_polls_total", "counter", "Polls of open completion points by timer.", s->timer_polls);
+}
+
+void prometheus_write(FILE *out, const struct view *v, const struct sample *s)
+{
+	struct exposition e = { .out = out, .broker = s->instance };
+
+	write_health(&e, s);
+	if (s->has_head && s->verdict != VERDICT_NOT_RUNNING)
+		write_head(&e, s);
+	if (!s->has_snapshot)
+		return;
+	write_pool(&e, s);
+	write_classes(&e, &s->snapshot);
+	write_sessions(&e, v, s);
+	write_counters(&e, &s->snapshot);
+}

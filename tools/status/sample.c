@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sample.c - takes one sample and judges it
+ *
+ * The clock is read first: whoever stops this tool in the middle makes the
+ * broker look younger, never stuck. Whether the broker lives is asked of its
+ * lock, never of its pid. A page is judged in this order: nobody holds the lock
+ * (not running), a thread gives no sign of life (stuck), the picture is old
+ * (stale).
+ */
+#include "sample.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cleanup.h"
+
+enum { COPY_ROUNDS = 200, COPY_PAUSE_NS = 100000 };
+
+static const char *const thread_names[STATUS_N_THREADS] = {
+	[STATUS_THREAD_RING] = "ring",
+	[STATUS_THREAD_CONTROL] = "control",
+	[STATUS_THREAD_DEVICE] = "device",
+};
+
+const char *verdict_name(enum verdict v)
+{
+	static const char *const names[] = { "running", "unreadable", "bad-name", "not-running", "stale", "stuck" };
+
+	return names[v];
+}
+
+int64_t sample_age_ms(const struct sample *s, uint64_t then_ns)
+{
+	return s->now_ns > then_ns ? (int64_t)((s->now_ns - then_ns) / 1000000) : 0;
+}
+
+__attribute__((format(printf, 2, 3))) static void say(char (*text)[256], const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(*text, sizeof(*text), format, ap);
+	va_end(ap);
+}
+
+/* State letter of process @pid, 0 when it cannot be told (another pid namespace, a hidden /proc). */
+static char process_state(int pid)
+{
+	AUTO_FCLOSE FILE *f = NULL;
+	char path[64], line[512];
+	const char *p;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f || !fgets(line, sizeof(line), f))
+		return 0;
+	p = strrchr(line, ')'); /* the name before it may hold anything */
+	return p && p[1] == ' ' ? p[2] : 0;
+}
+
+static void judge_unopened(struct sample *s, const struct status_reader *r, int error)
+{
+	s->verdict = VERDICT_NOT_RUNNING;
+	if (error == -ENOENT) {
+		say(&s->reason, "no broker of the name '%s' has a status page", s->instance);
+		say(&s->hint, "start one: swakvd --name %s (or name another: --name, $SWAKV_BROKER)", s->instance);
+	} else if (error == -EPROTO && !status_reader_alive(r)) {
+		say(&s->reason,
+		    "what is left of the page of '%s' is unfinished or of another version, and no broker "
+		    "holds it",
+		    s->instance);
+		say(&s->hint, "start one: swakvd --name %s takes the page over", s->instance);
+	} else if (error == -EPROTO && r->version == 0) {
+		s->verdict = VERDICT_STALE;
+		say(&s->reason, "the broker '%s' has not finished its status page", s->instance);
+		say(&s->hint, "it is starting: try again; if this stays, read its log");
+	} else if (error == -EPROTO) {
+		s->verdict = VERDICT_STALE;
+		say(&s->reason,
+		    "the page of '%s' has version %" PRIu32 " or another layout; this tool reads version %d",
+		    s->instance, r->version, STATUS_VERSION);
+		say(&s->hint, "use the swakv-status that was installed with the running swakvd");
+	} else if (error == -EINVAL) {
+		s->verdict = VERDICT_BAD_NAME;
+		say(&s->reason, "'%s' cannot be the name of a broker", s->instance);
+		say(&s->hint, "a name has 1 to %d letters, digits, '.', '_' and '-'", WIRE_NAME - 1);
+	} else {
+		s->verdict = VERDICT_UNREADABLE;
+		say(&s->reason, "the page of '%s' cannot be read: %s", s->instance, strerror(-error));
+		say(&s->hint, "look at /dev/shm/swakv-%s; its user and group may read it", s->instance);
+	}
+}
+
+/* Texts came from elsewhere (a model's name from its client): nothing in them may steer a terminal or break JSON. */
+static void make_printable(char *text, size_t size)
+{
+	text[size - 1] = '\0';
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+}
+
+static void copy_head(struct sample *s, const struct status_head *head)
+{
+	char *const texts[] = { s->head.instance,    s->head.pool,        s->head.backend,     s->head.device,
+				s->head.device_uuid, s->head.export_kind, s->head.socket_path, s->head.version_text };
+	const size_t sizes[] = { sizeof(head->instance),    sizeof(head->pool),        sizeof(head->backend),
+				 sizeof(head->device),      sizeof(head->device_uuid), sizeof(head->export_kind),
+				 sizeof(head->socket_path), sizeof(head->version_text) };
+
+	memcpy(&s->head, head, offsetof(struct status_head, current));
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		make_printable(texts[i], sizes[i]);
+	for (int i = 0; i < STATUS_N_THREADS; i++) {
+		struct sample_thread *t = &s->threads[i];
+
+		t->name = thread_names[i];
+		t->heartbeat_age_ms = sample_age_ms(s, load_relaxed(&head->threads[i].heartbeat_ns));
+		t->stuck = t->heartbeat_age_ms > SAMPLE_STUCK_MS;
+	}
+	s->uptime_ms = sample_age_ms(s, s->head.started_ns);
+	s->has_head = true;
+}
+
+/* A writer that flips without pause may tear every try of the reader: then others follow, a moment apart. */
+static int copy_snapshot(struct sample *s, const struct status_reader *r)
+{
+	const struct timespec pause = { .tv_nsec = COPY_PAUSE_NS };
+	int e = status_reader_copy(r, &s->snapshot);
+
+	for (int i = 0; i < COPY_ROUNDS && e == -EAGAIN; i++) {
+		nanosleep(&pause, NULL);
+		e = status_reader_copy(r, &s->snapshot);
+	}
+	if (e == 0) {
+		for (uint32_t i = 0; i < s->snapshot.n_sessions; i++)
+			make_printable(s->snapshot.sessions[i].model, sizeof(s->snapshot.sessions[i].model));
+		s->age_ms = sample_age_ms(s, s->snapshot.published_ns);
+		s->has_snapshot = true;
+	}
+	return e;
+}
+
+/* Some thread is stuck: names them all, and says what the process's state explains. */
+static void judge_stuck(struct sample *s)
+{
+	char names[64] = "";
+	int64_t longest = 0;
+	int pid = s->head.pid;
+
+	for (int i = 0; i < STATUS_N_THREADS; i++) {
+		if (!s->threads[i].stuck)
+			continue;
+		strlcat(names, names[0] ? ", " : "", sizeof(names));
+		strlcat(names, s->threads[i].name, sizeof(names));
+		if (s->threads[i].heartbeat_age_ms > longest)
+			longest = s->threads[i].heartbeat_age_ms;
+	}
+	s->verdict = VERDICT_STUCK;
+	s->process_state = process_state(pid);
+	if (s->process_state == 'T') {
+		say(&s->reason, "the broker's process %d is stopped; no sign of life for %" PRId64 " ms (threads: %s)",
+		    pid, longest, names);
+		say(&s->hint, "let it go on: kill -CONT %d", pid);
+	} else if (s->process_state == 't') {
+		say(&s->reason,
+		    "the broker's process %d is held by a debugger; no sign of life for %" PRId64 " ms (threads: %s)",
+		    pid, longest, names);
+		say(&s->hint, "let the debugger continue it, or detach");
+	} else {
+		say(&s->reason, "no sign of life for %" PRId64 " ms from: %s (process %d, state %c)", longest, names,
+		    pid, s->process_state ? s->process_state : '?');
+		say(&s->hint,
+		    "see what it does (gdb -p %d -batch -ex 'thread apply all bt'), keep its log, then restart it",
+		    pid);
+	}
+}
+
+static bool any_stuck(const struct sample *s)
+{
+	for (int i = 0; i < STATUS_N_THREADS; i++)
+		if (s->threads[i].stuck)
+			return true;
+	return false;
+}
+
+static void judge_opened(struct sample *s, const struct status_reader *r, int copied)
+{
+	if (!status_reader_alive(r)) {
+		s->verdict = VERDICT_NOT_RUNNING;
+		s->has_snapshot = false; /* nobody's pages any more */
+		say(&s->reason, "the broker '%s' (process %d) died without closing its status page", s->instance,
+		    s->head.pid);
+		say(&s->hint, "start a new one: swakvd --name %s takes over page and socket", s->instance);
+	} else if (any_stuck(s)) {
+		judge_stuck(s);
+	} else if (copied == -EAGAIN) {
+		s->verdict = VERDICT_STALE;
+		say(&s->reason, "the broker '%s' has published no whole snapshot yet", s->instance);
+		say(&s->hint, "it is starting: try again; if this stays, read its log");
+	} else if (copied < 0) {
+		s->verdict = VERDICT_STALE;
+		say(&s->reason, "the snapshot of '%s' holds impossible counts", s->instance);
+		say(&s->hint, "the page is damaged: keep a copy of /dev/shm/swakv-%s and restart the broker",
+		    s->instance);
+	} else if (s->age_ms > SAMPLE_STALE_MS) {
+		s->verdict = VERDICT_STALE;
+		say(&s->reason, "the last snapshot of '%s' is %" PRId64 " ms old, though its threads live", s->instance,
+		    s->age_ms);
+		say(&s->hint, "its ring thread does not get round to publishing: read its log and its load");
+	}
+}
+
+void sample_take(struct sample *s, const char *instance)
+{
+	struct status_reader r;
+	struct timespec now;
+	int e;
+
+	memset(s, 0, offsetof(struct sample, snapshot));
+	strlcpy(s->instance, instance, sizeof(s->instance));
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	s->now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	e = status_reader_open(&r, instance);
+	if (e < 0) {
+		judge_unopened(s, &r, e);
+	} else {
+		copy_head(s, r.head);
+		e = copy_snapshot(s, &r);
+		judge_opened(s, &r, e);
+	}
+	status_reader_close(&r);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.c - the view for people */
+#include <inttypes.h>
+#include <string.h>
+
+#include "lifecycle.h"
+#include "text.h"
+#include "view.h"
+
+enum { BINDINGS_A_LINE = 10 };
+
+static void write_broker(FILE *out, const struct sample *s)
+{
+	const struct status_head *h = &s->head;
+	char a[TEXT_SIZE];
+
+	fprintf(out, "broker   %s: %s\n", s->instance, verdict_name(s->verdict));
+	if (s->reason[0])
+		fprintf(out, "         %s\n", s->reason);
+	if (!s->has_head || s->verdict == VERDICT_NOT_RUNNING)
+		return;
+	fprintf(out, "process  pid %d, uid %u, up %s, swakvd %s\n", h->pid, h->uid, text_duration(a, s->uptime_ms),
+		h->version_text);
+	fprintf(out, "device   %s backend, %s%s%s, export %s, pool %s\n", h->backend, h->device,
+		h->device_uuid[0] ? ", " : "", h->device_uuid, h->export_kind, h->pool);
+	fprintf(out, "socket   %s\n", h->socket_path);
+	fprintf(out, "threads ");
+	for (int i = 0; i < STATUS_N_THREADS; i++)
+		fprintf(out, "%s %s %s%s", i ? "," : "", s->threads[i].name,
+			text_duration(a, s->threads[i].heartbeat_age_ms), s->threads[i].stuck ? " STUCK" : "");
+	fprintf(out, " since the last sign of life\n");
+	if (s->has_snapshot)
+		fprintf(out, "page     snapshot %" PRIu64 ", %s old%s\n", s->snapshot.number,
+			text_duration(a, s->age_ms),
+			s->snapshot.truncated ? "; not every request, sequence or binding fits it" : "");
+}
+
+static void write_pool(FILE *out, const struct status_snapshot *s)
+{
+	char a[TEXT_SIZE], b[TEXT_SIZE], c[TEXT_SIZE], d[TEXT_SIZE], e[TEXT_SIZE];
+
+	fprintf(out, "\npool     total %s = held %s + free %s + unusable %s; extents of %s\n",
+		text_bytes(a, s->pool_total), text_bytes(b, s->pool_held), text_bytes(c, s->pool_free),
+		text_bytes(d, s->pool_unusable), text_bytes(e, s->extent_bytes));
+	fprintf(out, "tables   %s of %s used\n", text_bytes(a, s->table_area_used), text_bytes(b, s->table_area_bytes));
+}
+
+static void write_class_row(FILE *out, const char *name, const char *bytes, const struct status_class *c)
+{
+	fprintf(out, "%-6s %10s %10" PRId64 " %10" PRId64 " %10" PRId64 " %12" PRId64 " %10" PRId64 " %8u %9u\n", name,
+		bytes, c->pages, c->free, c->leased, c->quarantined, c->available, c->extents, c->sessions);
+}
+
+static void write_classes(FILE *out, const struct status_snapshot *s)
+{
+	struct status_class sum = { 0 };
+	char name[16], bytes[TEXT_SIZE];
+
+	fprintf(out, "\n%-6s %10s %10s %10s %10s %12s %10s %8s %9s\n", "CLASS", "PAGE", "PAGES", "FREE", "LEASED",
+		"QUARANTINED", "AVAILABLE", "EXTENTS", "SESSIONS");
+	for (uint32_t i = 0; i < s->n_classes; i++) {
+		const struct status_class *c = &s->classes[i];
+
+		snprintf(name, sizeof(name), "%" PRIu32, i);
+		write_class_row(out, name, text_bytes(bytes, c->page_bytes), c);
+		sum.pages += c->pages;
+		sum.free += c->free;
+		sum.leased += c->leased;
+		sum.quarantined += c->quarantined;
+	}
+	fprintf(out, "%-6s %10s %10" PRId64 " %10" PRId64 " %10" PRId64 " %12" PRId64 "\n", "all", "", sum.pages,
+		sum.free, sum.leased, sum.quarantined);
+}
+
+/* Age of a moment that may not have been: "-". */
+static const char *age(const struct sample *s, uint64_t then_ns, char buf[TEXT_SIZE])
+{
+	return then_ns ? text_duration(buf, sample_age_ms(s, then_ns)) : "-";
+}
+
+static const char *last_result(const struct status_session *x)
+{
+	return x->last_op ? swakv_error_name(x->last_code) : "-";
+}
+
+static void write_session_rows(FILE *out, const struct view *v, const struct sample *s)
+{
+	const struct status_snapshot *snap = &s->snapshot;
+	char a[TEXT_SIZE], b[TEXT_SIZE];
+
+	fprintf(out, "\n%-7s %8s %6s %-16s %-9s %5s %5s %8s %11s %9s %-16s %-9s %8s\n", "SESSION", "PID", "UID",
+		"MODEL", "STATE", "REQ", "SEQ", "LEASED", "QUARANTINED", "OLDEST", "LAST COMMAND", "RESULT", "AGO");
+	for (uint32_t i = 0; i < snap->n_sessions; i++) {
+		const struct status_session *x = &snap->sessions[i];
+
+		if (!view_has_session(v, snap, i))
+			continue;
+		fprintf(out, "%-7u %8d %6u %-16s %-9s %5u %5u %8" PRId64 " %11" PRId64 " %9s %-16s %-9s %8s\n", x->id,
+			x->pid, x->uid, x->model, x->poisoned ? "poisoned" : text_session_state(x->state),
+			x->n_requests, x->n_sequences, x->leased, x->quarantined, age(s, x->oldest_lease_ns, a),
+			text_op(x->last_op), last_result(x), age(s, x->last_ns, b));
+	}
+}
+
+static void write_counters(FILE *out, const struct status_snapshot *s)
+{
+	fprintf(out,
+		"\nsessions   %" PRIu64 " attached, %" PRIu64 " detached, %" PRIu64 " died, %" PRIu64 " ended, %" PRIu64
+		" refused; %" PRIu64 " pages reclaimed\n",
+		s->attaches, s->detaches, s->deaths, s->kicked, s->refused_attaches, s->reclaimed_pages);
+	fprintf(out,
+		"commands   %" PRIu64 " executed, %" PRIu64 " refused; %" PRIu64 " rounds, %" PRIu64 " sleeps, %" PRIu64
+		" wake-ups, %" PRIu64 " rescues, %" PRIu64 " timer polls\n",
+		s->commands, s->refusals, s->rounds, s->sleeps, s->wakeups, s->rescues, s->timer_polls);
+}
+
+static void write_session(FILE *out, const struct sample *s, const struct status_session *x)
+{
+	char a[TEXT_SIZE];
+
+	fprintf(out, "\nsession %u (generation %u): %s%s\n", x->id, x->generation, text_session_state(x->state),
+		x->poisoned ? ", poisoned" : "");
+	fprintf(out, "  process     pid %d, uid %u, attached %s ago\n", x->pid, x->uid, age(s, x->attached_ns, a));
+	if (x->ended_ns)
+		fprintf(out, "  ended       %s ago\n", age(s, x->ended_ns, a));
+	fprintf(out, "  model       %s: window %" PRId64 ", %u tokens a page of %s, %u slots, %u streams\n", x->model,
+		x->window, x->page_tokens, text_bytes(a, s->snapshot.classes[x->class_index].page_bytes), x->max_batch,
+		x->n_streams);
+	fprintf(out, "  requests    %u with %u sequences, %d private pages each; oldest %s\n", x->n_requests,
+		x->n_sequences, x->private_pages, age(s, x->oldest_lease_ns, a));
+	fprintf(out,
+		"  pages       %" PRId64 " leased (%" PRId64 " behind %u open completion points), %" PRId64
+		" quarantined\n",
+		x->leased, x->behind_points, x->open_points, x->quarantined);
+	fprintf(out,
+		"  commands    %" PRIu64 ", %" PRIu64 " refused, %" PRIu64 " rounds blocked by a full reply ring\n",
+		x->commands, x->refused, x->rounds_blocked);
+	fprintf(out, "  last        %s: %s, %s ago\n", text_op(x->last_op), last_result(x), age(s, x->last_ns, a));
+}
+
+static void write_bindings(FILE *out, const struct status_snapshot *s, const struct status_sequence *q)
+{
+	uint32_t n = q->n_bound + q->n_retiring;
+
+	if (q->first_binding == STATUS_NOT_LISTED) {
+		fprintf(out, "      bindings not listed: the snapshot is full\n");
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		const struct wire_binding *b = &s->bindings[q->first_binding + i];
+
+		fprintf(out, "%s %" PRId32 "=%" PRId32 "%s", i % BINDINGS_A_LINE ? "" : "      bindings", b->logical,
+			b->page, i + 1 == n || i % BINDINGS_A_LINE == BINDINGS_A_LINE - 1 ? "\n" : "");
+	}
+}
+
+static void write_request(FILE *out, const struct sample *s, const struct status_request *r)
+{
+	const struct status_snapshot *snap = &s->snapshot;
+	char a[TEXT_SIZE];
+
+	fprintf(out, "\nrequest %u:0x%" PRIx64 ": %s, pending %s, stream %u, %u open completion points, begun %s ago\n",
+		snap->sessions[r->session].id, r->handle, phase_name((int)r->phase),
+		transition_name((int)r->transition), r->stream, r->open_points, age(s, r->begun_ns, a));
+	if (r->first_sequence == STATUS_NOT_LISTED) {
+		fprintf(out, "  %u sequences not listed: the snapshot is full\n", r->n_sequences);
+		return;
+	}
+	for (uint32_t i = 0; i < r->n_sequences; i++) {
+		const struct status_sequence *q = &snap->sequences[r->first_sequence + i];
+
+		fprintf(out, "  sequence %" PRIu32 ": slot %" PRId32 " (generation %u), endpoint %" PRId64, i, q->slot,
+			q->generation, q->endpoint);
+		if (q->pending_endpoint >= 0)
+			fprintf(out, " -> %" PRId64, q->pending_endpoint);
+		fprintf(out, ", retains [%" PRId32 ", %" PRId32 "), %u bound, %u reserved, %u retiring, %u staged\n",
+			q->retained_begin, q->retained_end, q->n_bound, q->n_reserved, q->n_retiring, q->n_staged);
+		write_bindings(out, snap, q);
+	}
+}
+
+static void write_requests(FILE *out, const struct view *v, const struct sample *s)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->snapshot.n_requests; i++) {
+		if (!view_has_request(v, &s->snapshot, i))
+			continue;
+		write_request(out, s, &s->snapshot.requests[i]);
+		n++;
+	}
+	if (n == 0)
+		fprintf(out, "\nno requests\n");
+}
+
+static void write_quarantine(FILE *out, const struct view *v, const struct sample *s)
+{
+	const struct status_snapshot *snap = &s->snapshot;
+	char a[TEXT_SIZE], reason[320];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < snap->n_sessions; i++) {
+		const struct status_session *x = &snap->sessions[i];
+
+		if (!view_has_session(v, snap, i))
+			continue;
+		fprintf(out, "\nsession %u (pid %d, %s, %s): %" PRId64 " pages quarantined", x->id, x->pid, x->model,
+			text_session_state(x->state), x->quarantined);
+		if (x->ended_ns)
+			fprintf(out, ", ended %s ago", age(s, x->ended_ns, a));
+		fprintf(out, "\n  %s\n", view_quarantine_reason(x, reason, sizeof(reason)));
+		n++;
+	}
+	if (n == 0)
+		fprintf(out, "\nno pages are quarantined\n");
+}
+
+void table_write(FILE *out, const struct view *v, const struct sample *s)
+{
+	write_broker(out, s);
+	if (!s->has_snapshot)
+		return;
+	if (v->quarantine) {
+		write_quarantine(out, v, s);
+		return;
+	}
+	if (v->sessions)
+		for (uint32_t i = 0; i < s->snapshot.n_sessions; i++)
+			if (view_has_session(v, &s->snapshot, i))
+				write_session(out, s, &s->snapshot.sessions[i]);
+	if (v->requests)
+		write_requests(out, v, s);
+	if (v->sessions || v->requests)
+		return;
+	write_pool(out, &s->snapshot);
+	write_classes(out, &s->snapshot);
+	write_session_rows(out, v, s);
+	write_counters(out, &s->snapshot);
+}

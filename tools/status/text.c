@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "status_page.h"
+
+const char *text_duration(char buf[TEXT_SIZE], int64_t ms)
+{
+	int64_t s = ms / 1000;
+
+	if (ms < 1000)
+		snprintf(buf, TEXT_SIZE, "%" PRId64 " ms", ms);
+	else if (s < 60)
+		snprintf(buf, TEXT_SIZE, "%" PRId64 ".%" PRId64 " s", s, ms % 1000 / 100);
+	else if (s < 3600)
+		snprintf(buf, TEXT_SIZE, "%" PRId64 "m%02" PRId64 "s", s / 60, s % 60);
+	else if (s < 86400)
+		snprintf(buf, TEXT_SIZE, "%" PRId64 "h%02" PRId64 "m", s / 3600, s % 3600 / 60);
+	else
+		snprintf(buf, TEXT_SIZE, "%" PRId64 "d%02" PRId64 "h", s / 86400, s % 86400 / 3600);
+	return buf;
+}
+
+const char *text_bytes(char buf[TEXT_SIZE], uint64_t bytes)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+	double value = (double)bytes;
+	unsigned unit = 0;
+
+	for (; value >= 1024 && unit < 6; unit++)
+		value /= 1024;
+	snprintf(buf, TEXT_SIZE, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+	return buf;
+}
+
+const char *text_op(uint32_t op)
+{
+	static const char *const names[WIRE_OP_COUNT] = {
+		[0] = "none",
+		[WIRE_OP_NOP] = "nop",
+		[WIRE_OP_BEGIN] = "begin",
+		[WIRE_OP_PREFILL_PREPARE] = "prefill-prepare",
+		[WIRE_OP_PREFILL_COMPLETE] = "prefill-complete",
+		[WIRE_OP_STEP_PREPARE] = "step-prepare",
+		[WIRE_OP_STEP_COMPLETE] = "step-complete",
+		[WIRE_OP_COMPACT_BEGIN] = "compact-begin",
+		[WIRE_OP_COMPACT_COMPLETE] = "compact-complete",
+		[WIRE_OP_FINISH] = "finish",
+		[WIRE_OP_ABANDON] = "abandon",
+		[WIRE_OP_SHUTDOWN] = "shutdown",
+		[WIRE_OP_CLOSE] = "close",
+		[WIRE_OP_QUERY_PAGES] = "query-pages",
+		[WIRE_OP_QUERY_REQUEST] = "query-request",
+		[WIRE_OP_QUERY_STATE] = "query-state",
+	};
+
+	return op < WIRE_OP_COUNT && names[op] ? names[op] : "unknown";
+}
+
+const char *text_session_state(uint32_t state)
+{
+	static const char *const names[] = { NULL, "attached", "closing", "dead", "ended" };
+
+	return state >= STATUS_ATTACHED && state <= STATUS_ENDED ? names[state] : "unknown";
+}

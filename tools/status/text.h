@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* text.h - numbers and codes of the status page as words */
+#ifndef SWAKV_STATUS_TEXT_H
+#define SWAKV_STATUS_TEXT_H
+
+#include <stdint.h>
+
+#define TEXT_SIZE 24
+
+/* "12 ms", "3.4 s", "5m12s", "2h03m", "4d02h". Writes to @buf and returns it. */
+const char *text_duration(char buf[TEXT_SIZE], int64_t ms);
+/* "64.0 GiB", "1.5 MiB", "512 B". Writes to @buf and returns it. */
+const char *text_bytes(char buf[TEXT_SIZE], uint64_t bytes);
+/* Name of an enum wire_op: "begin", "step-prepare", ...; "none" for 0, "unknown" outside the list. Static. */
+const char *text_op(uint32_t op);
+/* Name of an enum status_session_state: "attached", "closing", "dead", "ended"; "unknown". Static. */
+const char *text_session_state(uint32_t state);
+
+#endif

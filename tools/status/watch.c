@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watch.h"
+
+#include <errno.h>
+#include <math.h>
+#include <ncurses.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal_number)
+{
+	interrupted = 1;
+}
+
+static void catch_signals(void)
+{
+	struct sigaction a = { .sa_handler = interrupt };
+
+	sigaction(SIGINT, &a, NULL);
+	sigaction(SIGTERM, &a, NULL);
+	signal(SIGPIPE, SIG_IGN); /* the write's error ends the watch */
+}
+
+static void watch_plain(struct sample *s, const char *instance, const struct view *v, double seconds,
+			unsigned long count)
+{
+	struct timespec pause = { .tv_sec = (time_t)seconds, .tv_nsec = (long)(fmod(seconds, 1) * 1e9) };
+
+	for (unsigned long n = 0; !interrupted;) {
+		sample_take(s, instance);
+		view_write(stdout, v, s);
+		if (v->format == VIEW_TABLE)
+			fputc('\n', stdout);
+		if (fflush(stdout) != 0 || ++n == count)
+			break;
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* Draws the lines of @text from line @top on, as many as fit. Returns how many lines there are. */
+static int draw(char *text, int top)
+{
+	int n = 0;
+
+	erase();
+	for (char *line = strsep(&text, "\n"); line; line = strsep(&text, "\n"), n++)
+		if (n >= top && n - top < LINES)
+			mvaddnstr(n - top, 0, line, COLS);
+	refresh();
+	return n;
+}
+
+/* The table and, below it, the hint; NULL when memory is short. The caller frees it. */
+static char *render(const struct view *v, const struct sample *s)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return NULL;
+	table_write(f, v, s);
+	if (s->hint[0])
+		fprintf(f, "\nhint: %s\n", s->hint);
+	fprintf(f, "\nq quits, arrows scroll");
+	return fclose(f) == 0 ? text : NULL;
+}
+
+/* Answers keys until the next sample is due. False: quit. */
+static bool keys(int wait_ms, int *top)
+{
+	struct timespec start, now;
+	int left = wait_ms;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	while (left > 0 && !interrupted) {
+		timeout(left);
+		switch (getch()) {
+		case 'q':
+			return false;
+		case KEY_UP:
+			*top -= *top > 0;
+			return true;
+		case KEY_DOWN:
+			*top += 1;
+			return true;
+		case KEY_RESIZE:
+			return true;
+		}
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		left = wait_ms - (int)((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000);
+	}
+	return !interrupted;
+}
+
+static void watch_screen(struct sample *s, const char *instance, const struct view *v, double seconds,
+			 unsigned long count)
+{
+	int top = 0;
+
+	initscr();
+	cbreak();
+	noecho();
+	curs_set(0);
+	keypad(stdscr, TRUE);
+	for (unsigned long n = 0; !interrupted;) {
+		AUTO_FREE char *text = NULL;
+		int lines;
+
+		sample_take(s, instance);
+		text = render(v, s);
+		if (!text)
+			break;
+		lines = draw(text, top);
+		if (++n == count)
+			break;
+		if (!keys((int)(seconds * 1000), &top))
+			break;
+		if (top > lines - 1)
+			top = lines - 1;
+	}
+	endwin();
+}
+
+void watch(struct sample *s, const char *instance, const struct view *v, double seconds, unsigned long count)
+{
+	catch_signals();
+	if (v->format == VIEW_TABLE && isatty(STDOUT_FILENO))
+		watch_screen(s, instance, v, seconds, count);
+	else
+		watch_plain(s, instance, v, seconds, count);
+}
