@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * race_status_page.c - a reader copies snapshots while the writer flips them
+ *
+ * Both use one mapping: the thread sanitizer knows memory by its address, and
+ * would not see that two mappings are the same.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "status_page.h"
+
+enum { COPIES = 2000 };
+
+static struct status_writer writer;
+static shm_u32 stop;
+
+static _Noreturn void fail(const char *what)
+{
+	fprintf(stderr, "race_status_page: %s\n", what);
+	status_writer_close(&writer);
+	exit(1);
+}
+
+/* Every number in a snapshot follows from its count k. */
+static void *flip(void *arg)
+{
+	(void)arg;
+	for (uint64_t k = 1; !load_relaxed(&stop); k++) {
+		struct status_snapshot *s = status_writer_begin(&writer);
+
+		s->commands = k;
+		s->n_classes = 1;
+		s->n_sessions = (uint32_t)(k % 100);
+		s->n_bindings = (uint32_t)(k % 3000);
+		for (uint32_t i = 0; i < s->n_sessions; i++)
+			s->sessions[i] = (struct status_session){ .commands = k };
+		for (uint32_t i = 0; i < s->n_bindings; i++)
+			s->bindings[i] = (struct wire_binding){ .logical = (int32_t)k, .page = (int32_t)i };
+		status_writer_commit(&writer);
+	}
+	return NULL;
+}
+
+static void check(const struct status_snapshot *s)
+{
+	uint64_t k = s->commands;
+
+	if (s->n_sessions != k % 100 || s->n_bindings != k % 3000)
+		fail("counts of different snapshots");
+	for (uint32_t i = 0; i < s->n_sessions; i++) {
+		if (s->sessions[i].commands != k)
+			fail("a session of another snapshot");
+	}
+	for (uint32_t i = 0; i < s->n_bindings; i++) {
+		if (s->bindings[i].logical != (int32_t)k || s->bindings[i].page != (int32_t)i)
+			fail("a binding of another snapshot");
+	}
+}
+
+int main(void)
+{
+	struct status_snapshot *copy = malloc(sizeof(*copy));
+	struct status_reader reader;
+	char name[32];
+	pthread_t t;
+
+	snprintf(name, sizeof(name), "race-%d", (int)getpid());
+	if (!copy || status_writer_open(&writer, name))
+		fail("set-up");
+	status_writer_ready(&writer);
+	reader = (struct status_reader){ .head = writer.head, .bytes = writer.bytes, .fd = -1 };
+	if (pthread_create(&t, NULL, flip, NULL))
+		fail("set-up");
+	for (int n = 0; n < COPIES;) {
+		int e = status_reader_copy(&reader, copy);
+
+		if (e == -EAGAIN)
+			continue;
+		if (e)
+			fail("an impossible snapshot");
+		check(copy);
+		n++;
+	}
+	store_relaxed(&stop, 1);
+	pthread_join(t, NULL);
+	status_writer_close(&writer);
+	free(copy);
+	return 0;
+}
