@@ -14,7 +14,7 @@
 
 #include "status_page.h"
 
-enum { COPIES = 2000 };
+enum { COPIES = 400000 };
 
 static struct status_writer writer;
 static shm_u32 stop;
@@ -24,6 +24,12 @@ static _Noreturn void fail(const char *what)
 	fprintf(stderr, "race_status_page: %s\n", what);
 	status_writer_close(&writer);
 	exit(1);
+}
+
+/* Large and small in turn, so that the writer often comes back to a snapshot that is still being copied. */
+static uint32_t n_bindings(uint64_t k)
+{
+	return (uint32_t)(k & 1 ? 3000 + k % 7 : k % 7);
 }
 
 /* Every number in a snapshot follows from its count k. */
@@ -36,7 +42,7 @@ static void *flip(void *arg)
 		s->commands = k;
 		s->n_classes = 1;
 		s->n_sessions = (uint32_t)(k % 100);
-		s->n_bindings = (uint32_t)(k % 3000);
+		s->n_bindings = n_bindings(k);
 		for (uint32_t i = 0; i < s->n_sessions; i++)
 			s->sessions[i] = (struct status_session){ .commands = k };
 		for (uint32_t i = 0; i < s->n_bindings; i++)
@@ -50,7 +56,7 @@ static void check(const struct status_snapshot *s)
 {
 	uint64_t k = s->commands;
 
-	if (s->n_sessions != k % 100 || s->n_bindings != k % 3000)
+	if (s->n_sessions != k % 100 || s->n_bindings != n_bindings(k))
 		fail("counts of different snapshots");
 	for (uint32_t i = 0; i < s->n_sessions; i++) {
 		if (s->sessions[i].commands != k)
