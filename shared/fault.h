@@ -59,6 +59,15 @@
 	REASON(FENCE_LINE, SWAKV_EINVALID, "the fence names line %g, the request's stream is %w")                      \
 	REASON(FENCE_NOT_ARMED, SWAKV_EINVALID, "fence value %g was never armed on its line (armed: %w)")              \
 	REASON(FENCE_COUNT, SWAKV_EINVALID, "%g fences were given, expected %w")                                       \
+	REASON(TABLE_SIZE, SWAKV_EINVALID, "rows, columns or pages of a table: %g is outside 1 to %w")                 \
+	REASON(TABLE_COLUMN, SWAKV_EINVALID, "%scolumn %g is outside 0 to %w")                                         \
+	REASON(TABLE_ID, SWAKV_EINVALID, "%spage id %g is outside 0 to %w")                                            \
+	REASON(TABLE_COUNT, SWAKV_EINVALID, "%s%g page ids were given, a row takes 0 to %w")                           \
+	REASON(TABLE_NULL, SWAKV_EINVALID, "%sno page ids were given, but a count of %g")                              \
+	REASON(TABLE_TWICE, SWAKV_EINVALID, "%spage id %g is in the row already, at column %w")                        \
+	REASON(TABLE_GAP, SWAKV_EINVALID, "%scolumn %g: a dense row has no holes, its live part ends at %w")           \
+	REASON(TABLE_IDENTITY, SWAKV_EINVALID, "the identity needs %g pages, the pool has %w")                         \
+	REASON(TABLE_V_ID, SWAKV_EINVALID, "%scolumn %g: the V id is not the K id plus num_pages (it is %w)")          \
 	REASON(STATE_SEQUENCE, SWAKV_EINVALID, "sequence %g is outside the batch (size %w)")                           \
 	REASON(GENERATION, SWAKV_EINVALID, "generation %g of the slot is stale, it is now %w")                         \
 	REASON(MESSAGE, SWAKV_EINVALID, "the command is malformed: %g bytes, expected %w")                             \

@@ -49,6 +49,11 @@ void page_table_deinit(struct page_table *t)
 	*t = (struct page_table){ 0 };
 }
 
+const int32_t *page_table_host_row(const struct page_table *t, int32_t row)
+{
+	return row < 0 || row >= t->n_rows ? NULL : t->cells + (int64_t)row * 2 * t->width;
+}
+
 void page_table_open(struct page_table *t, int32_t row)
 {
 	shm_u32 *seq = &t->heads[row].sequence;
@@ -113,6 +118,7 @@ void page_table_put(struct page_table *t, int32_t row, int32_t column, int32_t p
 	MUST(page >= -1 && page < t->num_pages && column >= 0 && column < t->width);
 	if (*k == page)
 		return;
+	t->identity = false;
 	*k = page;
 	k[t->width] = page < 0 ? -1 : page + t->num_pages;
 	note_dirty(&t->dirty[row], column);
