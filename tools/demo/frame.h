@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* frame.h - one decode step in flight: what it sends, what it computes, and the check of that */
+#ifndef DEMO_FRAME_H
+#define DEMO_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <swakv/swakv.h>
+
+#include "device.h"
+
+struct worker;
+struct sequence;
+
+struct frame_entry {
+	struct sequence *seq;
+	int64_t endpoint; /* this step's: its token is at endpoint - 1 */
+};
+
+struct frame {
+	struct buffer buffer;
+	/* offsets in the buffer: arrays of [batch], then of [layers][n][heads][dim] */
+	size_t slots, positions, endpoints, k, v, q, out, table;
+	struct frame_entry *entries; /* [batch] */
+	uint32_t n;
+	int32_t *expected; /* [batch][2][width]: what the device table must hold */
+	bool in_flight;
+	struct swakv_fence fence;
+};
+
+/* 0 or a code. */
+int frame_init(struct frame *f, struct worker *w);
+void frame_deinit(struct frame *f, struct worker *w);
+
+/* Adds a sequence whose next token has been prepared, and moves its endpoint. */
+void frame_add(struct frame *f, struct sequence *seq);
+/* Enqueues the step: KV write, attention, read back, poison of sequences that end, mark. 0 or a code. */
+int frame_submit(struct frame *f, struct worker *w);
+/* Waits for the step if it is in flight and checks every result. 0 or a code; wrong results are counted, not a failure.
+ */
+int frame_check(struct frame *f, struct worker *w);
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * prefill.c - contexts
+ *
+ * Which logical pages are mapped is read from the mirror: no window arithmetic
+ * happens here. If the broker mapped too little, decode attention meets an
+ * empty entry and its result is NaN; if it mapped too much, nothing is wrong
+ * but its page counts.
+ */
+#include "prefill.h"
+
+#include "worker.h"
+
+int prefill_init(struct prefill *p, struct worker *w)
+{
+	const struct preset *preset = &w->opt.preset;
+	size_t vectors = (size_t)PREFILL_TOKENS * preset->kv_heads * preset->head_dim * sizeof(uint16_t);
+	int rc = 0;
+
+	*p = (struct prefill){ 0 };
+	p->positions = PREFILL_TOKENS * sizeof(int32_t);
+	p->k = p->positions + PREFILL_TOKENS * sizeof(int64_t);
+	p->v = p->k + vectors;
+	for (int i = 0; i < PREFILL_BLOCKS && !rc; i++)
+		rc = device_buffer_new(&w->device, &p->blocks[i].buffer, p->v + vectors);
+	return rc;
+}
+
+void prefill_deinit(struct prefill *p, struct worker *w)
+{
+	for (int i = 0; i < PREFILL_BLOCKS; i++)
+		device_buffer_free(&w->device, &p->blocks[i].buffer);
+	*p = (struct prefill){ 0 };
+}
+
+/* One layer's K and V of tokens [@from, @to) into @b. */
+static void make_block(const struct prefill *p, const struct worker *w, const struct sequence *seq, struct buffer *b,
+		       uint32_t layer, int64_t from, int64_t to)
+{
+	const struct preset *preset = &w->opt.preset;
+	uint16_t *k = (uint16_t *)(void *)(b->host + p->k);
+	uint16_t *v = (uint16_t *)(void *)(b->host + p->v);
+
+	for (int64_t position = from; position < to; position++) {
+		struct kvgen_at at = { KVGEN_K, seq->id, position, layer, 0 };
+
+		((int32_t *)(void *)b->host)[position - from] = seq->slot;
+		((int64_t *)(void *)(b->host + p->positions))[position - from] = position;
+		for (at.head = 0; at.head < preset->kv_heads; at.head++) {
+			at.kind = KVGEN_K;
+			kvgen_bits(&w->gen, at, preset->head_dim, k);
+			at.kind = KVGEN_V;
+			kvgen_bits(&w->gen, at, preset->head_dim, v);
+			k += preset->head_dim;
+			v += preset->head_dim;
+		}
+	}
+}
+
+/* Tokens [@from, @to), at most PREFILL_TOKENS, of one layer. */
+static int write_block(struct prefill *p, struct worker *w, const struct sequence *seq, uint32_t layer, int64_t from,
+		       int64_t to)
+{
+	uint32_t at = p->next++ % PREFILL_BLOCKS;
+	struct buffer *b = &p->blocks[at].buffer;
+	int rc = p->blocks[at].in_flight ? device_wait(&w->device, p->blocks[at].fence) : 0;
+
+	if (rc)
+		return rc;
+	make_block(p, w, seq, b, layer, from, to);
+	rc = device_upload(&w->device, b, 0, b->bytes);
+	if (rc)
+		return rc;
+	rc = device_kv_write(&w->device, &(struct kernel_kv_write){
+						 .pages = w->pages,
+						 .slots = b->address,
+						 .positions = b->address + p->positions,
+						 .k = b->address + p->k,
+						 .v = b->address + p->v,
+						 .n_tokens = (int32_t)(to - from),
+						 .layer = (int32_t)layer,
+					 });
+	if (rc)
+		return rc;
+	p->blocks[at].in_flight = true;
+	return swakv_stream_mark(w->session, w->device.stream, &p->blocks[at].fence);
+}
+
+/* Tokens [@from, @to), all of them in mapped pages. */
+static int write_span(struct prefill *p, struct worker *w, const struct sequence *seq, int64_t from, int64_t to)
+{
+	for (; from < to; from += PREFILL_TOKENS) {
+		int64_t end = from + PREFILL_TOKENS < to ? from + PREFILL_TOKENS : to;
+
+		for (uint32_t layer = 0; layer < w->opt.preset.layers; layer++) {
+			int rc = write_block(p, w, seq, layer, from, end);
+
+			if (rc)
+				return rc;
+		}
+	}
+	return 0;
+}
+
+int prefill_write(struct prefill *p, struct worker *w, const struct sequence *seq)
+{
+	int64_t page_tokens = w->pages.page_tokens, from = 0, to = 0;
+	int rc = 0;
+
+	/* [from, to) grows page by page and is written at each gap and at the end. */
+	for (int32_t c = 0; to < seq->context && c < w->pages.width && !rc; c++) {
+		int64_t begin = c * page_tokens, end = begin + page_tokens;
+
+		if (begin >= seq->context)
+			break;
+		if (mirror_page(&w->mirror, seq->slot, c) < 0) {
+			rc = write_span(p, w, seq, from, to);
+			from = to = end;
+		} else {
+			to = end < seq->context ? end : seq->context;
+		}
+	}
+	if (!rc && from < to)
+		rc = write_span(p, w, seq, from, to);
+	return rc ? worker_fail_detail(w, rc, "enqueueing a prefill", device_why(&w->device)) : 0;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "worker.h"
+
+#define REPORT_EVERY   1000000000ull /* ns */
+#define PROGRESS_EVERY 3000000000ull /* ns */
+
+static double us(const struct histogram *h, double share)
+{
+	return (double)histogram_quantile(h, share) / 1000;
+}
+
+static json_t *counters(const struct worker *w)
+{
+	struct swakv_session_counters c = { 0 };
+
+	if (w->session)
+		swakv_session_get_counters(w->session, &c);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "commands", (json_int_t)c.commands, "replies",
+			 (json_int_t)c.replies, "wakeups_sent", (json_int_t)c.wakeups_sent, "sleeps",
+			 (json_int_t)c.sleeps, "row_faults", (json_int_t)c.row_faults, "rescues",
+			 (json_int_t)c.rescues);
+}
+
+static json_t *model(const struct worker *w)
+{
+	const struct preset *p = &w->opt.preset;
+
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I}", "preset", p->name, "scale",
+			 (json_int_t)w->opt.scale, "window", (json_int_t)p->window, "layers", (json_int_t)p->layers,
+			 "kv_heads", (json_int_t)p->kv_heads, "q_heads", (json_int_t)p->q_heads, "head_dim",
+			 (json_int_t)p->head_dim, "dtype", p->dtype == SWAKV_F16 ? "f16" : "bf16", "page_tokens",
+			 (json_int_t)p->page_tokens);
+}
+
+static void add(json_t *to, const char *key, uint64_t value)
+{
+	json_object_set_new(to, key, json_integer((json_int_t)value));
+}
+
+static json_t *report_json(const struct worker *w, const char *state)
+{
+	const struct stats *s = &w->stats;
+	json_t *r = json_object();
+
+	json_object_set_new(r, "name", json_string(w->opt.name));
+	json_object_set_new(r, "state", json_string(state));
+	json_object_set_new(r, "error", w->code ? json_string(w->why) : json_null());
+	add(r, "pid", (uint64_t)getpid());
+	add(r, "session", w->info.session_id);
+	json_object_set_new(r, "model", model(w));
+	add(r, "seed", w->opt.seed);
+	json_object_set_new(r, "seconds", json_real((double)(worker_now() - w->started_ns) / 1e9));
+	add(r, "rows", w->trace.n_rows);
+	add(r, "rows_done", s->rows_done);
+	add(r, "rows_clipped", s->rows_clipped);
+	add(r, "tokens_prefilled", s->tokens_prefilled);
+	add(r, "tokens_decoded", s->tokens_decoded);
+	add(r, "steps", s->steps);
+	add(r, "requests", s->requests);
+	add(r, "compactions", s->compactions);
+	add(r, "results", s->results);
+	add(r, "mismatches", s->mismatches);
+	add(r, "table_entries", s->cells);
+	add(r, "table_entries_wrong", s->cells_wrong);
+	json_object_set_new(r, "max_error", json_real(s->max_error));
+	json_object_set_new(r, "tolerance", json_real(s->tolerance));
+	add(r, "begins_refused", s->nopages);
+	add(r, "prepares_pending", s->pending);
+	json_object_set_new(r, "prepare_us",
+			    json_pack("{s:f, s:f}", "p50", us(&s->prepare, 0.5), "p99", us(&s->prepare, 0.99)));
+	json_object_set_new(r, "complete_us",
+			    json_pack("{s:f, s:f}", "p50", us(&s->complete, 0.5), "p99", us(&s->complete, 0.99)));
+	json_object_set_new(r, "client", counters(w));
+	return r;
+}
+
+/* Renames a whole file into place, so that a reader, or a kill, never sees half of one. */
+static void write_file(const struct worker *w, const char *state)
+{
+	char temporary[4096];
+	json_t *r;
+
+	if (!w->opt.report)
+		return;
+	if ((size_t)snprintf(temporary, sizeof(temporary), "%s.tmp", w->opt.report) >= sizeof(temporary))
+		return;
+	r = report_json(w, state);
+	if (json_dump_file(r, temporary, JSON_INDENT(2)) < 0 || rename(temporary, w->opt.report) < 0)
+		fprintf(stderr, "swakv-demo-worker: %s: cannot write %s: %s\n", w->opt.name, w->opt.report,
+			strerror(errno));
+	json_decref(r);
+}
+
+static void print_progress(const struct worker *w)
+{
+	const struct stats *s = &w->stats;
+
+	fprintf(stderr,
+		"%s: %" PRIu64 " rows done, %u requests, %" PRIu64 " tokens decoded, %" PRIu64
+		" results checked, %" PRIu64 " mismatches\n",
+		w->opt.name, s->rows_done, w->n_jobs, s->tokens_decoded, s->results, s->mismatches + s->cells_wrong);
+}
+
+void report_tick(struct worker *w)
+{
+	uint64_t now = worker_now();
+
+	if (now >= w->next_report_ns) {
+		w->next_report_ns = now + REPORT_EVERY;
+		write_file(w, w->winding_down ? "stopping" : "running");
+	}
+	if (!w->opt.quiet && now >= w->next_progress_ns) {
+		if (w->next_progress_ns)
+			print_progress(w);
+		w->next_progress_ns = now + PROGRESS_EVERY;
+	}
+}
+
+static void print_text(const struct worker *w, const char *state)
+{
+	const struct stats *s = &w->stats;
+	const struct preset *p = &w->opt.preset;
+	struct swakv_session_counters c = { 0 };
+
+	if (w->session)
+		swakv_session_get_counters(w->session, &c);
+	printf("%s: %s after %.1f s\n", w->opt.name, state, (double)(worker_now() - w->started_ns) / 1e9);
+	printf("  rows       %" PRIu64 " done of %zu, %" PRIu64 " clipped to %" PRId64 " tokens\n", s->rows_done,
+	       w->trace.n_rows, s->rows_clipped, w->opt.max_seq);
+	printf("  tokens     %" PRIu64 " prefilled, %" PRIu64 " decoded in %" PRIu64 " steps\n", s->tokens_prefilled,
+	       s->tokens_decoded, s->steps);
+	printf("  requests   %" PRIu64 ", with %" PRIu64 " compactions; %" PRIu64 " begins and %" PRIu64
+	       " prepares had to wait\n",
+	       s->requests, s->compactions, s->nopages, s->pending);
+	printf("  results    %" PRIu64 " checked, %" PRIu64 " mismatches\n", s->results, s->mismatches);
+	printf("  error      %.3g at most; tolerance up to %.3g = 4 * 2^-24 * (sqrt(tokens) + sqrt(%u))\n",
+	       s->max_error, s->tolerance, p->head_dim);
+	printf("  table      %" PRIu64 " device entries compared, %" PRIu64 " wrong\n", s->cells, s->cells_wrong);
+	printf("  prepare    p50 %.1f us, p99 %.1f us\n", us(&s->prepare, 0.5), us(&s->prepare, 0.99));
+	printf("  complete   p50 %.1f us, p99 %.1f us\n", us(&s->complete, 0.5), us(&s->complete, 0.99));
+	printf("  client     %" PRIu64 " commands, %" PRIu64 " doorbells, %" PRIu64 " sleeps, %" PRIu64
+	       " row faults, %" PRIu64 " rescues\n",
+	       c.commands, c.wakeups_sent, c.sleeps, c.row_faults, c.rescues);
+}
+
+void report_end(struct worker *w, const char *state)
+{
+	write_file(w, state);
+	if (w->opt.json) {
+		json_t *r = report_json(w, state);
+
+		json_dumpf(r, stdout, JSON_INDENT(2));
+		putchar('\n');
+		json_decref(r);
+	} else if (w->session) {
+		print_text(w, state);
+	}
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * worker.c - the main loop
+ *
+ * Every round: let requests join, prepare one token for every sequence with one
+ * step command, enqueue the step and complete it at once with the fence of its
+ * mark, drop what has ended, then check the results of the step before while
+ * the stream works on this one. No step is waited for before its results are
+ * wanted, so two are open at a time.
+ */
+#include "worker.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "batch.h"
+#include "report.h"
+
+#define PENDING_LIMIT 60000000000ull /* ns that "pending" may last with an idle stream */
+
+uint64_t worker_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int worker_fail_detail(struct worker *w, int code, const char *what, const char *detail)
+{
+	if (w->code)
+		return w->code;
+	w->code = code;
+	snprintf(w->why, sizeof(w->why), "%s: %s (%s)", what, detail, swakv_error_name(code));
+	return code;
+}
+
+int worker_fail(struct worker *w, int code, const char *what)
+{
+	const char *detail = swakv_session_error(w->session);
+
+	return worker_fail_detail(w, code, what, detail[0] ? detail : swakv_error_text(code));
+}
+
+/* ---- start ---------------------------------------------------------------- */
+
+static bool within(uint64_t at, uint64_t bytes, uint64_t from, uint64_t size)
+{
+	return at >= from && bytes <= size && at - from <= size - bytes;
+}
+
+static bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
+{
+	return a < b + b_bytes && b < a + a_bytes;
+}
+
+/* What the library says about addresses, held against what was declared. NULL: fine; else what is wrong. */
+static const char *layout_fault(const struct worker *w)
+{
+	const struct swakv_layout *l = &w->layout;
+	const struct preset *p = &w->opt.preset;
+	uint64_t pages = (uint64_t)l->num_pages * l->page_stride, v = l->v_base + pages; /* V ids begin at num_pages */
+	uint64_t table = (uint64_t)w->opt.batch * 2 * (uint64_t)l->width * sizeof(int32_t);
+	uint64_t pool = w->info.pool_device, size = w->info.pool_bytes;
+
+	if (l->window != p->window || l->page_tokens != p->page_tokens || l->layers != p->layers ||
+	    l->kv_heads != p->kv_heads || l->head_dim != p->head_dim || l->v_head_dim != p->head_dim ||
+	    l->element_bytes != 2 || l->dtype != p->dtype)
+		return "the geometry is not the declared one";
+	if (l->num_pages <= 0 || l->width <= 0 || (int64_t)l->width * l->page_tokens < w->opt.max_seq)
+		return "the table is too narrow for max_seq";
+	if (l->layer_stride < (uint64_t)p->page_tokens * p->kv_heads * p->head_dim * 2 ||
+	    l->page_stride < l->layer_stride * p->layers)
+		return "the strides are too small";
+	if (!within(l->k_base, pages, pool, size) || !within(v, pages, pool, size) ||
+	    !within(l->table, table, pool, size))
+		return "pages or table lie outside the pool";
+	if (overlap(l->k_base, pages, v, pages) || overlap(l->table, table, l->k_base, pages) ||
+	    overlap(l->table, table, v, pages))
+		return "K pages, V pages and table overlap";
+	return NULL;
+}
+
+static int attach(struct worker *w)
+{
+	const struct preset *p = &w->opt.preset;
+	const struct swakv_group group = {
+		.kind = SWAKV_SLIDING,
+		.window = p->window,
+		.page_tokens = p->page_tokens,
+		.layers = p->layers,
+		.kv_heads = p->kv_heads,
+		.head_dim = p->head_dim,
+		.dtype = p->dtype,
+	};
+	const struct swakv_model model = { w->opt.name, &group, 1, w->opt.batch, w->opt.max_seq };
+	const struct swakv_attach_options options = {
+		.broker = w->opt.broker,
+		.socket = w->opt.socket,
+		.pool = w->opt.pool,
+		.on_updates = mirror_updates,
+		.on_updates_arg = &w->mirror,
+	};
+	char why[256] = "";
+	int rc = swakv_session_attach(&options, &model, &w->session, why, sizeof(why));
+
+	if (rc)
+		return worker_fail_detail(w, rc, "attaching", why);
+	swakv_session_get_info(w->session, &w->info);
+	rc = swakv_session_get_layout(w->session, 0, &w->layout);
+	if (rc)
+		return worker_fail(w, rc, "asking for the layout");
+	const char *fault = layout_fault(w);
+	return fault ? worker_fail_detail(w, SWAKV_EINVALID, "checking the layout", fault) : 0;
+}
+
+static void set_pages(struct worker *w)
+{
+	const struct swakv_layout *l = &w->layout;
+
+	w->pages = (struct kernel_pages){
+		.table = l->table,
+		.k_base = l->k_base,
+		.v_base = l->v_base,
+		.page_stride = l->page_stride,
+		.layer_stride = l->layer_stride,
+		.width = l->width,
+		.num_pages = l->num_pages,
+		.page_tokens = (int32_t)l->page_tokens,
+		.kv_heads = (int32_t)l->kv_heads,
+		.k_head_dim = (int32_t)l->head_dim,
+		.v_head_dim = (int32_t)l->v_head_dim,
+		.dtype = l->dtype == SWAKV_F16 ? KERNEL_F16 : KERNEL_BF16,
+	};
+}
+
+/* Rows as this worker can run them: within max_seq and max_decode. */
+static int load_trace(struct worker *w)
+{
+	char why[384];
+
+	if (trace_read(&w->trace, w->opt.trace, w->opt.skip, w->opt.rows, why, sizeof(why)) < 0)
+		return worker_fail_detail(w, SWAKV_ESYSTEM, "reading the trace", why);
+	for (size_t i = 0; i < w->trace.n_rows; i++) {
+		struct trace_row *row = &w->trace.rows[i];
+
+		if (w->opt.max_decode && row->generated > w->opt.max_decode)
+			row->generated = w->opt.max_decode;
+		if (row->context + row->generated <= w->opt.max_seq)
+			continue;
+		w->stats.rows_clipped++;
+		if (row->context >= w->opt.max_seq)
+			row->context = w->opt.max_seq - (row->generated ? 1 : 0);
+		if (row->context + row->generated > w->opt.max_seq)
+			row->generated = w->opt.max_seq - row->context;
+	}
+	return 0;
+}
+
+static int init_checker(struct worker *w)
+{
+	const struct preset *p = &w->opt.preset;
+	const struct dense_shape shape = { p->window, p->layers, p->kv_heads, p->q_heads, p->head_dim };
+
+	w->gen = (struct kvgen){ w->opt.seed, p->dtype == SWAKV_F16 ? KVGEN_F16 : KVGEN_BF16 };
+	w->want = calloc((size_t)p->q_heads * p->head_dim, sizeof(*w->want));
+	w->steps = calloc(w->opt.batch, sizeof(*w->steps));
+	if (!w->want || !w->steps || dense_init(&w->dense, &shape, &w->gen) < 0)
+		return SWAKV_ENOMEM;
+	return 0;
+}
+
+static void print_start(const struct worker *w)
+{
+	const struct preset *p = &w->opt.preset;
+
+	if (w->opt.quiet)
+		return;
+	fprintf(stderr,
+		"%s: session %u on %s: %u layers, window %" PRId64
+		", %u kv heads x %u, %u query heads, %s, pages of %u "
+		"tokens, %d pages a sequence; %zu rows, batch %u, seed %" PRIu64 "%s\n",
+		w->opt.name, w->info.session_id, w->info.device, p->layers, p->window, p->kv_heads, p->head_dim,
+		p->q_heads, p->dtype == SWAKV_F16 ? "f16" : "bf16", p->page_tokens, w->layout.private_pages,
+		w->trace.n_rows, w->opt.batch, w->opt.seed, w->opt.poison ? ", poison" : "");
+	if (w->stats.rows_clipped)
+		fprintf(stderr, "%s: %" PRIu64 " rows are longer than %" PRId64 " tokens and are clipped\n",
+			w->opt.name, w->stats.rows_clipped, w->opt.max_seq);
+}
+
+int worker_init(struct worker *w, const struct options *opt)
+{
+	char why[384] = "";
+	int rc;
+
+	*w = (struct worker){ .opt = *opt, .started_ns = worker_now(), .backoff_ns = 1000000 };
+	if (load_trace(w) || attach(w))
+		return w->code;
+	set_pages(w);
+	rc = device_open(&w->device, w->session, why, sizeof(why));
+	if (rc)
+		return worker_fail_detail(w, rc, "opening the device", why);
+	(void)((rc = init_checker(w)) || (rc = batch_init(w)) ||
+	       (rc = mirror_init(&w->mirror, &w->device, &w->pages, w->opt.batch, w->layout.private_pages,
+				 w->opt.poison)) ||
+	       (rc = frame_init(&w->frames[0], w)) || (rc = frame_init(&w->frames[1], w)) ||
+	       (rc = prefill_init(&w->prefill, w)));
+	if (rc)
+		return worker_fail_detail(w, rc, "making buffers", swakv_error_text(rc));
+	print_start(w);
+	return 0;
+}
+
+void worker_deinit(struct worker *w)
+{
+	/* Launches still queued use the buffers: they end before anything is freed. */
+	if (w->session && w->device.session)
+		swakv_stream_synchronize(w->session, w->device.stream);
+	batch_deinit(w);
+	prefill_deinit(&w->prefill, w);
+	frame_deinit(&w->frames[0], w);
+	frame_deinit(&w->frames[1], w);
+	mirror_deinit(&w->mirror);
+	swakv_session_close(w->session);
+	w->session = NULL;
+	device_close(&w->device);
+	dense_deinit(&w->dense);
+	trace_deinit(&w->trace);
+	free(w->want);
+	free(w->steps);
+	w->want = NULL;
+	w->steps = NULL;
+}
+
+/* ---- one round ------------------------------------------------------------- */
+
+/* Asks for one more token of every request; @f gets the sequences of those that may advance, w->steps their entries. */
+static int prepare(struct worker *w, struct frame *f, uint32_t *n_steps)
+{
+	struct job *job;
+	uint32_t n = 0, kept = 0;
+	uint64_t from;
+	int rc = mirror_reserve(&w->mirror);
+
+	if (rc)
+		return worker_fail_detail(w, rc, "making room", device_why(&w->device));
+	TAILQ_FOREACH (job, &w->jobs, link)
+		w->steps[n++] = (struct swakv_step){ .request = job->request };
+	from = worker_now();
+	rc = swakv_step_prepare(w->session, w->steps, n, NULL);
+	histogram_add(&w->stats.prepare, worker_now() - from);
+	if (rc && rc != SWAKV_EPENDING)
+		return worker_fail(w, rc, "preparing a step");
+	n = 0;
+	TAILQ_FOREACH (job, &w->jobs, link) {
+		struct swakv_step *step = &w->steps[n++];
+
+		if (step->result == SWAKV_EPENDING) {
+			w->stats.pending++;
+			continue;
+		}
+		if (step->result)
+			return worker_fail(w, step->result, "preparing a step");
+		for (uint32_t i = 0; i < job->n_seqs; i++)
+			frame_add(f, job->seqs[i]);
+		w->steps[kept++] = *step;
+	}
+	*n_steps = kept;
+	return 0;
+}
+
+static int complete(struct worker *w, const struct frame *f, uint32_t n_steps)
+{
+	uint64_t from;
+	int rc;
+
+	for (uint32_t i = 0; i < n_steps; i++)
+		w->steps[i].fence = f->fence;
+	from = worker_now();
+	rc = swakv_step_complete(w->session, w->steps, n_steps, NULL);
+	histogram_add(&w->stats.complete, worker_now() - from);
+	return rc ? worker_fail(w, rc, "completing a step") : 0;
+}
+
+static int check_all(struct worker *w)
+{
+	/* The older step first: results are checked in the order of the tokens. */
+	uint32_t older = w->stats.steps % 2;
+	int rc = frame_check(&w->frames[older], w);
+
+	return rc ? rc : frame_check(&w->frames[1 - older], w);
+}
+
+/* Every request waits for pages behind open completion points: those are reached once all results are there. */
+static int wait_pending(struct worker *w)
+{
+	struct timespec pause = { .tv_nsec = 200000 };
+	int rc = check_all(w);
+
+	if (rc)
+		return rc;
+	if (!w->pending_since_ns)
+		w->pending_since_ns = worker_now();
+	if (worker_now() - w->pending_since_ns > PENDING_LIMIT)
+		return worker_fail_detail(w, SWAKV_EPENDING, "preparing a step",
+					  "refused for 60 s although all work of the stream has ended");
+	nanosleep(&pause, NULL);
+	return 0;
+}
+
+static int step(struct worker *w)
+{
+	struct frame *f = &w->frames[w->stats.steps % 2], *before = &w->frames[1 - w->stats.steps % 2];
+	uint32_t n_steps = 0;
+	int rc = frame_check(f, w);
+
+	if (rc || (rc = prepare(w, f, &n_steps)))
+		return rc;
+	if (!n_steps)
+		return wait_pending(w);
+	w->pending_since_ns = 0;
+	(void)((rc = frame_submit(f, w)) || (rc = complete(w, f, n_steps)));
+	if (rc)
+		return rc;
+	w->stats.steps++;
+	w->stats.tokens_decoded += f->n;
+	rc = batch_retire(w);
+	return rc ? rc : frame_check(before, w);
+}
+
+/* Nothing to do until pages are there: looks again after the pause that batch_admit() has set. */
+static void wait_pages(struct worker *w)
+{
+	uint64_t now = worker_now(), until = w->retry_ns > now ? w->retry_ns - now : 1000000;
+
+	if (until > 250000000)
+		until = 250000000;
+	nanosleep(&(struct timespec){ .tv_nsec = (long)until }, NULL);
+}
+
+int worker_run(struct worker *w, const volatile int *stop)
+{
+	while (!w->code) {
+		report_tick(w);
+		if (!w->winding_down &&
+		    (*stop || (w->opt.time_limit_ns && worker_now() - w->started_ns > w->opt.time_limit_ns)))
+			batch_wind_down(w);
+		if (batch_admit(w) || batch_retire(w))
+			break;
+		if (w->n_jobs) {
+			step(w);
+			continue;
+		}
+		if (check_all(w) || batch_drained(w))
+			break;
+		wait_pages(w);
+	}
+	return w->code;
+}
