@@ -29,6 +29,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define SWAKV_VERSION_MAJOR 0
 #define SWAKV_VERSION_MINOR 1
@@ -79,13 +80,15 @@ struct swakv_attach_options {
 	const char *pool;         /* NULL: the broker's only pool */
 	const char *cuda_library; /* driver to load; NULL: $SWAKV_CUDA_LIBRARY, else libcuda.so.1 */
 	uint32_t n_streams;       /* 0: 1; at most 64 */
-	uint32_t timeout_ms;      /* of attach, and of each synchronous call; 0: 30,000 */
+	uint32_t timeout_ms;      /* of attach, of each synchronous call and of swakv_wait(); 0: 30,000 */
+	uint32_t spin_us;         /* how long a waiting call spins before it sleeps; 0: 50 */
 	/*
 	 * Called just before the updates of an answer are enqueued on @stream, in
-	 * order, from the thread that collects the answer; once a group of updates,
-	 * also where the answer named rows by reference. May enqueue work of its own
-	 * on that stream, swakv_stream_launch_host() included; must make no other
-	 * call into the session.
+	 * order, from the thread that collects an answer; once a group of updates,
+	 * also where the answer named rows by reference. The stream's line is armed
+	 * already, so it may enqueue work of its own on that stream,
+	 * swakv_stream_launch_host() included; it must make no other call into the
+	 * session.
 	 */
 	void (*on_updates)(void *arg, uint32_t stream, const struct swakv_update *updates, size_t n);
 	void *on_updates_arg;
@@ -99,16 +102,25 @@ struct swakv_attach_options {
 int swakv_session_attach(const struct swakv_attach_options *options, const struct swakv_model *model,
 			 swakv_session **out, char *why, size_t why_size);
 
-/* Ends the session and frees everything that came from it. Always succeeds; NULL is ignored. Spec section 3. */
+/*
+ * Ends the session and frees everything that came from it, requests included.
+ * Waits for the streams, whose memory it is about to unmap; when one cannot be
+ * waited for, that memory stays mapped. Always succeeds; NULL is ignored. In a
+ * child of the process that attached it frees only the child's copy.
+ */
 void swakv_session_close(swakv_session *s);
 
-/* Retries failed completions: synchronises every stream; success lifts the poison. Spec section 3. */
+/*
+ * Retries failed completions: synchronises every stream and tells the broker
+ * which of them succeeded. 0: the pages in quarantine have returned and the
+ * poison is lifted. SWAKV_EPOISONED: a stream failed again, both stay.
+ */
 int swakv_session_shutdown(swakv_session *s);
 
 /* The sentence of the session's last refused call. Valid until its next call. Never NULL. */
 const char *swakv_session_error(const swakv_session *s);
 
-/* One command there and back that does nothing: is the broker alive, and how far away? */
+/* One command there and back that does nothing: is the broker alive, and how far away? @ticket as below. */
 int swakv_session_ping(swakv_session *s, swakv_ticket *ticket);
 
 /* What the broker decided and where this process mapped it. Pointers are borrowed from the session. */
@@ -173,11 +185,15 @@ struct swakv_stream_ops {
 	int (*write_word)(void *arg, uint64_t *word, uint64_t value);
 	/* Waits until all work given so far has ended. Non-zero: completion failed. */
 	int (*synchronize)(void *arg);
+	/* Enqueues a copy of @bytes at @src to address @dst; @src is gone when it returns. NULL: no device mappings. */
+	int (*copy)(void *arg, uint64_t dst, const void *src, size_t bytes);
 };
 
 /*
- * Each stream starts unbound; on the host backend the first use binds it as
- * HOST. A stream is bound once and stays so for the life of the session.
+ * Each stream starts unbound. On the host backend the first use binds it, not
+ * threaded; on the CUDA backend beginning a request on an unbound stream is
+ * refused with SWAKV_EPHASE. A stream is bound once and stays so for the life
+ * of the session, and so does the writer of its word.
  */
 /* Host backend: work runs in order on a thread of the library (@threaded), or at once in the caller. */
 int swakv_stream_bind_host(swakv_session *s, uint32_t stream, bool threaded);
@@ -192,23 +208,36 @@ void *swakv_stream_cuda(swakv_session *s, uint32_t stream);
 int swakv_stream_launch_host(swakv_session *s, uint32_t stream, void (*fn)(void *arg), void *arg);
 
 /*
- * Marks the end of the work given to @stream so far: arms the line, then
- * enqueues the write of its next value. *@fence is what a complete call wants.
+ * Marks the end of the work given to @stream so far: arms the line if that was
+ * not done, then enqueues the write of its next value. *@fence is what a
+ * complete call wants. Everything that a step enqueues lies before its mark.
+ * SWAKV_EDEVICE: the stream refused the write; complete with SWAKV_FENCE_FAILED.
  */
 int swakv_stream_mark(swakv_session *s, uint32_t stream, struct swakv_fence *fence);
 /* True when @fence has been reached. Reads one cached word. */
 bool swakv_fence_reached(const swakv_session *s, struct swakv_fence fence);
-/* Waits until everything given to @stream has ended. SWAKV_EDEVICE: it failed. */
+/* Waits until everything given to @stream has ended. SWAKV_EDEVICE: it failed. On an unbound stream: 0. */
 int swakv_stream_synchronize(swakv_session *s, uint32_t stream);
 
 /* ---- calls in flight (man 3 swakv_poll) ------------------------------------- */
 
 /*
  * Each call below with a ticket argument is synchronous when that is NULL.
- * Otherwise it returns once the command is in the ring, and its result, with
- * all its effects in the library, comes from swakv_poll() or swakv_wait().
+ * Otherwise it returns once the command is in the ring, and its result comes
+ * from swakv_poll() or swakv_wait(). When that result is there, all effects of
+ * the call have happened; answers are taken in the order the broker gave them,
+ * so effects of one call may happen while another is being collected.
+ *
+ * swakv_poll() never sleeps: SWAKV_EAGAIN, not yet. Any other result collects
+ * the ticket, which names nothing afterwards (SWAKV_EINVALID).
+ *
+ * A synchronous call that is not answered in time returns SWAKV_ETIMEDOUT. Its
+ * outcome is then unknown to the caller, but not lost: a late answer still takes
+ * effect on the table and the streams, and a request that begins late is
+ * abandoned by the library. swakv_wait() that returns SWAKV_ETIMEDOUT leaves the
+ * ticket as it was.
  */
-int swakv_poll(swakv_session *s, swakv_ticket ticket); /* SWAKV_EAGAIN: not yet */
+int swakv_poll(swakv_session *s, swakv_ticket ticket);
 int swakv_wait(swakv_session *s, swakv_ticket ticket);
 
 /* ---- request lifecycle (man 3 swakv_request, spec section 3) ------------------ */
@@ -227,9 +256,9 @@ struct swakv_begin_options {
  */
 int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *options, swakv_request **out,
 			swakv_ticket *ticket);
-/* Frees the caller's handle; a request that is still alive is abandoned. NULL is ignored. */
+/* Frees the caller's handle; a request that is still alive is abandoned, without waiting. NULL is ignored. */
 void swakv_request_free(swakv_request *r);
-/* False after finish, abandon, or a poison that took the request; false for NULL. */
+/* False after finish, abandon, a poison that took the request, or the session's end; false for NULL. */
 bool swakv_request_valid(const swakv_request *r);
 /* Sequences of the request now. */
 uint32_t swakv_request_batch(const swakv_request *r);
@@ -238,6 +267,7 @@ int32_t swakv_request_slot(const swakv_request *r, uint32_t seq);
 
 /* @lengths: one a sequence, each in [1, max_seq]. On success the table updates are enqueued on the request's stream. */
 int swakv_prefill_prepare(swakv_request *r, const int32_t *lengths, uint32_t n, swakv_ticket *ticket);
+/* @fence: the point at which the step's device work has ended. With SWAKV_DONE the library marks the stream itself. */
 int swakv_prefill_complete(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket);
 /* Advances every sequence by one token. */
 int swakv_decode_prepare(swakv_request *r, swakv_ticket *ticket);
@@ -258,7 +288,7 @@ enum { SWAKV_COMPACT_MOVE_ROWS = 1 };
 /*
  * @old_to_new: int32[batch], destination of each sequence or -1 to drop it.
  * @device_mapping: 0, or the address of int32[batch] in the stream's memory that gets a copy of the mapping in stream
- * order.
+ * order. @flags: SWAKV_COMPACT_MOVE_ROWS or 0. After compact_complete the sequences are numbered anew.
  */
 int swakv_compact_begin(swakv_request *r, const int32_t *old_to_new, uint32_t n, int32_t new_batch, uint32_t flags,
 			uint64_t device_mapping, swakv_ticket *ticket);
@@ -328,6 +358,7 @@ struct swakv_session_counters {
 };
 void swakv_session_get_counters(const swakv_session *s, struct swakv_session_counters *out);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

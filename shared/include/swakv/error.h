@@ -12,6 +12,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 enum swakv_code {
 	SWAKV_OK = 0,
@@ -41,6 +42,7 @@ const char *swakv_error_name(int code);
 /* One general sentence about @code. Static. The session keeps the precise one. */
 const char *swakv_error_text(int code);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif
