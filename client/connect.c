@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * connect.c - see connect.h
+ *
+ * The socket is non-blocking and every wait has the deadline of the attach: a
+ * broker that is stopped must not hang its clients.
+ */
+#include "connect.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <swakv/error.h>
+
+#include "cleanup.h"
+#include "session.h"
+
+void connection_init(struct connection *c, uint64_t deadline)
+{
+	*c = (struct connection){ .sock = -1, .deadline = deadline };
+	for (uint32_t i = 0; i < WIRE_MAX_FDS; i++)
+		c->fds[i] = -1;
+}
+
+void connection_deinit(struct connection *c)
+{
+	for (uint32_t i = 0; i < WIRE_MAX_FDS; i++)
+		close_fd(&c->fds[i]);
+	close_fd(&c->sock);
+}
+
+/* ---- where ------------------------------------------------------------------- */
+
+static int connection_name(struct connection *c, const char *broker, struct text *why)
+{
+	if (!broker || !*broker)
+		broker = getenv("SWAKV_BROKER");
+	if (!broker || !*broker)
+		broker = "default";
+	if (strlen(broker) >= sizeof(c->broker) || strchr(broker, '/'))
+		return text_set(why, SWAKV_EINVALID,
+				"'%s' cannot be the name of a broker: it may have at most %zu characters and no '/'",
+				broker, sizeof(c->broker) - 1);
+	memcpy(c->broker, broker, strlen(broker) + 1);
+	return 0;
+}
+
+static int connection_path(struct connection *c, const char *path, struct text *why)
+{
+	const char *run = getenv("XDG_RUNTIME_DIR");
+	int n;
+
+	if (path)
+		n = snprintf(c->path, sizeof(c->path), "%s", path);
+	else if (run && *run)
+		n = snprintf(c->path, sizeof(c->path), "%s/swakv/%s.sock", run, c->broker);
+	else
+		n = snprintf(c->path, sizeof(c->path), "/run/swakv/%s.sock", c->broker);
+	if (n < 0 || (size_t)n >= sizeof(c->path))
+		return text_set(why, SWAKV_EINVALID,
+				"the socket path '%s...' is longer than the %zu characters allowed", c->path,
+				sizeof(c->path) - 1);
+	return 0;
+}
+
+/* ---- connect ------------------------------------------------------------------ */
+
+static int connection_failed(const struct connection *c, int e, struct text *why)
+{
+	switch (e) {
+	case ENOENT:
+		return text_set(why, SWAKV_EGONE,
+				"no broker '%s': there is no socket %s; start one with 'swakvd --name %s', or name "
+				"another by $SWAKV_BROKER ($XDG_RUNTIME_DIR must be the same for both)",
+				c->broker, c->path, c->broker);
+	case ECONNREFUSED:
+		return text_set(why, SWAKV_EGONE,
+				"nobody listens on %s: the broker '%s' has died and left its socket; start it again "
+				"with 'swakvd --name %s'",
+				c->path, c->broker, c->broker);
+	case EACCES:
+	case EPERM:
+		return text_set(why, SWAKV_EDENIED,
+				"uid %u may not open the socket %s of broker '%s'; the broker's access list and the "
+				"socket's mode decide that",
+				(unsigned)getuid(), c->path, c->broker);
+	case ETIMEDOUT:
+		return text_set(why, SWAKV_ETIMEDOUT,
+				"the broker '%s' accepts no connection on %s in the time given; 'swakv-status --name "
+				"%s' shows whether it is stuck",
+				c->broker, c->path, c->broker);
+	default:
+		return text_set(why, SWAKV_ESYSTEM, "connecting to %s failed: %s", c->path, strerror(e));
+	}
+}
+
+int connection_open(struct connection *c, const char *broker, const char *socket_path, struct text *why)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	struct ucred peer = { 0 };
+	socklen_t len = sizeof(peer);
+	int r = connection_name(c, broker, why);
+
+	if (r == 0)
+		r = connection_path(c, socket_path, why);
+	if (r < 0)
+		return r;
+	memcpy(address.sun_path, c->path, sizeof(address.sun_path));
+	c->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (c->sock < 0)
+		return text_set(why, SWAKV_ESYSTEM, "no socket could be made: %s", strerror(errno));
+	while (connect(c->sock, (const struct sockaddr *)&address, sizeof(address)) < 0) {
+		if (errno == EAGAIN && clock_ns() < c->deadline) {
+			nanosleep(&pause, NULL); /* the queue of connections is full */
+			continue;
+		}
+		if (errno != EINTR)
+			return connection_failed(c, errno == EAGAIN ? ETIMEDOUT : errno, why);
+	}
+	if (getsockopt(c->sock, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0)
+		c->broker_pid = peer.pid;
+	return 0;
+}
+
+/* ---- greet ----------------------------------------------------------------------- */
+
+static int connection_wait(struct connection *c, short events, struct text *why)
+{
+	struct pollfd p = { .fd = c->sock, .events = events };
+
+	for (;;) {
+		uint64_t now = clock_ns();
+		int r = poll(&p, 1, now >= c->deadline ? 0 : (int)((c->deadline - now + 999999) / 1000000));
+
+		if (r > 0)
+			return 0;
+		if (r == 0)
+			return text_set(why, SWAKV_ETIMEDOUT,
+					"the broker '%s' (pid %d) did not answer the attach in time; 'swakv-status "
+					"--name %s' shows whether it is stuck",
+					c->broker, c->broker_pid, c->broker);
+		if (errno != EINTR)
+			return text_set(why, SWAKV_ESYSTEM, "waiting for the broker failed: %s", strerror(errno));
+	}
+}
+
+static int connection_send(struct connection *c, const struct wire_hello *hello, struct text *why)
+{
+	AUTO_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec iov = { .iov_base = (void *)hello, .iov_len = sizeof(*hello) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n;
+
+	if (pidfd >= 0) { /* without one the broker finds its own, or refuses */
+		m.msg_control = control.space;
+		m.msg_controllen = sizeof(control.space);
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.header), &pidfd, sizeof(int));
+	}
+	for (;;) {
+		n = sendmsg(c->sock, &m, MSG_NOSIGNAL);
+		if (n == (ssize_t)sizeof(*hello))
+			return 0;
+		if (n < 0 && errno == EAGAIN) {
+			int r = connection_wait(c, POLLOUT, why);
+
+			if (r < 0)
+				return r;
+		} else if (n >= 0 || errno != EINTR) {
+			return text_set(why, SWAKV_EGONE, "the broker '%s' closed the connection at once: %s",
+					c->broker, n < 0 ? strerror(errno) : "short message");
+		}
+	}
+}
+
+/* Takes over the fds that came with @m; what does not fit is closed. False: the kernel had to drop some. */
+static bool connection_take_fds(struct connection *c, struct msghdr *m)
+{
+	bool whole = !(m->msg_flags & MSG_CTRUNC);
+
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
+		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < (h->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof(int));
+			if (c->n_fds < WIRE_MAX_FDS) {
+				c->fds[c->n_fds++] = fd;
+			} else {
+				close(fd);
+				whole = false;
+			}
+		}
+	}
+	return whole;
+}
+
+/* What can be said of a welcome before anything else: is it one, of this version, and not a refusal? */
+static int welcome_judge(const struct connection *c, struct wire_welcome *w, size_t n, struct text *why)
+{
+	bool has_text = n >= offsetof(struct wire_welcome, n_pools);
+
+	if (n < offsetof(struct wire_welcome, version) + sizeof(w->version) || w->magic != WIRE_MAGIC)
+		return text_set(why, SWAKV_EVERSION, "what listens on %s is not a swakv broker", c->path);
+	w->text[sizeof(w->text) - 1] = '\0';
+	if (has_text && w->code != 0 && w->code >= SWAKV_EUNSUPPORTED && w->code < 0)
+		return text_set(why, w->code, "the broker '%s' (pid %d) refused: %s", c->broker, c->broker_pid,
+				w->text[0] ? w->text : swakv_error_text(w->code));
+	if (w->version < WIRE_VERSION_MIN || w->version > WIRE_VERSION_MAX)
+		return text_set(why, SWAKV_EVERSION,
+				"the broker '%s' speaks protocol version %u, this library (%s) speaks %u to %u: "
+				"upgrade the older of them",
+				c->broker, w->version, SWAKV_VERSION, WIRE_VERSION_MIN, WIRE_VERSION_MAX);
+	if (n != sizeof(*w) || w->size != sizeof(*w))
+		return text_set(why, SWAKV_EVERSION,
+				"the broker's welcome has %" PRIu32 " bytes (%zu came), this library (%s) expects %zu: "
+				"they were built from different versions",
+				w->size, n, SWAKV_VERSION, sizeof(*w));
+	return has_text && w->code == 0
+		       ? 0
+		       : text_set(why, SWAKV_EVERSION, "the broker '%s' refused with the unknown code %d", c->broker,
+				  w->code);
+}
+
+int connection_greet(struct connection *c, const struct wire_hello *hello, struct wire_welcome *w, struct text *why)
+{
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(WIRE_MAX_FDS * sizeof(int))];
+	} control;
+	struct iovec iov = { .iov_base = w, .iov_len = sizeof(*w) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space };
+	ssize_t n;
+	int r = connection_send(c, hello, why);
+
+	if (r < 0)
+		return r;
+	do {
+		r = connection_wait(c, POLLIN, why);
+		if (r < 0)
+			return r;
+		m.msg_controllen = sizeof(control.space);
+		n = recvmsg(c->sock, &m, MSG_CMSG_CLOEXEC);
+	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
+	if (n <= 0)
+		return text_set(why, SWAKV_EGONE, "the broker '%s' closed the connection without an answer%s%s",
+				c->broker, n < 0 ? ": " : "", n < 0 ? strerror(errno) : "");
+	if (!connection_take_fds(c, &m))
+		return text_set(why, SWAKV_ESYSTEM,
+				"not all file descriptors of the broker's welcome arrived: this process is near its "
+				"limit of open files (ulimit -n)");
+	return welcome_judge(c, w, (size_t)n, why);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * process.h - which process is this: the one that attached, or a child of it?
+ *
+ * An incarnation is a number that a fork makes invalid in the child, told
+ * without a system call. The process lock guards what is shared by all
+ * sessions of a process and survives a fork in a usable state.
+ */
+#ifndef SWAKV_CLIENT_PROCESS_H
+#define SWAKV_CLIENT_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The incarnation of the calling process, never 0 on success; 0: out of memory. */
+uint32_t process_incarnation(void);
+/* True when the calling process is the one that got @incarnation. */
+bool process_is(uint32_t incarnation);
+
+void process_lock(void);
+void process_unlock(void);
+
+#endif
