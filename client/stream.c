@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stream.c - arming and marking, whatever the backend
+ *
+ * The broker takes a session's pages back without further proof when every
+ * armed value has been reached. So `armed` is stored before the first piece of
+ * a step is enqueued and stays above the word until the step's own mark has
+ * executed. One mark may lie between two steps of one stream (two requests
+ * prepared, one marked): then the line is armed anew before the first write is
+ * enqueued, for the step that is still to be enqueued or marked.
+ */
+#include "stream.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels.h"
+
+void stream_init(struct stream *st, uint32_t index, struct wire_line *line, const struct stream_target *target)
+{
+	*st = (struct stream){ .index = index, .line = line, .target = *target };
+	st->armed = st->marked = load_relaxed(&line->armed);
+}
+
+void stream_deinit(struct stream *st)
+{
+	if (st->backend && st->backend->deinit)
+		st->backend->deinit(st);
+	st->backend = NULL;
+	st->impl = NULL;
+}
+
+int stream_fail(struct stream *st, int code, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(st->why, sizeof(st->why), format, args);
+	va_end(args);
+	return code;
+}
+
+static void stream_store_armed(struct stream *st, uint64_t value)
+{
+	st->armed = value;
+	store_release(&st->line->armed, value);
+}
+
+bool stream_arm(struct stream *st)
+{
+	if (st->armed > st->marked)
+		return false;
+	stream_store_armed(st, st->marked + 1);
+	return true;
+}
+
+int stream_mark(struct stream *st)
+{
+	uint64_t value = st->marked + 1;
+	uint64_t arm = value + (st->n_prepared > 1);
+
+	if (arm > st->armed)
+		stream_store_armed(st, arm);
+	if (st->failed)
+		return SWAKV_EDEVICE;
+	if (st->backend->write_word(st, value) < 0) {
+		st->failed = true;
+		return SWAKV_EDEVICE;
+	}
+	st->marked = value;
+	return 0;
+}
+
+int stream_mark_if_armed(struct stream *st)
+{
+	return st->backend && st->armed > st->marked ? stream_mark(st) : 0;
+}
+
+int stream_apply(struct stream *st, const struct swakv_update *updates, size_t n)
+{
+	if (n == 0)
+		return 0;
+	if (st->failed)
+		return SWAKV_EDEVICE;
+	if (st->backend->apply(st, updates, n) < 0) {
+		st->failed = true;
+		return SWAKV_EDEVICE;
+	}
+	return 0;
+}
+
+int stream_copy(struct stream *st, uint64_t dst, const void *src, size_t bytes)
+{
+	if (bytes == 0)
+		return 0;
+	if (st->failed)
+		return SWAKV_EDEVICE;
+	if (st->backend->copy(st, dst, src, bytes) < 0) {
+		st->failed = true;
+		return SWAKV_EDEVICE;
+	}
+	return 0;
+}
+
+int stream_synchronize(struct stream *st)
+{
+	if (!st->backend)
+		return 0;
+	st->failed = st->backend->synchronize(st) < 0;
+	return st->failed ? SWAKV_EDEVICE : 0;
+}
+
+void stream_apply_cpu(const struct stream_target *target, const struct swakv_update *updates, size_t n)
+{
+	struct kernel_apply p;
+
+	p.table = target->table;
+	p.width = target->width;
+	p.num_pages = target->num_pages;
+	p.reserved = 0;
+	for (size_t i = 0; i < n; i += p.n_updates) {
+		p.n_updates = n - i < KERNEL_APPLY_MAX ? (uint32_t)(n - i) : KERNEL_APPLY_MAX;
+		for (uint32_t k = 0; k < p.n_updates; k++) {
+			const struct swakv_update *u = &updates[i + k];
+
+			p.updates[k].cell = (uint32_t)u->slot * (uint32_t)target->width + (uint32_t)u->column;
+			p.updates[k].page = u->page;
+		}
+		kernel_apply_cpu(&p);
+	}
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stream.h - one ordered queue of device work, and the timeline line it writes
+ *
+ * A stream is unbound until one of the backends takes it: host (inline or on a
+ * thread), CUDA, or the caller's own operations. The line is armed before
+ * anything that the mark will cover is enqueued.
+ */
+#ifndef SWAKV_CLIENT_STREAM_H
+#define SWAKV_CLIENT_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <swakv/swakv.h>
+
+#include "wire.h"
+
+struct driver;
+struct stream;
+
+#define STREAM_WHY 256
+
+/* Each returns 0 or a negative code with the reason in stream->why. What is passed in is copied or used at once. */
+struct stream_backend {
+	const char *name;
+	int (*apply)(struct stream *st, const struct swakv_update *updates, size_t n);
+	int (*write_word)(struct stream *st, uint64_t value);
+	int (*copy)(struct stream *st, uint64_t dst, const void *src, size_t bytes);
+	int (*synchronize)(struct stream *st);
+	int (*launch_host)(struct stream *st, void (*fn)(void *arg), void *arg); /* NULL: not possible */
+	void (*deinit)(struct stream *st);                                       /* the stream is idle, or broken */
+};
+
+/* Where the updates of a stream go. */
+struct stream_target {
+	uint64_t table; /* address of the device table */
+	int32_t width;
+	int32_t num_pages;
+	uint32_t group;
+};
+
+struct stream {
+	const struct stream_backend *backend; /* NULL: unbound */
+	void *impl;                           /* of the backend */
+	uint32_t index;
+	struct stream_target target;
+	struct wire_line *line; /* in the session memory */
+	struct driver *driver;  /* CUDA: borrowed from the pool import */
+	uint64_t word_device;   /* CUDA: the word as the device sees it */
+	uint64_t armed;         /* last value stored to line->armed */
+	uint64_t marked;        /* last value whose write was enqueued */
+	uint32_t n_prepared;    /* requests of this stream between a prepare and its complete */
+	bool failed;            /* an operation failed and no synchronisation has succeeded since */
+	char why[STREAM_WHY];
+};
+
+/* Takes over the line as the broker made it; unbound. */
+void stream_init(struct stream *st, uint32_t index, struct wire_line *line, const struct stream_target *target);
+/* Frees what the backend holds; the stream is unbound afterwards. Safe to repeat. */
+void stream_deinit(struct stream *st);
+
+/* The binds: 0, SWAKV_EBUSY when bound already, or the backend's code. */
+int stream_bind_host(struct stream *st, bool threaded);
+int stream_bind_cuda(struct stream *st, void *cu_stream);
+int stream_bind_custom(struct stream *st, const struct swakv_stream_ops *ops, void *arg);
+void *stream_cuda_handle(const struct stream *st);
+
+/* Work is about to be enqueued: armed > marked from here on. True when this call armed the line. */
+bool stream_arm(struct stream *st);
+/* Enqueues the write of marked + 1, which becomes `marked`. SWAKV_EDEVICE. */
+int stream_mark(struct stream *st);
+/* As stream_mark(), but only when the line is armed above the last mark. */
+int stream_mark_if_armed(struct stream *st);
+int stream_apply(struct stream *st, const struct swakv_update *updates, size_t n);
+int stream_copy(struct stream *st, uint64_t dst, const void *src, size_t bytes);
+int stream_synchronize(struct stream *st);
+
+/* For the backends: the reason of a failure to st->why; returns @code. */
+int stream_fail(struct stream *st, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Applies @updates to the target at once, on this CPU. */
+void stream_apply_cpu(const struct stream_target *target, const struct swakv_update *updates, size_t n);
+
+#endif

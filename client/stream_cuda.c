@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stream_cuda.c - streams of the CUDA backend
+ *
+ * Updates travel in the parameters of the apply kernel, so they need no memory
+ * that must outlive the launch. A device mapping is copied from memory that the
+ * copy may still read later: it is kept until the line's word has passed the
+ * mark that lies behind it.
+ */
+#include <bsd/sys/queue.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+#include "kernels.h"
+#include "stream.h"
+
+struct staging {
+	STAILQ_ENTRY(staging) link;
+	uint64_t until; /* value of the line that proves the copy has ended */
+	unsigned char data[];
+};
+
+struct cuda {
+	void *stream;
+	bool owned;
+	STAILQ_HEAD(, staging) staged;
+};
+
+static int cuda_fail(struct stream *st)
+{
+	return stream_fail(st, SWAKV_EDEVICE, "%s", driver_why(st->driver));
+}
+
+static int cuda_apply(struct stream *st, const struct swakv_update *updates, size_t n)
+{
+	struct cuda *c = st->impl;
+	struct kernel_apply p;
+
+	p.table = st->target.table;
+	p.width = st->target.width;
+	p.num_pages = st->target.num_pages;
+	p.reserved = 0;
+	for (size_t i = 0; i < n; i += p.n_updates) {
+		p.n_updates = n - i < KERNEL_APPLY_MAX ? (uint32_t)(n - i) : KERNEL_APPLY_MAX;
+		for (uint32_t k = 0; k < p.n_updates; k++) {
+			const struct swakv_update *u = &updates[i + k];
+
+			p.updates[k].cell = (uint32_t)u->slot * (uint32_t)st->target.width + (uint32_t)u->column;
+			p.updates[k].page = u->page;
+		}
+		if (driver_run_apply(st->driver, c->stream, &p) < 0)
+			return cuda_fail(st);
+	}
+	return 0;
+}
+
+static void cuda_drop_staged(struct stream *st, bool all)
+{
+	struct cuda *c = st->impl;
+	uint64_t word = load_acquire(&st->line->word);
+	struct staging *s;
+
+	while ((s = STAILQ_FIRST(&c->staged)) && (all || s->until <= word)) {
+		STAILQ_REMOVE_HEAD(&c->staged, link);
+		free(s);
+	}
+}
+
+static int cuda_write_word(struct stream *st, uint64_t value)
+{
+	struct cuda *c = st->impl;
+
+	cuda_drop_staged(st, false);
+	return driver_stream_write64(st->driver, c->stream, st->word_device, value) < 0 ? cuda_fail(st) : 0;
+}
+
+static int cuda_copy(struct stream *st, uint64_t dst, const void *src, size_t bytes)
+{
+	struct cuda *c = st->impl;
+	struct staging *s = malloc(sizeof(*s) + bytes);
+
+	if (!s)
+		return stream_fail(st, SWAKV_ENOMEM, "out of memory");
+	memcpy(s->data, src, bytes);
+	s->until = st->marked + 1; /* the next mark is enqueued behind this copy */
+	STAILQ_INSERT_TAIL(&c->staged, s, link);
+	return driver_copy_to_device(st->driver, c->stream, dst, s->data, bytes) < 0 ? cuda_fail(st) : 0;
+}
+
+static int cuda_synchronize(struct stream *st)
+{
+	struct cuda *c = st->impl;
+
+	if (driver_stream_synchronize(st->driver, c->stream) < 0)
+		return cuda_fail(st);
+	cuda_drop_staged(st, true);
+	return 0;
+}
+
+/* A stream that could not be synchronised keeps its staging memory: a copy may still read it. */
+static void cuda_deinit(struct stream *st)
+{
+	struct cuda *c = st->impl;
+
+	if (st->failed)
+		return;
+	cuda_drop_staged(st, true);
+	if (c->owned)
+		(void)driver_stream_destroy(st->driver, c->stream);
+	free(c);
+}
+
+static const struct stream_backend cuda_backend = {
+	.name = "CUDA",
+	.apply = cuda_apply,
+	.write_word = cuda_write_word,
+	.copy = cuda_copy,
+	.synchronize = cuda_synchronize,
+	.deinit = cuda_deinit,
+};
+
+int stream_bind_cuda(struct stream *st, void *cu_stream)
+{
+	struct cuda *c;
+
+	if (st->backend)
+		return stream_fail(st, SWAKV_EBUSY, "it is bound already (%s)", st->backend->name);
+	if (!st->driver)
+		return stream_fail(st, SWAKV_EUNSUPPORTED, "the session's pool is on the host backend");
+	if (driver_load_kernels(st->driver) < 0)
+		return stream_fail(st, SWAKV_EUNSUPPORTED, "%s", driver_why(st->driver));
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return stream_fail(st, SWAKV_ENOMEM, "out of memory");
+	STAILQ_INIT(&c->staged);
+	c->stream = cu_stream;
+	if (!cu_stream) {
+		if (driver_stream_create(st->driver, &c->stream) < 0) {
+			free(c);
+			return cuda_fail(st);
+		}
+		c->owned = true;
+	}
+	st->impl = c;
+	st->backend = &cuda_backend;
+	return 0;
+}
+
+void *stream_cuda_handle(const struct stream *st)
+{
+	const struct cuda *c = st->impl;
+
+	return st->backend == &cuda_backend ? c->stream : NULL;
+}

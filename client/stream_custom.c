@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stream_custom.c - a stream of the caller's making: every operation is the caller's */
+#include <stdlib.h>
+
+#include "stream.h"
+
+struct custom {
+	struct swakv_stream_ops ops;
+	void *arg;
+};
+
+static int custom_apply(struct stream *st, const struct swakv_update *updates, size_t n)
+{
+	struct custom *c = st->impl;
+	int r = c->ops.apply(c->arg, st->target.group, updates, n);
+
+	return r == 0 ? 0 : stream_fail(st, SWAKV_EDEVICE, "the stream's own apply returned %d", r);
+}
+
+static int custom_write_word(struct stream *st, uint64_t value)
+{
+	struct custom *c = st->impl;
+	int r = c->ops.write_word(c->arg, (uint64_t *)&st->line->word, value);
+
+	return r == 0 ? 0 : stream_fail(st, SWAKV_EDEVICE, "the stream's own write_word returned %d", r);
+}
+
+static int custom_copy(struct stream *st, uint64_t dst, const void *src, size_t bytes)
+{
+	struct custom *c = st->impl;
+	int r;
+
+	if (!c->ops.copy)
+		return stream_fail(st, SWAKV_EUNSUPPORTED, "the stream has no copy operation");
+	r = c->ops.copy(c->arg, dst, src, bytes);
+	return r == 0 ? 0 : stream_fail(st, SWAKV_EDEVICE, "the stream's own copy returned %d", r);
+}
+
+static int custom_synchronize(struct stream *st)
+{
+	struct custom *c = st->impl;
+	int r = c->ops.synchronize(c->arg);
+
+	return r == 0 ? 0 : stream_fail(st, SWAKV_EDEVICE, "the stream's own synchronize returned %d", r);
+}
+
+static void custom_deinit(struct stream *st)
+{
+	free(st->impl);
+}
+
+static const struct stream_backend custom_backend = {
+	.name = "custom",
+	.apply = custom_apply,
+	.write_word = custom_write_word,
+	.copy = custom_copy,
+	.synchronize = custom_synchronize,
+	.deinit = custom_deinit,
+};
+
+int stream_bind_custom(struct stream *st, const struct swakv_stream_ops *ops, void *arg)
+{
+	struct custom *c;
+
+	if (st->backend)
+		return stream_fail(st, SWAKV_EBUSY, "it is bound already (%s)", st->backend->name);
+	if (!ops || !ops->apply || !ops->write_word || !ops->synchronize)
+		return stream_fail(st, SWAKV_EINVALID, "apply, write_word and synchronize must all be given");
+	c = malloc(sizeof(*c));
+	if (!c)
+		return stream_fail(st, SWAKV_ENOMEM, "out of memory");
+	*c = (struct custom){ .ops = *ops, .arg = arg };
+	st->impl = c;
+	st->backend = &custom_backend;
+	return 0;
+}
