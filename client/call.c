@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * call.c - see call.h
+ *
+ * A reply is copied out of the ring once, its slots are given back, and only
+ * the copy is looked at. A reply that names no call in flight, or another
+ * operation than that call's, means that the two sides no longer agree about
+ * anything: the session is over.
+ *
+ * A call whose waiter gave up becomes an orphan: its answer still takes effect,
+ * because the broker's tables have changed, and then it is freed.
+ */
+#include "call.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session.h"
+
+#define CALLS_MAX 65536u
+
+/* ---- the table of calls ------------------------------------------------------ */
+
+static struct call *call_alloc(struct call_table *t)
+{
+	struct call *c;
+
+	if (t->free_head) {
+		c = t->calls[t->free_head - 1];
+		t->free_head = c->next_free;
+		c->ticket = (++t->count << 16) | (c->ticket & 0xffff);
+		return c;
+	}
+	if (t->n == CALLS_MAX)
+		return NULL;
+	if ((t->n & (t->n - 1)) == 0) {
+		struct call **more = realloc(t->calls, (t->n ? 2 * (size_t)t->n : 1) * sizeof(*more));
+
+		if (!more)
+			return NULL;
+		t->calls = more;
+	}
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	c->ticket = (++t->count << 16) | t->n;
+	t->calls[t->n++] = c;
+	return c;
+}
+
+struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_effect *effect)
+{
+	struct call *c = call_alloc(&s->calls);
+	swakv_ticket ticket;
+
+	if (!c) {
+		session_error(s, SWAKV_ENOMEM, "no memory for another call: %" PRIu32 " are in flight",
+			      s->calls.n_sent);
+		return NULL;
+	}
+	ticket = c->ticket;
+	*c = (struct call){ .ticket = ticket, .state = CALL_MADE, .op = op, .effect = effect, .n_entries = n };
+	c->entries = &c->one;
+	if (n > 1) {
+		c->entries = calloc(n, sizeof(*c->entries));
+		if (!c->entries) {
+			c->entries = &c->one;
+			c->n_entries = 0;
+			call_free(s, c);
+			session_error(s, SWAKV_ENOMEM, "no memory for a step of %" PRIu32 " requests", n);
+			return NULL;
+		}
+	}
+	return c;
+}
+
+void call_entry_set(struct call *c, uint32_t i, struct swakv_request *r)
+{
+	request_ref(r);
+	c->entries[i].request = r;
+}
+
+static void call_clear(struct call *c)
+{
+	for (uint32_t i = 0; i < c->n_entries; i++)
+		if (c->entries[i].request)
+			request_unref(c->entries[i].request);
+	if (c->entries != &c->one)
+		free(c->entries);
+	free(c->map);
+	c->entries = &c->one;
+	c->one.request = NULL;
+	c->n_entries = 0;
+	c->map = NULL;
+	c->state = CALL_FREE;
+}
+
+void call_free(struct swakv_session *s, struct call *c)
+{
+	call_clear(c);
+	c->next_free = s->calls.free_head;
+	s->calls.free_head = (uint32_t)(c->ticket & 0xffff) + 1;
+}
+
+void calls_deinit(struct swakv_session *s)
+{
+	for (uint32_t i = 0; i < s->calls.n; i++) {
+		if (s->calls.calls[i]->state != CALL_FREE)
+			call_clear(s->calls.calls[i]);
+		free(s->calls.calls[i]);
+	}
+	free(s->calls.calls);
+	s->calls = (struct call_table){ 0 };
+}
+
+static struct call *call_find(struct swakv_session *s, swakv_ticket ticket)
+{
+	uint32_t i = (uint32_t)(ticket & 0xffff);
+	struct call *c = i < s->calls.n ? s->calls.calls[i] : NULL;
+
+	return c && c->ticket == ticket && c->state != CALL_FREE ? c : NULL;
+}
+
+/* ---- answers ------------------------------------------------------------------- */
+
+/* The answer is complete: whoever waits may collect it. */
+static void call_answered(struct swakv_session *s, struct call *c, int result)
+{
+	c->result = result;
+	c->state = CALL_ANSWERED;
+	s->calls.n_sent--;
+	if (c->orphan)
+		call_free(s, c);
+}
+
+void calls_fail(struct swakv_session *s, const char *why)
+{
+	for (uint32_t i = 0; i < s->calls.n; i++) {
+		struct call *c = s->calls.calls[i];
+
+		if (c->state != CALL_SENT)
+			continue;
+		snprintf(c->why, sizeof(c->why), "%s", why);
+		for (uint32_t k = 0; k < c->n_entries; k++)
+			c->entries[k].result = SWAKV_EGONE;
+		call_answered(s, c, SWAKV_EGONE);
+	}
+}
+
+/* A refusal: its fault becomes the call's sentence. */
+static int call_refused(struct swakv_session *s, struct call *c, int code, const unsigned char *payload, size_t len)
+{
+	struct fault f;
+
+	if (code > 0 || code < SWAKV_EUNSUPPORTED || len < sizeof(f))
+		return session_break(s, "the broker refused operation %u with the impossible code %d", c->op, code);
+	memcpy(&f, payload, sizeof(f));
+	fault_format(&f, c->why, sizeof(c->why));
+	for (uint32_t i = 0; i < c->n_entries; i++) {
+		struct swakv_request *r = c->entries[i].request;
+
+		c->entries[i].result = code;
+		if (r && (f.reason == FAULT_COMPLETION_FAILED || f.reason == FAULT_STALE_HANDLE))
+			request_lost(r);
+	}
+	return code;
+}
+
+static void call_answer(struct swakv_session *s, const struct wire_reply *reply, const unsigned char *payload,
+			size_t len)
+{
+	struct call *c = call_find(s, reply->user_data);
+	int r;
+
+	if (!c || c->state != CALL_SENT || c->op != reply->op) {
+		session_break(s, "the broker answered operation %u of call %" PRIx64 ", which is not in flight",
+			      reply->op, reply->user_data);
+		return;
+	}
+	s->counters.replies++;
+	c->result = 0;
+	if (reply->code != 0)
+		c->result = call_refused(s, c, reply->code, payload, len);
+	if (c->state != CALL_SENT)
+		return; /* broken meanwhile: everybody has been told */
+	r = c->effect ? c->effect(s, c, reply, payload, len) : c->result;
+	if (c->state == CALL_SENT)
+		call_answered(s, c, r);
+}
+
+void calls_drain(struct swakv_session *s)
+{
+	struct wire_reply reply;
+
+	while (!s->gone) {
+		int64_t fill = ring_consumer_fill_spsc(&s->replies);
+
+		if (fill == 0)
+			return;
+		if (fill > 0)
+			ring_consumer_read_spsc(&s->replies, 0, &reply, sizeof(reply));
+		if (fill < 0 || reply.n_slots == 0 || reply.n_slots > fill ||
+		    reply.n_slots > s->welcome.max_message_slots) {
+			session_break(s, "the reply ring holds what no broker writes");
+			return;
+		}
+		ring_consumer_read_spsc(&s->replies, 0, s->reply, (size_t)reply.n_slots * RING_SLOT);
+		ring_consumer_release_spsc(&s->replies, reply.n_slots);
+		if (ring_consumer_must_wake_spsc(&s->replies))
+			session_wake_broker(s);
+		/* the header may have changed between the two copies: the whole copy is the one that counts */
+		size_t len = (size_t)reply.n_slots * RING_SLOT - sizeof(reply);
+
+		memcpy(&reply, s->reply, sizeof(reply));
+		call_answer(s, &reply, s->reply + sizeof(reply), len);
+	}
+}
+
+int call_effect_answer(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
+		       const unsigned char *payload, size_t len)
+{
+	if (c->result != 0)
+		return c->result;
+	if (!c->answer)
+		return 0;
+	*c->answer_count = reply->n;
+	memcpy(c->answer, payload, len < c->answer_size ? len : c->answer_size);
+	return 0;
+}
+
+/* ---- sending --------------------------------------------------------------------- */
+
+size_t call_max_payload(const struct swakv_session *s)
+{
+	return (size_t)s->welcome.max_message_slots * RING_SLOT - sizeof(struct wire_command);
+}
+
+/* Waits until @n command slots are free. Answers are taken meanwhile: the broker may wait for reply space. */
+static int call_space(struct swakv_session *s, uint32_t n)
+{
+	uint64_t deadline = 0;
+	int r;
+
+	for (;;) {
+		r = ring_producer_space_spsc(&s->commands, n);
+		if (r > 0)
+			return 0;
+		if (r < 0)
+			return session_break(s, "the command ring holds what no broker writes");
+		calls_drain(s);
+		if (s->gone)
+			return session_error(s, SWAKV_EGONE, "%s", s->gone_why);
+		if (deadline == 0)
+			deadline = clock_ns() + s->timeout_ns;
+		else if (clock_ns() >= deadline)
+			return session_error(s, SWAKV_ETIMEDOUT,
+					     "the broker has taken no command for %" PRIu64
+					     " ms; swakv-status --name %s shows whether it is stuck",
+					     s->timeout_ns / 1000000, s->broker);
+		session_wait(s, n, deadline);
+	}
+}
+
+int call_send(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n, const struct part *parts,
+	      size_t n_parts)
+{
+	struct wire_command command = { .op = c->op, .n = n, .user_data = c->ticket, .request = request };
+	size_t bytes = sizeof(command);
+	int r;
+
+	for (size_t i = 0; i < n_parts; i++)
+		bytes += parts[i].n;
+	if (bytes > (size_t)s->welcome.max_message_slots * RING_SLOT) {
+		call_free(s, c);
+		return session_error(s, SWAKV_EINVALID,
+				     "the command has %zu bytes, the most that one may have are %zu: give fewer "
+				     "sequences or requests at a time",
+				     bytes, (size_t)s->welcome.max_message_slots * RING_SLOT);
+	}
+	command.n_slots = (uint16_t)((bytes + RING_SLOT - 1) / RING_SLOT);
+	r = call_space(s, command.n_slots);
+	if (r < 0) {
+		call_free(s, c);
+		return r;
+	}
+	ring_producer_write_spsc(&s->commands, 0, &command, sizeof(command));
+	bytes = sizeof(command);
+	for (size_t i = 0; i < n_parts; i++) {
+		ring_producer_write_spsc(&s->commands, bytes, parts[i].p, parts[i].n);
+		bytes += parts[i].n;
+	}
+	c->state = CALL_SENT;
+	s->calls.n_sent++;
+	s->counters.commands++;
+	ring_producer_publish_spsc(&s->commands, command.n_slots);
+	if (ring_producer_must_wake_spsc(&s->commands))
+		session_wake_broker(s);
+	return 0;
+}
+
+void call_send_orphan(struct swakv_session *s, struct call *c, uint64_t request, const struct part *parts,
+		      size_t n_parts)
+{
+	if (call_send(s, c, request, 0, parts, n_parts) == 0)
+		c->orphan = true;
+}
+
+/* ---- collecting -------------------------------------------------------------------- */
+
+static int call_collect(struct swakv_session *s, struct call *c)
+{
+	int r = c->result;
+
+	if (r != 0)
+		session_error(s, r, "%s", c->why);
+	if (c->steps)
+		for (uint32_t i = 0; i < c->n_entries; i++)
+			c->steps[i].result = c->entries[i].result;
+	if (c->out && r == 0) {
+		*c->out = c->entries[0].request;
+		c->entries[0].request = NULL; /* the reference is the caller's now */
+	}
+	call_free(s, c);
+	return r;
+}
+
+/* 0 when answered; SWAKV_ETIMEDOUT. */
+static int call_wait(struct swakv_session *s, struct call *c)
+{
+	uint64_t deadline = 0;
+
+	for (;;) {
+		calls_drain(s);
+		if (c->state == CALL_ANSWERED)
+			return 0;
+		if (deadline == 0) {
+			deadline = clock_ns() + s->timeout_ns;
+		} else if (clock_ns() >= deadline) {
+			session_look(s, 0, true);
+			if (c->state == CALL_ANSWERED)
+				return 0;
+			return session_error(s, SWAKV_ETIMEDOUT,
+					     "the broker has not answered for %" PRIu64
+					     " ms; swakv-status --name %s shows whether it is stuck",
+					     s->timeout_ns / 1000000, s->broker);
+		}
+		session_wait(s, 0, deadline);
+	}
+}
+
+int call_return(struct swakv_session *s, struct call *c, swakv_ticket *ticket)
+{
+	int r;
+
+	if (ticket) {
+		*ticket = c->ticket;
+		return 0;
+	}
+	r = call_wait(s, c);
+	if (r < 0) {
+		c->orphan = true;
+		c->out = NULL;
+		c->steps = NULL;
+		c->answer = NULL;
+		return r;
+	}
+	return call_collect(s, c);
+}
+
+int call_return_now(struct swakv_session *s, swakv_ticket *ticket)
+{
+	struct call *c;
+
+	if (!ticket)
+		return 0;
+	c = call_new(s, WIRE_OP_NOP, 0, NULL);
+	if (!c)
+		return SWAKV_ENOMEM;
+	c->state = CALL_ANSWERED;
+	*ticket = c->ticket;
+	return 0;
+}
+
+/* The call of @ticket for its collector; NULL with the code in *@r. */
+static struct call *call_of_ticket(struct swakv_session *s, swakv_ticket ticket, int *r)
+{
+	struct call *c;
+
+	*r = session_enter(s);
+	if (*r < 0 && *r != SWAKV_EGONE)
+		return NULL;
+	c = call_find(s, ticket);
+	if (!c || c->orphan || c->state == CALL_MADE) {
+		*r = session_error(s, SWAKV_EINVALID, "ticket 0x%" PRIx64 " names no call in flight", ticket);
+		return NULL;
+	}
+	return c;
+}
+
+int swakv_poll(swakv_session *s, swakv_ticket ticket)
+{
+	int r;
+	struct call *c = call_of_ticket(s, ticket, &r);
+
+	if (!c)
+		return r;
+	calls_drain(s);
+	if (c->state == CALL_ANSWERED)
+		return call_collect(s, c);
+	session_look(s, clock_ns(), false);
+	return c->state == CALL_ANSWERED ? call_collect(s, c) : SWAKV_EAGAIN;
+}
+
+int swakv_wait(swakv_session *s, swakv_ticket ticket)
+{
+	int r;
+	struct call *c = call_of_ticket(s, ticket, &r);
+
+	if (!c)
+		return r;
+	r = call_wait(s, c);
+	return r < 0 ? r : call_collect(s, c);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * call.h - commands in flight
+ *
+ * A call is made, filled, sent, answered and collected. Its ticket is the
+ * user_data of the command: index in the low 16 bits, a count above, so that an
+ * old ticket names nothing. Answers take effect in the order they come,
+ * whichever call is being waited for.
+ */
+#ifndef SWAKV_CLIENT_CALL_H
+#define SWAKV_CLIENT_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <swakv/swakv.h>
+
+#include "fault.h"
+#include "wire.h"
+
+struct call;
+
+/*
+ * What an answer does in the library; called once, for refusals too (then
+ * c->result is set). Returns the call's result. @payload has @len bytes, a
+ * private copy.
+ */
+typedef int call_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
+			const unsigned char *payload, size_t len);
+
+/* One request that the call is about. */
+struct call_entry {
+	struct swakv_request *request; /* referenced */
+	int result;
+	bool done; /* complete: the caller says that the device has finished */
+};
+
+enum call_state { CALL_FREE, CALL_MADE, CALL_SENT, CALL_ANSWERED };
+
+struct call {
+	swakv_ticket ticket;
+	enum call_state state;
+	bool orphan; /* nobody will collect it */
+	uint16_t op;
+	int result;
+	call_effect *effect;
+	uint32_t next_free;
+	struct call_entry one; /* storage of entries when there is one */
+	struct call_entry *entries;
+	uint32_t n_entries;
+	struct swakv_step *steps;   /* caller's, written when collected */
+	struct swakv_request **out; /* caller's, written when collected */
+	int32_t *map;               /* owned: pending compaction's mapping, and scratch of the same size */
+	uint32_t n_map;
+	int32_t new_batch;
+	uint32_t flags;
+	uint64_t device_mapping;
+	void *answer; /* caller's buffer for the payload of a query */
+	size_t answer_size;
+	uint32_t *answer_count; /* gets the reply's element count, with the answer */
+	char why[256];          /* the sentence, when the result is not 0 */
+};
+
+struct call_table {
+	struct call **calls;
+	uint32_t n;         /* made so far */
+	uint32_t free_head; /* index + 1, 0: none */
+	uint32_t n_sent;
+	uint64_t count; /* of tickets given out */
+};
+
+struct part {
+	const void *p;
+	size_t n;
+};
+
+/* A call of @op about @n requests; the caller sets entries[].request by call_entry_set(). NULL with the sentence set.
+ */
+struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_effect *effect);
+void call_entry_set(struct call *c, uint32_t i, struct swakv_request *r);
+/* Drops a call that is not in flight. */
+void call_free(struct swakv_session *s, struct call *c);
+/*
+ * Sends the command with payload @parts and @n elements; waits for space at
+ * most the session's time. On failure the call is freed and the sentence set.
+ */
+int call_send(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n, const struct part *parts,
+	      size_t n_parts);
+/* After sending: hands out the ticket, or, when @ticket is NULL, waits and collects. */
+int call_return(struct swakv_session *s, struct call *c, swakv_ticket *ticket);
+/* A call that needs no broker: its result is there already. */
+int call_return_now(struct swakv_session *s, swakv_ticket *ticket);
+/* Sends and forgets. */
+void call_send_orphan(struct swakv_session *s, struct call *c, uint64_t request, const struct part *parts,
+		      size_t n_parts);
+/* Most payload bytes one command can carry. */
+size_t call_max_payload(const struct swakv_session *s);
+
+/* Takes every answer that is there. */
+void calls_drain(struct swakv_session *s);
+/* Answers every call in flight with SWAKV_EGONE and @why. */
+void calls_fail(struct swakv_session *s, const char *why);
+/* Frees all calls, whatever their state. */
+void calls_deinit(struct swakv_session *s);
+
+/* An effect for calls that have none: the payload is copied to c->answer. */
+call_effect call_effect_answer;
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session.h - inside of a session, shared by the files of this folder
+ *
+ * Names that begin with swakv_ are the public API; everything else is private
+ * to the library.
+ */
+#ifndef SWAKV_CLIENT_SESSION_H
+#define SWAKV_CLIENT_SESSION_H
+
+#include <bsd/sys/queue.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <swakv/swakv.h>
+
+#include "call.h"
+#include "pool_import.h"
+#include "ring.h"
+#include "stream.h"
+#include "wire.h"
+
+#define SESSION_ERROR 512
+
+struct mapping {
+	void *p; /* NULL: not mapped */
+	size_t bytes;
+};
+
+/* What the library knows of one row of the device table. */
+struct row {
+	uint32_t delivered; /* version of the last delivery that named it */
+	uint32_t held;      /* version of the host row that the device row was last made from */
+	uint32_t mark;      /* of the delivery being checked: names it */
+	bool unsure;        /* an apply failed: the device row may not be what the mirror says */
+};
+
+/* One group's page table: where it lies, and what the device's copy holds once its stream has got there. */
+struct table {
+	struct stream_target target;
+	uint32_t max_batch;
+	const int32_t *host;              /* broker's truth, read-only */
+	const struct wire_row_head *rows; /* read-only */
+	int32_t *mirror;                  /* K ids, [max_batch][width] */
+	struct row *state;                /* [max_batch] */
+	uint32_t mark;                    /* of the last delivery checked */
+};
+
+struct swakv_session {
+	uint32_t incarnation; /* of the process that attached */
+	int sock;
+	int doorbell;
+	struct wire_welcome welcome; /* checked; keys wiped */
+	struct wire_group groups[WIRE_MAX_GROUPS];
+	uint32_t max_batch;
+	char broker[WIRE_NAME];
+
+	struct mapping memory; /* rings and lines */
+	struct mapping tables; /* host tables, read-only */
+	struct pool_import *pool;
+	bool registered; /* memory is registered with the driver */
+
+	struct ring_producer_spsc commands;
+	struct ring_consumer_spsc replies;
+	shm_u32 *wait_word;
+	uint64_t spin_ns;
+	uint64_t timeout_ns;
+	uint64_t looked_ns; /* last look at the socket */
+	bool one_cpu;       /* spinning would keep the broker from running */
+
+	struct table table;   /* of group 0: the protocol has one group for now */
+	uint8_t *slot_stream; /* [max_batch]: stream of the slot's last request */
+	struct stream streams[WIRE_MAX_STREAMS];
+	LIST_HEAD(, swakv_request) requests;
+	struct call_table calls;
+	unsigned char *reply; /* one reply, copied out of the ring before it is looked at */
+
+	/* scratch of a delivery */
+	struct swakv_update *updates;
+	struct swakv_update *sorted;
+	size_t n_updates, cap_updates;
+
+	void (*on_updates)(void *arg, uint32_t stream, const struct swakv_update *updates, size_t n);
+	void *on_updates_arg;
+	struct swakv_session_counters counters;
+	bool gone;
+	char gone_why[SESSION_ERROR];
+	char error[SESSION_ERROR];
+};
+
+struct swakv_request {
+	LIST_ENTRY(swakv_request) link;
+	struct swakv_session *session;
+	uint64_t handle;
+	uint32_t refs; /* the caller's, and one a call in flight */
+	uint32_t stream;
+	bool valid;
+	bool prepared; /* between a prepare and its complete: counted in its stream's n_prepared */
+	bool ending;   /* a finish or abandon is in flight */
+	bool dropped;  /* the caller has freed it */
+	/* of a pending compaction; map is NULL when none is */
+	int32_t *map; /* [n], then scratch [n] */
+	int32_t new_batch;
+	uint32_t compact_flags;
+	uint32_t n; /* sequences */
+	int32_t slots[];
+};
+
+/* 0, or SWAKV_EFORKED or SWAKV_EGONE with the sentence set: the first line of every call. @s NULL: SWAKV_EINVALID. */
+int session_enter(struct swakv_session *s);
+/* Sets the sentence of swakv_session_error(); returns @code. */
+int session_error(struct swakv_session *s, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The session is over: every call in flight gets SWAKV_EGONE and the sentence. Returns SWAKV_EGONE. Safe to repeat. */
+int session_break(struct swakv_session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Stream @index, bound (on the host backend binds it); NULL with the sentence set, and the code in *@r. */
+struct stream *session_stream(struct swakv_session *s, uint32_t index, int *r);
+/* Frees everything that attach made so far; for streams that could not be waited for, memory stays. */
+void session_free(struct swakv_session *s);
+
+/* ---- wait.c ---------------------------------------------------------------- */
+
+uint64_t clock_ns(void);
+/* Rings the broker's doorbell. */
+void session_wake_broker(struct swakv_session *s);
+/*
+ * Waits until an answer is there, or space for @want command slots (0: not
+ * wanted), or @deadline has passed, or the session has broken. Spurious returns
+ * are allowed: the caller looks again.
+ */
+void session_wait(struct swakv_session *s, uint32_t want, uint64_t deadline);
+/* Looks at the socket, @at_once or at most every 250 ms; its end breaks the session after the last answers were taken.
+ */
+void session_look(struct swakv_session *s, uint64_t now, bool at_once);
+
+/* ---- delivery.c -------------------------------------------------------------- */
+
+/*
+ * Takes the payload of an answered prepare, complete or compaction: entry
+ * faults go to @c->entries, updates to the streams. Arms the streams of the
+ * entries that succeeded when @arms is set. 0, SWAKV_EDEVICE (a stream failed)
+ * or SWAKV_EGONE (the broker's answer is impossible; nothing was applied).
+ */
+int delivery_take(struct swakv_session *s, struct call *c, const unsigned char *payload, size_t len, bool arms);
+
+/* ---- request.c ---------------------------------------------------------------- */
+
+void request_ref(struct swakv_request *r);
+void request_unref(struct swakv_request *r);
+/* The broker no longer knows it. */
+void request_lost(struct swakv_request *r);
+/* It is between a prepare and its complete, or no longer. */
+void request_set_prepared(struct swakv_request *r, bool prepared);
+/* The step of @e has been completed. With SWAKV_DONE the stream's word catches up, unless another step is under way. */
+void request_completed(struct call_entry *e);
+/* Sends an abandon that nobody waits for. */
+void request_abandon_quietly(struct swakv_request *r);
+/* The first lines of a call on @r: as session_enter(), and @r must not be NULL. */
+int request_enter(struct swakv_request *r);
+/* Brings @fence to wire form. 0 or SWAKV_EINVALID with the sentence set. */
+int fence_to_wire(struct swakv_session *s, struct swakv_fence fence, struct wire_fence *out);
+/* A call of @op about @r alone, NULL with the sentence set. */
+struct call *request_call(struct swakv_request *r, uint16_t op, call_effect *effect);
+/* The effect of a complete without a payload. */
+call_effect complete_effect;
+
+#endif
