@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * delivery.c - from an answer to the device table
+ *
+ * The whole answer is checked first; only then does anything of it reach a
+ * stream. Updates go to the stream that the slot's last request was bound to,
+ * so that they are ordered against the kernels that read the row; a slot whose
+ * request has ended keeps that stream for the clears that come later.
+ *
+ * The mirror holds what the device table holds once its stream has got there.
+ * Each delivery of a row counts its version up by one. When a version does not
+ * follow the last one something was lost, and the row is read again from the
+ * broker's host table, under the row's sequence lock, and written whole. Where
+ * the answer names rows by reference they are read in the same way, but only
+ * the entries that differ are written. A row that is read may be newer than the
+ * delivery that caused it; the deliveries it already contains are then skipped.
+ *
+ * Order on a stream: the line is armed, the caller is told (on_updates), the
+ * updates are enqueued. A line that was armed only to carry clears is marked at
+ * once; one that was armed for a step is left to the step's own mark.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session.h"
+
+#define ROW_WAIT_NS 1000000000ull
+
+struct answer {
+	struct wire_delivery head;
+	const struct wire_entry_fault *faults;
+	const struct wire_update *updates;
+	const struct wire_row *rows;
+};
+
+/* ---- checks ---------------------------------------------------------------------- */
+
+static bool call_is_step(const struct call *c)
+{
+	return c->op == WIRE_OP_STEP_PREPARE || c->op == WIRE_OP_STEP_COMPLETE;
+}
+
+/* The payload lies behind a header of 32 bytes in malloc'd memory, and all parts have multiples of 8 bytes. */
+static int answer_parse(struct swakv_session *s, const struct call *c, const unsigned char *payload, size_t len,
+			struct answer *a)
+{
+	uint64_t need;
+
+	memcpy(&a->head, payload, sizeof(a->head));
+	need = sizeof(a->head) + (uint64_t)a->head.n_faults * sizeof(*a->faults) +
+	       (uint64_t)a->head.n_updates * sizeof(*a->updates) + (uint64_t)a->head.n_rows * sizeof(*a->rows);
+	if (need > len || (a->head.flags & ~(uint32_t)WIRE_DELIVERY_BY_REFERENCE) ||
+	    ((a->head.flags & WIRE_DELIVERY_BY_REFERENCE) && a->head.n_updates > 0) ||
+	    a->head.n_faults > (call_is_step(c) ? c->n_entries : 0))
+		return session_break(s,
+				     "the broker's answer is impossible: %" PRIu32 " faults, %" PRIu32
+				     " updates and %" PRIu32 " rows in %zu bytes, flags %" PRIx32,
+				     a->head.n_faults, a->head.n_updates, a->head.n_rows, len, a->head.flags);
+	a->faults = (const void *)(payload + sizeof(a->head));
+	a->updates = (const void *)(a->faults + a->head.n_faults);
+	a->rows = (const void *)(a->updates + a->head.n_updates);
+	return 0;
+}
+
+static bool page_is_possible(const struct table *t, int32_t page)
+{
+	return page >= -1 && page < t->target.num_pages;
+}
+
+static int answer_check(struct swakv_session *s, const struct answer *a)
+{
+	struct table *t = &s->table;
+	uint32_t width = (uint32_t)t->target.width;
+
+	t->mark++;
+	for (uint32_t i = 0; i < a->head.n_rows; i++) {
+		uint32_t row = a->rows[i].row;
+
+		if (row >= t->max_batch || t->state[row].mark == t->mark)
+			return session_break(s, "the broker named row %" PRIu32 " %s, the table has %" PRIu32 " rows",
+					     row, row >= t->max_batch ? "of no slot" : "twice in one answer",
+					     t->max_batch);
+		t->state[row].mark = t->mark;
+	}
+	for (uint32_t i = 0; i < a->head.n_updates; i++) {
+		const struct wire_update *u = &a->updates[i];
+		uint32_t row = u->cell / width;
+
+		if (row >= t->max_batch || t->state[row].mark != t->mark)
+			return session_break(s, "the broker updated row %" PRIu32 " that its answer does not name",
+					     row);
+		if (!page_is_possible(t, u->page))
+			return session_break(s,
+					     "the broker gave page %" PRId32 " to slot %" PRIu32 ", column %" PRIu32
+					     "; the pool has pages 0 to %" PRId32,
+					     u->page, row, u->cell % width, t->target.num_pages - 1);
+	}
+	return 0;
+}
+
+static int answer_faults(struct swakv_session *s, struct call *c, const struct answer *a)
+{
+	for (uint32_t i = 0; i < a->head.n_faults; i++) {
+		const struct wire_entry_fault *f = &a->faults[i];
+		struct call_entry *e;
+		int n = 0;
+
+		if (f->entry >= c->n_entries || f->fault.code >= 0)
+			return session_break(s, "the broker refused entry %" PRIu32 " of a step of %" PRIu32, f->entry,
+					     c->n_entries);
+		e = &c->entries[f->entry];
+		e->result = f->fault.code;
+		if (f->fault.reason == FAULT_COMPLETION_FAILED || f->fault.reason == FAULT_STALE_HANDLE)
+			request_lost(e->request);
+		if (i > 0)
+			continue;
+		c->result = f->fault.code;
+		if (c->n_entries > 1)
+			n = snprintf(c->why, sizeof(c->why), "entry %" PRIu32 ": ", f->entry);
+		fault_format(&f->fault, c->why + n, sizeof(c->why) - (size_t)n);
+	}
+	return 0;
+}
+
+/* ---- collecting the updates --------------------------------------------------------- */
+
+static int update_push(struct swakv_session *s, uint32_t row, uint32_t column, int32_t page)
+{
+	int32_t *cell = &s->table.mirror[(size_t)row * (size_t)s->table.target.width + column];
+
+	if (s->n_updates == s->cap_updates) {
+		size_t cap = s->cap_updates ? 2 * s->cap_updates : 1024;
+		struct swakv_update *more = reallocarray(s->updates, cap, sizeof(*more));
+		struct swakv_update *sorted;
+
+		if (!more)
+			return SWAKV_ENOMEM;
+		s->updates = more;
+		sorted = reallocarray(s->sorted, cap, sizeof(*sorted));
+		if (!sorted)
+			return SWAKV_ENOMEM;
+		s->sorted = sorted;
+		s->cap_updates = cap;
+	}
+	s->updates[s->n_updates++] = (struct swakv_update){
+		.slot = (int32_t)row, .column = (int32_t)column, .page = page, .old_page = *cell
+	};
+	*cell = page;
+	return 0;
+}
+
+/* Copies the K ids of @row as the broker has them now. SWAKV_EGONE: the row stays locked for ever. */
+static int row_copy(struct swakv_session *s, uint32_t row, int32_t *out, uint32_t *version)
+{
+	const struct wire_row_head *head = &s->table.rows[row];
+	size_t width = (size_t)s->table.target.width;
+	const volatile int32_t *cells = s->table.host + (size_t)row * 2 * width;
+	uint64_t deadline = 0;
+
+	for (uint32_t tries = 1;; tries++) {
+		uint32_t sequence = load_acquire(&head->sequence);
+
+		if (!(sequence & 1)) {
+			for (size_t i = 0; i < width; i++)
+				out[i] = cells[i];
+			*version = load_relaxed(&head->version);
+			fence_acquire(); /* pairs with the writer's odd store */
+			if (load_relaxed(&head->sequence) == sequence)
+				return 0;
+		}
+		cpu_relax();
+		if (tries % 1024 != 0)
+			continue;
+		if (deadline == 0)
+			deadline = clock_ns() + ROW_WAIT_NS;
+		else if (clock_ns() >= deadline)
+			return session_break(s, "the broker died while it wrote row %" PRIu32 " of the page table",
+					     row);
+	}
+}
+
+/* Reads @row from the host table and pushes what differs from the mirror, or, when @whole, every entry. */
+static int row_push(struct swakv_session *s, uint32_t row, bool whole)
+{
+	struct table *t = &s->table;
+	size_t width = (size_t)t->target.width;
+	int32_t *cells = malloc(width * sizeof(*cells));
+	int r = cells ? row_copy(s, row, cells, &t->state[row].held) : SWAKV_ENOMEM;
+
+	for (uint32_t i = 0; r == 0 && i < width; i++) {
+		if (!page_is_possible(t, cells[i]))
+			r = session_break(s,
+					  "the broker's table has page %" PRId32 " in slot %" PRIu32 ", column %" PRIu32
+					  "; the pool has pages 0 to %" PRId32,
+					  cells[i], row, i, t->target.num_pages - 1);
+		else if (whole || t->mirror[(size_t)row * width + i] != cells[i])
+			r = update_push(s, row, i, cells[i]);
+	}
+	free(cells);
+	return r;
+}
+
+static int answer_rows(struct swakv_session *s, const struct answer *a)
+{
+	bool by_reference = a->head.flags & WIRE_DELIVERY_BY_REFERENCE;
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < a->head.n_rows; i++) {
+		struct row *row = &s->table.state[a->rows[i].row];
+		uint32_t version = a->rows[i].version;
+		bool follows = version == row->delivered + 1;
+		bool whole = !follows || row->unsure;
+
+		s->counters.row_faults += !follows;
+		row->delivered = version;
+		row->unsure = false;
+		if (whole || by_reference)
+			r = row_push(s, a->rows[i].row, whole);
+		else if ((int32_t)(version - row->held) > 0) {
+			row->held = version;
+			continue; /* its updates count */
+		}
+		row->mark--; /* its updates are contained in what was read */
+	}
+	return r;
+}
+
+static int answer_updates(struct swakv_session *s, const struct answer *a)
+{
+	uint32_t width = (uint32_t)s->table.target.width;
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < a->head.n_updates; i++) {
+		uint32_t row = a->updates[i].cell / width;
+
+		if (s->table.state[row].mark == s->table.mark)
+			r = update_push(s, row, a->updates[i].cell % width, a->updates[i].page);
+	}
+	return r;
+}
+
+/* ---- to the streams -------------------------------------------------------------------- */
+
+/* Gives @n updates to stream @index. On failure their rows are no longer known. */
+static int stream_deliver(struct swakv_session *s, uint32_t index, const struct swakv_update *updates, size_t n)
+{
+	int r;
+	struct stream *st = session_stream(s, index, &r);
+	bool for_clears;
+
+	if (st) {
+		for_clears = stream_arm(st);
+		if (s->on_updates)
+			s->on_updates(s->on_updates_arg, index, updates, n);
+		r = stream_apply(st, updates, n);
+		if (r == 0 && for_clears)
+			r = stream_mark(st);
+		if (r < 0)
+			session_error(s, r, "stream %" PRIu32 ": %s", index, st->why);
+	}
+	if (r < 0)
+		for (size_t i = 0; i < n; i++)
+			s->table.state[updates[i].slot].unsure = true;
+	return r;
+}
+
+/* Sorts the updates by stream, keeping their order within one, and gives them out. */
+static int updates_deliver(struct swakv_session *s)
+{
+	size_t counts[WIRE_MAX_STREAMS] = { 0 };
+	size_t starts[WIRE_MAX_STREAMS];
+	size_t at = 0;
+	int result = 0;
+
+	for (size_t i = 0; i < s->n_updates; i++)
+		counts[s->slot_stream[s->updates[i].slot]]++;
+	for (uint32_t k = 0; k < s->welcome.n_streams; k++) {
+		starts[k] = at;
+		at += counts[k];
+	}
+	for (size_t i = 0; i < s->n_updates; i++)
+		s->sorted[starts[s->slot_stream[s->updates[i].slot]]++] = s->updates[i];
+	for (uint32_t k = 0; k < s->welcome.n_streams; k++) {
+		int r = counts[k] ? stream_deliver(s, k, s->sorted + starts[k] - counts[k], counts[k]) : 0;
+
+		if (r < 0 && result == 0)
+			result = r;
+	}
+	return result;
+}
+
+static void rows_unsure(struct swakv_session *s, const struct answer *a)
+{
+	for (uint32_t i = 0; i < a->head.n_rows; i++)
+		s->table.state[a->rows[i].row].unsure = true;
+}
+
+static void answer_arm(struct swakv_session *s, const struct call *c)
+{
+	for (uint32_t i = 0; i < c->n_entries; i++)
+		if (c->entries[i].result == 0)
+			stream_arm(&s->streams[c->entries[i].request->stream]);
+}
+
+int delivery_take(struct swakv_session *s, struct call *c, const unsigned char *payload, size_t len, bool arms)
+{
+	struct answer a = { 0 };
+	int r = answer_parse(s, c, payload, len, &a);
+
+	if (r == 0)
+		r = answer_check(s, &a);
+	if (r == 0)
+		r = answer_faults(s, c, &a);
+	if (r < 0)
+		return r;
+	s->n_updates = 0;
+	r = answer_rows(s, &a);
+	if (r == 0)
+		r = answer_updates(s, &a);
+	if (r == SWAKV_ENOMEM) {
+		rows_unsure(s, &a);
+		snprintf(c->why, sizeof(c->why), "no memory for the updates of this step");
+	}
+	if (r < 0)
+		return r;
+	if (arms)
+		answer_arm(s, c);
+	r = updates_deliver(s);
+	if (r < 0)
+		snprintf(c->why, sizeof(c->why), "the updates of this step did not all reach the device: %.180s",
+			 s->error);
+	return r;
+}
