@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attach.c - from a name to a session
+ *
+ * Steps: connect, greet, check the welcome, map the session's memory, import
+ * the pool, bring the device table to its first state (-1 everywhere). Each
+ * step may fail with a sentence of its own; what was made before it is undone
+ * by session_free(). Memory is mapped so that a child of this process does not
+ * inherit it.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "cleanup.h"
+#include "connect.h"
+#include "driver.h"
+#include "process.h"
+#include "session.h"
+#include "welcome.h"
+
+#define DEFAULT_TIMEOUT_MS 30000
+#define DEFAULT_SPIN_US    50
+#define DEFAULT_PAGE       128
+
+struct attach {
+	struct swakv_session *s;
+	struct connection connection;
+	struct wire_hello hello;
+	struct text why;
+};
+
+/* ---- hello ---------------------------------------------------------------------- */
+
+static void name_copy(char out[WIRE_NAME], const char *name, const char *otherwise)
+{
+	snprintf(out, WIRE_NAME, "%s", name ? name : otherwise);
+}
+
+static int hello_fill(struct attach *a, const struct swakv_attach_options *o, const struct swakv_model *m)
+{
+	struct wire_hello *h = &a->hello;
+
+	if (!m || !m->groups || m->n_groups < 1 || m->n_groups > WIRE_MAX_GROUPS)
+		return text_set(&a->why, SWAKV_EINVALID, "a model has 1 to %d layer groups", WIRE_MAX_GROUPS);
+	if (o->n_streams > WIRE_MAX_STREAMS)
+		return text_set(&a->why, SWAKV_EINVALID, "n_streams %" PRIu32 " is more than %d", o->n_streams,
+				WIRE_MAX_STREAMS);
+	if (o->pool && strlen(o->pool) >= WIRE_NAME)
+		return text_set(&a->why, SWAKV_EINVALID, "pool name '%s' has more than %d characters", o->pool,
+				WIRE_NAME - 1);
+	if (m->max_batch < 1 || m->max_batch > WIRE_MAX_BATCH || m->max_seq < 1)
+		return text_set(&a->why, SWAKV_EINVALID,
+				"max_batch %" PRIu32 " must be in 1 to %d and max_seq %" PRId64 " positive",
+				m->max_batch, WIRE_MAX_BATCH, m->max_seq);
+	*h = (struct wire_hello){
+		.magic = WIRE_MAGIC,
+		.size = sizeof(*h),
+		.version_min = WIRE_VERSION_MIN,
+		.version_max = WIRE_VERSION_MAX,
+		.size_welcome = sizeof(struct wire_welcome),
+		.size_command = sizeof(struct wire_command),
+		.size_reply = sizeof(struct wire_reply),
+		.size_ring_control = sizeof(struct ring_control),
+		.n_groups = m->n_groups,
+		.n_streams = o->n_streams ? o->n_streams : 1,
+		.max_batch = m->max_batch,
+		.max_seq = m->max_seq,
+	};
+	name_copy(h->pool, o->pool, "");
+	name_copy(h->model, m->name, "unnamed");
+	for (uint32_t i = 0; i < m->n_groups; i++) {
+		const struct swakv_group *g = &m->groups[i];
+
+		h->groups[i] = (struct wire_group){
+			.kind = (uint32_t)g->kind,
+			.page_tokens = g->page_tokens ? g->page_tokens : DEFAULT_PAGE,
+			.window = g->window,
+			.layers = g->layers,
+			.kv_heads = g->kv_heads,
+			.k_head_dim = g->head_dim,
+			.v_head_dim = g->v_head_dim ? g->v_head_dim : g->head_dim,
+			.dtype = (uint32_t)g->dtype,
+		};
+	}
+	return 0;
+}
+
+/* ---- memory ----------------------------------------------------------------------- */
+
+static int memory_map(struct attach *a, struct mapping *m, int fd, uint64_t bytes, int protection, const char *what)
+{
+	int r = welcome_check_memory(fd, bytes, what, &a->why);
+	void *p;
+
+	if (r < 0)
+		return r;
+	p = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return text_set(&a->why, SWAKV_ESYSTEM, "mapping the broker's %s failed: %s", what, strerror(errno));
+	*m = (struct mapping){ .p = p, .bytes = bytes };
+	if (madvise(p, bytes, MADV_DONTFORK) < 0)
+		return text_set(&a->why, SWAKV_ESYSTEM, "keeping the broker's %s from child processes failed: %s", what,
+				strerror(errno));
+	return 0;
+}
+
+static int session_map(struct attach *a)
+{
+	struct swakv_session *s = a->s;
+	const struct wire_welcome *w = &s->welcome;
+	unsigned char *base;
+	int *fds = a->connection.fds;
+	int r = memory_map(a, &s->memory, fds[WIRE_FD_SESSION], w->session_bytes, PROT_READ | PROT_WRITE,
+			   "session memory");
+
+	if (r == 0)
+		r = memory_map(a, &s->tables, fds[WIRE_FD_TABLES], w->tables_bytes, PROT_READ, "page tables");
+	if (r < 0)
+		return r;
+	base = s->memory.p;
+	ring_producer_init_spsc(&s->commands, (void *)(base + w->commands.control_offset),
+				base + w->commands.slots_offset, w->commands.n_slots);
+	ring_consumer_init_spsc(&s->replies, (void *)(base + w->replies.control_offset), base + w->replies.slots_offset,
+				w->replies.n_slots);
+	s->wait_word = (void *)(base + w->wait_offset);
+	s->doorbell = steal_fd(&fds[WIRE_FD_DOORBELL]);
+	s->sock = steal_fd(&a->connection.sock);
+	return 0;
+}
+
+/* ---- pool, table and streams --------------------------------------------------------- */
+
+static int session_import(struct attach *a, const struct swakv_attach_options *o)
+{
+	struct swakv_session *s = a->s;
+	struct wire_pool *pool = &s->welcome.pools[s->welcome.tables[0].pool];
+	int index = pool->backend == WIRE_BACKEND_HOST ? pool->fd_index : -1;
+	const struct pool_request q = {
+		.pool = pool,
+		.boot_id = s->welcome.boot_id,
+		.incarnation = s->incarnation,
+		.fd = index >= 0 ? a->connection.fds[index] : -1,
+		.cuda_library = o->cuda_library,
+		.broker = s->broker,
+		.broker_pid = a->connection.broker_pid,
+	};
+	int r = pool_import_get(&q, &s->pool, &a->why);
+
+	for (uint32_t i = 0; i < WIRE_MAX_POOLS; i++)
+		explicit_bzero(s->welcome.pools[i].ipc_handle, sizeof(s->welcome.pools[i].ipc_handle));
+	return r;
+}
+
+/* The device table is this session's alone: -1 everywhere before anything can read it. */
+static int table_clear(struct attach *a, uint64_t n_words)
+{
+	struct swakv_session *s = a->s;
+	struct driver *d = s->pool->driver;
+
+	if (!d) {
+		memset((void *)(uintptr_t)s->table.target.table, 0xff, n_words * sizeof(int32_t));
+		return 0;
+	}
+	if (driver_fill32(d, NULL, s->table.target.table, UINT32_MAX, n_words) < 0 ||
+	    driver_stream_synchronize(d, NULL) < 0)
+		return text_set(&a->why, SWAKV_EDEVICE, "filling the device table with -1 failed: %s", driver_why(d));
+	return 0;
+}
+
+static int table_init(struct attach *a)
+{
+	struct swakv_session *s = a->s;
+	const struct wire_table *t = &s->welcome.tables[0];
+	const struct wire_layout *l = &s->welcome.layouts[t->group];
+	const unsigned char *host = s->tables.p;
+	size_t n = (size_t)s->max_batch * (size_t)l->width;
+
+	s->table = (struct table){
+		.target = { .table = s->pool->address + t->device_offset,
+			    .width = l->width,
+			    .num_pages = l->num_pages,
+			    .group = t->group },
+		.max_batch = s->max_batch,
+		.host = (const int32_t *)(const void *)(host + t->host_offset),
+		.rows = (const struct wire_row_head *)(const void *)(host + t->rows_offset),
+		.mirror = malloc(n * sizeof(int32_t)),
+		.state = calloc(s->max_batch, sizeof(struct row)),
+	};
+	s->slot_stream = calloc(s->max_batch, sizeof(*s->slot_stream));
+	s->reply = malloc((size_t)s->welcome.max_message_slots * RING_SLOT);
+	if (!s->table.mirror || !s->table.state || !s->slot_stream || !s->reply)
+		return text_set(&a->why, SWAKV_ENOMEM, "no memory for the mirror of a table with %zu entries", n);
+	memset(s->table.mirror, 0xff, n * sizeof(int32_t));
+	return table_clear(a, 2 * (uint64_t)n);
+}
+
+static int streams_init(struct attach *a)
+{
+	struct swakv_session *s = a->s;
+	unsigned char *base = s->memory.p;
+	struct driver *d = s->pool->driver;
+	struct wire_line *lines = (void *)(base + s->welcome.lines_offset);
+	uint64_t device = 0;
+
+	if (d) {
+		if (driver_host_register(d, s->memory.p, s->memory.bytes, &device) < 0)
+			return text_set(&a->why, SWAKV_EDEVICE, "registering the session memory failed: %s",
+					driver_why(d));
+		s->registered = true;
+	}
+	for (uint32_t i = 0; i < s->welcome.n_streams; i++) {
+		stream_init(&s->streams[i], i, &lines[i], &s->table.target);
+		s->streams[i].driver = d;
+		s->streams[i].word_device = device + s->welcome.lines_offset + i * sizeof(struct wire_line) +
+					    offsetof(struct wire_line, word);
+	}
+	return 0;
+}
+
+/* ---- all together ------------------------------------------------------------------------ */
+
+static bool has_one_cpu(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) < 2;
+}
+
+static int attach_run(struct attach *a, const struct swakv_attach_options *o, const struct swakv_model *m)
+{
+	struct swakv_session *s = a->s;
+	int r = hello_fill(a, o, m);
+
+	if (r == 0)
+		r = connection_open(&a->connection, o->broker, o->socket, &a->why);
+	if (r == 0)
+		r = connection_greet(&a->connection, &a->hello, &s->welcome, &a->why);
+	if (r == 0)
+		r = welcome_check(&s->welcome, &a->hello, a->connection.n_fds, &a->why);
+	if (r < 0)
+		return r;
+	memcpy(s->broker, a->connection.broker, sizeof(s->broker));
+	memcpy(s->groups, a->hello.groups, sizeof(s->groups));
+	s->max_batch = a->hello.max_batch;
+	r = session_map(a);
+	if (r == 0)
+		r = session_import(a, o);
+	if (r == 0)
+		r = table_init(a);
+	if (r == 0)
+		r = streams_init(a);
+	return r;
+}
+
+int swakv_session_attach(const struct swakv_attach_options *options, const struct swakv_model *model,
+			 swakv_session **out, char *why, size_t why_size)
+{
+	static const struct swakv_attach_options none;
+	const struct swakv_attach_options *o = options ? options : &none;
+	struct attach a = { .why = { why, why_size } };
+	struct swakv_session *s;
+	int r;
+
+	*out = NULL;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return text_set(&a.why, SWAKV_ENOMEM, "out of memory");
+	LIST_INIT(&s->requests);
+	s->sock = s->doorbell = -1;
+	s->timeout_ns = (o->timeout_ms ? o->timeout_ms : DEFAULT_TIMEOUT_MS) * (uint64_t)1000000;
+	s->spin_ns = (o->spin_us ? o->spin_us : DEFAULT_SPIN_US) * (uint64_t)1000;
+	s->one_cpu = has_one_cpu();
+	s->on_updates = o->on_updates;
+	s->on_updates_arg = o->on_updates_arg;
+	s->incarnation = process_incarnation();
+	a.s = s;
+	connection_init(&a.connection, clock_ns() + s->timeout_ns);
+	r = s->incarnation ? attach_run(&a, o, model) : text_set(&a.why, SWAKV_ENOMEM, "out of memory");
+	connection_deinit(&a.connection);
+	if (r < 0) {
+		session_free(s);
+		return r;
+	}
+	s->looked_ns = clock_ns();
+	*out = s;
+	return 0;
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * request.c - begin, prefill, finish and abandon (swakv_request.3)
+ *
+ * A request is counted: the caller's handle is one reference, each call in
+ * flight another, so a handle may be freed while an answer is on its way. Rules
+ * of the lifecycle are the broker's to judge; here only what would make the
+ * library itself misbehave is refused.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "process.h"
+#include "session.h"
+
+/* ---- the handle -------------------------------------------------------------------- */
+
+void request_ref(struct swakv_request *r)
+{
+	r->refs++;
+}
+
+void request_unref(struct swakv_request *r)
+{
+	if (--r->refs > 0)
+		return;
+	LIST_REMOVE(r, link);
+	free(r->map);
+	free(r);
+}
+
+void request_set_prepared(struct swakv_request *r, bool prepared)
+{
+	struct stream *st = &r->session->streams[r->stream];
+
+	if (r->prepared == prepared)
+		return;
+	r->prepared = prepared;
+	if (prepared)
+		st->n_prepared++;
+	else
+		st->n_prepared--;
+}
+
+void request_lost(struct swakv_request *r)
+{
+	request_set_prepared(r, false);
+	r->valid = false;
+}
+
+bool swakv_request_valid(const swakv_request *r)
+{
+	return r && r->valid && process_is(r->session->incarnation) && !r->session->gone;
+}
+
+uint32_t swakv_request_batch(const swakv_request *r)
+{
+	return r ? r->n : 0;
+}
+
+int32_t swakv_request_slot(const swakv_request *r, uint32_t seq)
+{
+	return r && seq < r->n ? r->slots[seq] : -1;
+}
+
+int request_enter(struct swakv_request *r)
+{
+	return r ? session_enter(r->session) : SWAKV_EINVALID;
+}
+
+struct call *request_call(struct swakv_request *r, uint16_t op, call_effect *effect)
+{
+	struct call *c = call_new(r->session, op, 1, effect);
+
+	if (c)
+		call_entry_set(c, 0, r);
+	return c;
+}
+
+/* ---- fences ---------------------------------------------------------------------------- */
+
+int fence_to_wire(struct swakv_session *s, struct swakv_fence fence, struct wire_fence *out)
+{
+	*out = (struct wire_fence){ .kind = WIRE_FENCE_DONE };
+	switch (fence.kind) {
+	case SWAKV_FENCE_DONE:
+		return 0;
+	case SWAKV_FENCE_LINE:
+		*out = (struct wire_fence){ WIRE_FENCE_LINE, fence.line, fence.value };
+		return 0;
+	case SWAKV_FENCE_FAILED:
+		out->kind = WIRE_FENCE_FAILED;
+		return 0;
+	}
+	return session_error(s, SWAKV_EINVALID, "fence kind %d is unknown", (int)fence.kind);
+}
+
+void request_completed(struct call_entry *e)
+{
+	struct stream *st = &e->request->session->streams[e->request->stream];
+
+	request_set_prepared(e->request, false);
+	/* a word that stayed behind would make the line look busy for ever */
+	if (e->done && st->n_prepared == 0)
+		(void)stream_mark_if_armed(st);
+}
+
+/* ---- begin --------------------------------------------------------------------------------- */
+
+static int begin_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
+			const unsigned char *payload, size_t len)
+{
+	struct swakv_request *r = c->entries[0].request;
+
+	if (c->result != 0)
+		return c->result;
+	r->handle = reply->value;
+	r->valid = true;
+	for (uint32_t i = 0; i < r->n; i++)
+		s->slot_stream[r->slots[i]] = (uint8_t)r->stream;
+	if (c->orphan) { /* nobody waits for it any more */
+		r->dropped = true;
+		request_abandon_quietly(r);
+	}
+	return 0;
+}
+
+static struct swakv_request *request_new(struct swakv_session *s, const struct swakv_begin_options *o)
+{
+	struct swakv_request *r = calloc(1, sizeof(*r) + o->n_slots * sizeof(r->slots[0]));
+
+	if (!r) {
+		session_error(s, SWAKV_ENOMEM, "out of memory");
+		return NULL;
+	}
+	r->session = s;
+	r->refs = 1;
+	r->stream = o->stream;
+	r->n = o->n_slots;
+	memcpy(r->slots, o->slots, o->n_slots * sizeof(r->slots[0]));
+	LIST_INSERT_HEAD(&s->requests, r, link);
+	return r;
+}
+
+int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *o, swakv_request **out,
+			swakv_ticket *ticket)
+{
+	struct wire_begin body;
+	struct part parts[2];
+	struct swakv_request *request;
+	struct call *c;
+	int r;
+
+	if (out)
+		*out = NULL;
+	r = session_enter(s);
+	if (r < 0)
+		return r;
+	if (!o || !out || !o->slots || o->n_slots < 1 || o->n_slots > s->max_batch)
+		return session_error(s, SWAKV_EINVALID, "a request has 1 to %" PRIu32 " slots, %" PRIu32 " were given",
+				     s->max_batch, o && o->slots ? o->n_slots : 0);
+	if (!session_stream(s, o->stream, &r))
+		return r;
+	request = request_new(s, o);
+	if (!request)
+		return SWAKV_ENOMEM;
+	c = request_call(request, WIRE_OP_BEGIN, begin_effect);
+	request_unref(request); /* the call has it */
+	if (!c)
+		return SWAKV_ENOMEM;
+	c->out = out;
+	body = (struct wire_begin){ .stream = o->stream, .max_tokens = o->max_tokens };
+	parts[0] = (struct part){ &body, sizeof(body) };
+	parts[1] = (struct part){ request->slots, o->n_slots * sizeof(request->slots[0]) };
+	r = call_send(s, c, 0, o->n_slots, parts, 2);
+	return r < 0 ? r : call_return(s, c, ticket);
+}
+
+/* ---- prefill ---------------------------------------------------------------------------------- */
+
+static int prefill_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
+			  const unsigned char *payload, size_t len)
+{
+	if (c->result != 0)
+		return c->result;
+	request_set_prepared(c->entries[0].request, true);
+	return delivery_take(s, c, payload, len, true);
+}
+
+int swakv_prefill_prepare(swakv_request *r, const int32_t *lengths, uint32_t n, swakv_ticket *ticket)
+{
+	struct part part = { lengths, n * sizeof(*lengths) };
+	struct call *c;
+	int e = request_enter(r);
+
+	if (e < 0)
+		return e;
+	if (!lengths || n > WIRE_MAX_BATCH)
+		return session_error(r->session, SWAKV_EINVALID,
+				     "%" PRIu32 " lengths were given for a batch of %" PRIu32, lengths ? n : 0, r->n);
+	c = request_call(r, WIRE_OP_PREFILL_PREPARE, prefill_effect);
+	if (!c)
+		return SWAKV_ENOMEM;
+	e = call_send(r->session, c, r->handle, n, &part, 1);
+	return e < 0 ? e : call_return(r->session, c, ticket);
+}
+
+int complete_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
+		    const unsigned char *payload, size_t len)
+{
+	if (c->result == 0)
+		request_completed(&c->entries[0]);
+	return c->result;
+}
+
+int swakv_prefill_complete(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket)
+{
+	struct wire_fence wire;
+	struct part part = { &wire, sizeof(wire) };
+	struct call *c;
+	int e = request_enter(r);
+
+	if (e == 0)
+		e = fence_to_wire(r->session, fence, &wire);
+	if (e < 0)
+		return e;
+	c = request_call(r, WIRE_OP_PREFILL_COMPLETE, complete_effect);
+	if (!c)
+		return SWAKV_ENOMEM;
+	c->one.done = fence.kind == SWAKV_FENCE_DONE;
+	e = call_send(r->session, c, r->handle, 1, &part, 1);
+	return e < 0 ? e : call_return(r->session, c, ticket);
+}
+
+/* ---- finish and abandon --------------------------------------------------------------------------- */
+
+static int end_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
+		      const unsigned char *payload, size_t len)
+{
+	struct swakv_request *r = c->entries[0].request;
+
+	r->ending = false;
+	if (c->result == SWAKV_EINVALID && !r->valid)
+		return 0; /* it had ended before: nothing to do */
+	if (c->result == 0)
+		request_lost(r);
+	else if (c->op == WIRE_OP_FINISH && r->dropped)
+		request_abandon_quietly(r);
+	return c->result;
+}
+
+/*
+ * The point at which the request's pages may return. An abandon may come while
+ * a step is under way: everything that was given to the stream lies before a
+ * mark made now. A stream that cannot be marked proves nothing.
+ */
+static struct wire_fence end_fence(struct swakv_request *r, uint16_t op)
+{
+	struct stream *st = &r->session->streams[r->stream];
+
+	if (op == WIRE_OP_FINISH || !r->prepared)
+		return (struct wire_fence){ .kind = WIRE_FENCE_POINT };
+	if (stream_mark_if_armed(st) < 0)
+		return (struct wire_fence){ .kind = WIRE_FENCE_FAILED };
+	return (struct wire_fence){ WIRE_FENCE_LINE, r->stream, st->marked };
+}
+
+static struct call *end_call(struct swakv_request *r, uint16_t op, struct wire_fence *fence, struct part *part)
+{
+	struct call *c = request_call(r, op, end_effect);
+
+	if (!c)
+		return NULL;
+	*fence = end_fence(r, op);
+	*part = (struct part){ fence, sizeof(*fence) };
+	r->ending = true;
+	return c;
+}
+
+static int request_end(struct swakv_request *r, uint16_t op, swakv_ticket *ticket)
+{
+	struct wire_fence fence;
+	struct part part;
+	struct call *c;
+	int e = request_enter(r);
+
+	if (e < 0)
+		return e;
+	if (!r->valid)
+		return call_return_now(r->session, ticket);
+	c = end_call(r, op, &fence, &part);
+	if (!c)
+		return SWAKV_ENOMEM;
+	e = call_send(r->session, c, r->handle, 1, &part, 1);
+	if (e < 0)
+		r->ending = false;
+	return e < 0 ? e : call_return(r->session, c, ticket);
+}
+
+int swakv_request_finish(swakv_request *r, swakv_ticket *ticket)
+{
+	return request_end(r, WIRE_OP_FINISH, ticket);
+}
+
+int swakv_request_abandon(swakv_request *r, swakv_ticket *ticket)
+{
+	return request_end(r, WIRE_OP_ABANDON, ticket);
+}
+
+void request_abandon_quietly(struct swakv_request *r)
+{
+	struct wire_fence fence;
+	struct part part;
+	struct call *c;
+
+	if (r->session->gone || !r->valid)
+		return;
+	c = end_call(r, WIRE_OP_ABANDON, &fence, &part);
+	if (c)
+		call_send_orphan(r->session, c, r->handle, &part, 1);
+}
+
+void swakv_request_free(swakv_request *r)
+{
+	if (!r)
+		return;
+	r->dropped = true;
+	if (process_is(r->session->incarnation) && !r->ending)
+		request_abandon_quietly(r);
+	request_unref(r);
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session.c - what a session knows of itself, and its end
+ *
+ * The end has an order: the streams' lines are marked, so that the broker sees
+ * when their work has ended; the broker is told; and only when the streams are
+ * idle is memory unmapped that they write. A stream that cannot be waited for
+ * keeps its memory mapped for the life of the process: a leak is harmless, a
+ * kernel that writes to unmapped memory is not.
+ */
+#include "session.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "cleanup.h"
+#include "driver.h"
+#include "process.h"
+
+#define CLOSE_WAIT_NS 1000000000ull
+
+/* ---- errors -------------------------------------------------------------------- */
+
+int session_error(struct swakv_session *s, int code, const char *format, ...)
+{
+	char sentence[SESSION_ERROR]; /* an argument may lie in s->error */
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(sentence, sizeof(sentence), format, args);
+	va_end(args);
+	memcpy(s->error, sentence, sizeof(sentence));
+	return code;
+}
+
+int session_break(struct swakv_session *s, const char *format, ...)
+{
+	va_list args;
+
+	if (s->gone)
+		return SWAKV_EGONE;
+	va_start(args, format);
+	vsnprintf(s->gone_why, sizeof(s->gone_why), format, args);
+	va_end(args);
+	s->gone = true;
+	shutdown(s->sock, SHUT_RDWR); /* so that a broker that lives notices too */
+	calls_fail(s, s->gone_why);
+	return session_error(s, SWAKV_EGONE, "%s", s->gone_why);
+}
+
+int session_enter(struct swakv_session *s)
+{
+	if (!s)
+		return SWAKV_EINVALID;
+	if (!process_is(s->incarnation))
+		return session_error(s, SWAKV_EFORKED,
+				     "this session was attached by the parent process: a child must attach its own");
+	return s->gone ? session_error(s, SWAKV_EGONE, "%s", s->gone_why) : 0;
+}
+
+const char *swakv_session_error(const swakv_session *s)
+{
+	return s ? s->error : "no session was given";
+}
+
+/* ---- the end --------------------------------------------------------------------- */
+
+/* True when every stream is idle. */
+static bool streams_stop(struct swakv_session *s)
+{
+	bool idle = true;
+
+	for (uint32_t i = 0; i < s->welcome.n_streams && i < WIRE_MAX_STREAMS; i++) {
+		if (stream_synchronize(&s->streams[i]) < 0)
+			idle = false;
+		stream_deinit(&s->streams[i]);
+	}
+	return idle;
+}
+
+static void session_unmap(struct swakv_session *s)
+{
+	if (s->registered)
+		(void)driver_host_unregister(s->pool->driver, s->memory.p);
+	if (s->memory.p)
+		munmap(s->memory.p, s->memory.bytes);
+	if (s->tables.p)
+		munmap(s->tables.p, s->tables.bytes);
+	s->pool = pool_import_put(s->pool);
+}
+
+/* What is the child's own copy after a fork: heap memory and descriptors. */
+static void session_free_private(struct swakv_session *s)
+{
+	struct swakv_request *r;
+
+	calls_deinit(s);
+	while ((r = LIST_FIRST(&s->requests))) {
+		LIST_REMOVE(r, link);
+		free(r->map);
+		free(r);
+	}
+	close_fd(&s->sock);
+	close_fd(&s->doorbell);
+	free(s->updates);
+	free(s->sorted);
+	free(s->table.mirror);
+	free(s->table.state);
+	free(s->slot_stream);
+	free(s->reply);
+	free(s);
+}
+
+void session_free(struct swakv_session *s)
+{
+	if (streams_stop(s))
+		session_unmap(s);
+	session_free_private(s);
+}
+
+/* Tells the broker, and gives it a moment to answer: then pages that are idle are free when close returns. */
+static void session_say_close(struct swakv_session *s)
+{
+	uint64_t timeout_ns = s->timeout_ns;
+	struct call *c;
+
+	if (timeout_ns > CLOSE_WAIT_NS)
+		s->timeout_ns = CLOSE_WAIT_NS;
+	c = call_new(s, WIRE_OP_CLOSE, 0, NULL);
+	if (c && call_send(s, c, 0, 0, NULL, 0) == 0)
+		(void)call_return(s, c, NULL);
+	s->timeout_ns = timeout_ns;
+}
+
+void swakv_session_close(swakv_session *s)
+{
+	if (!s)
+		return;
+	if (!process_is(s->incarnation)) {
+		session_free_private(s);
+		return;
+	}
+	for (uint32_t i = 0; i < s->welcome.n_streams; i++)
+		(void)stream_mark_if_armed(&s->streams[i]);
+	if (!s->gone)
+		session_say_close(s);
+	shutdown(s->sock, SHUT_RDWR);
+	session_free(s);
+}
+
+/* ---- shutdown ---------------------------------------------------------------------- */
+
+int swakv_session_shutdown(swakv_session *s)
+{
+	struct wire_fence fences[WIRE_MAX_STREAMS];
+	struct part part;
+	struct call *c;
+	int r = session_enter(s);
+
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < s->welcome.n_streams; i++) {
+		struct stream *st = &s->streams[i];
+		bool done = stream_synchronize(st) == 0 && stream_mark_if_armed(st) == 0;
+
+		fences[i] = (struct wire_fence){ .kind = done ? WIRE_FENCE_DONE : WIRE_FENCE_FAILED, .line = i };
+	}
+	c = call_new(s, WIRE_OP_SHUTDOWN, 0, NULL);
+	if (!c)
+		return SWAKV_ENOMEM;
+	part = (struct part){ fences, s->welcome.n_streams * sizeof(fences[0]) };
+	r = call_send(s, c, 0, s->welcome.n_streams, &part, 1);
+	return r < 0 ? r : call_return(s, c, NULL);
+}
+
+int swakv_session_ping(swakv_session *s, swakv_ticket *ticket)
+{
+	struct call *c;
+	int r = session_enter(s);
+
+	if (r < 0)
+		return r;
+	c = call_new(s, WIRE_OP_NOP, 0, NULL);
+	if (!c)
+		return SWAKV_ENOMEM;
+	r = call_send(s, c, 0, 0, NULL, 0);
+	return r < 0 ? r : call_return(s, c, ticket);
+}
+
+/* ---- what it is ----------------------------------------------------------------------- */
+
+void swakv_session_get_info(const swakv_session *s, struct swakv_session_info *out)
+{
+	const struct wire_pool *pool = &s->welcome.pools[s->welcome.tables[0].pool];
+
+	*out = (struct swakv_session_info){
+		.session_id = s->welcome.session_id,
+		.generation = s->welcome.session_generation,
+		.n_groups = s->welcome.n_groups,
+		.n_streams = s->welcome.n_streams,
+		.cuda = pool->backend == WIRE_BACKEND_CUDA,
+		.device = pool->device,
+		.pool = s->pool->host,
+		.pool_device = s->pool->address,
+		.pool_bytes = s->pool->bytes,
+	};
+	memcpy(out->boot_id, s->welcome.boot_id, sizeof(out->boot_id));
+	memcpy(out->device_uuid, pool->device_uuid, sizeof(out->device_uuid));
+}
+
+static uint32_t element_bytes(uint32_t dtype)
+{
+	return dtype == WIRE_F32 ? 4 : dtype == WIRE_FP8 ? 1 : 2;
+}
+
+int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swakv_layout *out)
+{
+	const struct wire_layout *l;
+	const struct wire_group *g;
+
+	if (!s || !out || group >= s->welcome.n_groups || group != s->table.target.group)
+		return SWAKV_EINVALID;
+	l = &s->welcome.layouts[group];
+	g = &s->groups[group];
+	*out = (struct swakv_layout){
+		.k_base = s->pool->address + l->k_base,
+		.v_base = s->pool->address + l->v_base,
+		.table = s->table.target.table,
+		.page_stride = l->page_stride,
+		.layer_stride = l->layer_stride,
+		.num_pages = l->num_pages,
+		.width = l->width,
+		.private_pages = l->private_pages,
+		.page_tokens = g->page_tokens,
+		.layers = g->layers,
+		.kv_heads = g->kv_heads,
+		.head_dim = g->k_head_dim,
+		.v_head_dim = g->v_head_dim,
+		.element_bytes = element_bytes(g->dtype),
+		.window = g->window,
+		.dtype = (enum swakv_dtype)g->dtype,
+		.host_table = s->table.host,
+	};
+	return 0;
+}
+
+int64_t swakv_session_private_pages(const swakv_session *s)
+{
+	int64_t n = 0;
+
+	for (uint32_t i = 0; i < s->welcome.n_groups; i++)
+		n += s->welcome.layouts[i].private_pages;
+	return n;
+}
+
+void swakv_session_get_counters(const swakv_session *s, struct swakv_session_counters *out)
+{
+	*out = s->counters;
+}
