@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fuzz_status_page.c - the status tool against a page of any content
+ *
+ * A good page is overwritten in places that the input names, then the tool
+ * takes its sample and writes all its views. Whatever the page holds: the
+ * sample's indices stay inside, JSON parses, no view has control characters.
+ * The number of the snapshot is left alone: that is what says it is torn.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <unistd.h>
+
+#include "input.h"
+#include "view.h"
+
+static struct status_writer writer;
+static struct status_snapshot good;
+static struct status_head good_head;
+static struct sample *sample;
+static char name[WIRE_NAME];
+
+static void close_writer(void)
+{
+	status_writer_close(&writer);
+}
+
+/* Where the writer's current snapshot lies. */
+static struct status_snapshot *current(void)
+{
+	return (void *)((char *)writer.head + good_head.head_bytes +
+			(load_relaxed(&writer.head->current) & 1) * good_head.snapshot_bytes);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	struct status_snapshot *s;
+
+	snprintf(name, sizeof(name), "fuzz-%d", (int)getpid());
+	sample = malloc(sizeof(*sample));
+	FUZZ_CHECK(sample && status_writer_open(&writer, name) == 0);
+	atexit(close_writer);
+	status_writer_ready(&writer);
+	s = status_writer_begin(&writer);
+	s->n_classes = 2;
+	s->n_sessions = s->n_requests = 3;
+	s->n_sequences = s->n_bindings = 8;
+	for (uint32_t i = 0; i < 3; i++) {
+		s->sessions[i] =
+			(struct status_session){ .id = i, .model = "model", .class_index = i & 1, .quarantined = i };
+		s->requests[i] = (struct status_request){ .session = i, .n_sequences = 2, .first_sequence = 2 * i };
+	}
+	for (uint32_t i = 0; i < 8; i++)
+		s->sequences[i] = (struct status_sequence){ .n_bound = 1, .first_binding = i };
+	status_writer_commit(&writer);
+	memcpy(&good_head, writer.head, sizeof(good_head));
+	memcpy(&good, current(), sizeof(good));
+	sample_take(sample, name);
+	FUZZ_CHECK(sample->verdict == VERDICT_RUNNING && sample->snapshot.n_sessions == 3);
+	return 0;
+}
+
+/* One change: which part, where in the first 1024 bytes of it, what. */
+static void overwrite(struct input *in)
+{
+	struct status_snapshot *s = current();
+	struct {
+		void *at;
+		size_t bytes;
+	} parts[] = {
+		{ &writer.head->version,
+		  offsetof(struct status_head, current) - offsetof(struct status_head, version) },
+		{ &s->published_ns, offsetof(struct status_snapshot, classes) - sizeof(s->number) },
+		{ &s->n_classes, 6 * sizeof(uint32_t) },
+		{ s->classes, 1024 },
+		{ s->sessions, 1024 },
+		{ s->requests, 1024 },
+		{ s->sequences, 1024 },
+		{ s->bindings, 1024 },
+	};
+	unsigned part = input_u8(in) % 8;
+	size_t at = input_u16(in) % parts[part].bytes, n = 1 + input_u8(in) % 8;
+
+	if (n > parts[part].bytes - at)
+		n = parts[part].bytes - at;
+	input_bytes(in, (char *)parts[part].at + at, n);
+}
+
+static void restore(void)
+{
+	struct status_snapshot *s = current();
+
+	memcpy(&writer.head->version, &good_head.version,
+	       offsetof(struct status_head, current) - offsetof(struct status_head, version));
+	memcpy(s, &good, offsetof(struct status_snapshot, classes));
+	memcpy(s->classes, good.classes, 1024);
+	memcpy(s->sessions, good.sessions, 1024);
+	memcpy(s->requests, good.requests, 1024);
+	memcpy(s->sequences, good.sequences, 1024);
+	memcpy(s->bindings, good.bindings, 1024);
+}
+
+static void check_indices(const struct status_snapshot *s)
+{
+	for (uint32_t i = 0; i < s->n_sessions; i++)
+		FUZZ_CHECK(s->sessions[i].class_index < s->n_classes);
+	for (uint32_t i = 0; i < s->n_requests; i++) {
+		FUZZ_CHECK(s->requests[i].session < s->n_sessions);
+		FUZZ_CHECK(s->requests[i].first_sequence == STATUS_NOT_LISTED ||
+			   (uint64_t)s->requests[i].first_sequence + s->requests[i].n_sequences <= s->n_sequences);
+	}
+	for (uint32_t i = 0; i < s->n_sequences; i++)
+		FUZZ_CHECK(s->sequences[i].first_binding == STATUS_NOT_LISTED ||
+			   (uint64_t)s->sequences[i].first_binding + s->sequences[i].n_bound +
+					   s->sequences[i].n_retiring <=
+				   s->n_bindings);
+}
+
+/* Writes the view in @format and checks that it is text; JSON must parse. */
+static void check_view(struct view *v, enum view_format format)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	FUZZ_CHECK(f);
+	v->format = format;
+	view_write(f, v, sample);
+	FUZZ_CHECK(fclose(f) == 0);
+	for (size_t i = 0; i < size; i++)
+		FUZZ_CHECK(text[i] == '\n' || (text[i] >= ' ' && text[i] <= '~'));
+	if (format == VIEW_JSON) {
+		json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+
+		FUZZ_CHECK(root);
+		json_decref(root);
+	}
+	free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { data, size };
+	uint8_t what = input_u8(&in);
+	struct view v = { .sessions = what & 1,
+			  .requests = what & 2,
+			  .quarantine = what & 4,
+			  .one_session = what & 8,
+			  .session = 1,
+			  .one_request = what & 16 };
+
+	while (in.left > 0)
+		overwrite(&in);
+	sample_take(sample, name);
+	if (sample->has_snapshot) {
+		check_indices(&sample->snapshot);
+		view_found(&v, &sample->snapshot);
+	}
+	for (int format = VIEW_TABLE; format <= VIEW_PROMETHEUS; format++)
+		check_view(&v, format);
+	restore();
+	return 0;
+}
