@@ -143,13 +143,13 @@ int request_compact_complete(struct session *s, uint64_t handle, const struct wi
 {
 	static const struct page_chain none = PAGE_CHAIN_EMPTY;
 	struct page_chain dropped = PAGE_CHAIN_EMPTY;
-	struct request *r = request_find(s, handle, f);
 	struct resolved_fence p;
+	struct request *r;
 	int code;
 
 	delivery_reset(d);
-	if (!r)
-		return SWAKV_EINVALID;
+	if ((code = request_find(s, handle, &r, f)))
+		return code;
 	if (r->transition != TRANSITION_COMPACT)
 		return fault_set(f, FAULT_NOT_PENDING, -1, r->transition, TRANSITION_COMPACT);
 	if ((code = fence_resolve(s, r, fence, armed, &p, f)))

@@ -134,7 +134,7 @@ int request_compact_begin(struct session *s, uint64_t handle, const int32_t *old
 			  uint32_t flags, struct delivery *d, struct fault *f);
 int request_compact_complete(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,
 			     struct delivery *d, struct fault *f);
-/* Fence kind POINT: the pages return at the request's last completion point. */
+/* Fence kind POINT (of finish and abandon only): the pages return at the request's last completion point. */
 int request_finish(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed, struct fault *f);
 /* As finish, also with a transition pending: then POINT means everything armed so far on the request's line. */
 int request_abandon(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,
@@ -188,6 +188,8 @@ struct session_counts {
 	bool ended;
 };
 void engine_count(const struct engine *e, struct engine_counts *out);
+/* Class that holds extent @extent of both halves, -1: none. */
+int32_t engine_extent_class(const struct engine *e, uint32_t extent);
 /* False when there is no class @index. */
 bool engine_class_count(const struct engine *e, uint32_t index, struct class_counts *out);
 void session_count(const struct session *s, struct session_counts *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fence.c - what a fence given with a complete proves, and what is refused */
+/* fence.c - what a fence given with a complete or an end proves, and what is refused */
 #include "internal.h"
 
 int fence_resolve(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
@@ -13,10 +13,6 @@ int fence_resolve(const struct session *s, const struct request *r, const struct
 	case WIRE_FENCE_DONE:
 		out->reached = true;
 		return 0;
-	case WIRE_FENCE_POINT:
-		/* Work of a pending transition was never given a value: everything armed so far must have ended. */
-		out->value = r->transition == TRANSITION_NONE ? r->last_value : armed;
-		break;
 	case WIRE_FENCE_LINE:
 		if (fence->line != r->stream)
 			return fault_set(f, FAULT_FENCE_LINE, -1, fence->line, r->stream);
@@ -27,6 +23,18 @@ int fence_resolve(const struct session *s, const struct request *r, const struct
 	default:
 		return fault_set(f, FAULT_FENCE_KIND, -1, fence->kind, 0);
 	}
+	out->reached = out->value <= s->lines[r->stream].reached;
+	return 0;
+}
+
+int fence_resolve_end(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
+		      struct resolved_fence *out, struct fault *f)
+{
+	if (fence->kind != WIRE_FENCE_POINT)
+		return fence_resolve(s, r, fence, armed, out, f);
+	*out = (struct resolved_fence){ 0 };
+	/* Work of a pending transition was never given a value: everything armed so far must have ended. */
+	out->value = r->transition == TRANSITION_NONE ? r->last_value : armed;
 	out->reached = out->value <= s->lines[r->stream].reached;
 	return 0;
 }

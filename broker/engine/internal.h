@@ -127,8 +127,8 @@ static inline uint32_t points_spare(const struct session *s)
 
 /* ---- request.c ---- */
 
-/* The live request of @handle, NULL with *f filled in. */
-struct request *request_find(const struct session *s, uint64_t handle, struct fault *f);
+/* The live request of @handle. 0, or why there is none: the session has ended, or the request, or it never was. */
+int request_find(const struct session *s, uint64_t handle, struct request **r, struct fault *f);
 uint64_t request_handle(const struct session *s, const struct request *r);
 
 static inline struct seq *request_seq(const struct session *s, const struct request *r, uint32_t i)
@@ -180,7 +180,7 @@ void stray_remove(struct session *s, int32_t slot);
 
 /* ---- fence.c ---- */
 
-/* What a fence means for a request's line. */
+/* What a fence given with a complete means for the request's line. */
 struct resolved_fence {
 	bool failed;
 	bool reached;
@@ -188,6 +188,9 @@ struct resolved_fence {
 };
 int fence_resolve(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
 		  struct resolved_fence *out, struct fault *f);
+/* The same for a finish or abandon, where the request's last completion point may be named, too. */
+int fence_resolve_end(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
+		      struct resolved_fence *out, struct fault *f);
 
 /* Ends @r: rows cleared, slots free, all its pages on @chain, its entry free. */
 void request_dissolve(struct session *s, struct request *r, uint64_t slot_value, struct page_chain *chain);

@@ -4,10 +4,11 @@
 
 int request_query(const struct session *s, uint64_t handle, struct wire_request_state *out, struct fault *f)
 {
-	const struct request *r = request_find(s, handle, f);
+	struct request *r;
+	int code = request_find(s, handle, &r, f);
 
-	if (!r)
-		return SWAKV_EINVALID;
+	if (code)
+		return code;
 	*out = (struct wire_request_state){ .phase = r->phase,
 					    .transition = r->transition,
 					    .stream = r->stream,
@@ -79,14 +80,15 @@ int sequence_query(const struct session *s, uint64_t handle, const struct wire_q
 		   struct wire_sequence_state *out, struct wire_binding *bindings, uint32_t cap, uint32_t *n,
 		   struct fault *f)
 {
-	const struct request *r = request_find(s, handle, f);
 	struct binding_writer w = { .out = bindings, .first = query->first, .cap = cap };
+	struct request *r;
+	int code = request_find(s, handle, &r, f);
 	const struct seq *q;
 	int32_t lo, kept, fresh, hi;
 
 	*n = 0;
-	if (!r)
-		return SWAKV_EINVALID;
+	if (code)
+		return code;
 	if (query->seq < 0 || query->seq >= (int32_t)r->n_seqs)
 		return fault_set(f, FAULT_STATE_SEQUENCE, -1, query->seq, r->n_seqs);
 	q = request_seq(s, r, (uint32_t)query->seq);
@@ -125,6 +127,11 @@ void engine_count(const struct engine *e, struct engine_counts *out)
 				       .free = 2 * p->half_bytes - held,
 				       .extent_bytes = p->extent_bytes,
 				       .n_classes = (uint32_t)p->n_classes };
+}
+
+int32_t engine_extent_class(const struct engine *e, uint32_t extent)
+{
+	return extent < (uint32_t)e->pool.n_extents ? e->pool.extent_class[extent] : -1;
 }
 
 bool engine_class_count(const struct engine *e, uint32_t index, struct class_counts *out)

@@ -34,20 +34,19 @@ static enum handle_kind handle_look(const struct session *s, uint64_t handle, st
 	return HANDLE_LIVE;
 }
 
-struct request *request_find(const struct session *s, uint64_t handle, struct fault *f)
+/* What is said of a handle that names no live request. */
+static int handle_refuse(enum handle_kind kind, uint64_t handle, struct fault *f)
 {
-	struct request *r;
+	return fault_set(f, kind == HANDLE_ENDED ? FAULT_STALE_HANDLE : FAULT_BAD_HANDLE, -1, (int64_t)handle, 0);
+}
 
-	switch (handle_look(s, handle, &r)) {
-	case HANDLE_UNKNOWN:
-		fault_set(f, FAULT_BAD_HANDLE, -1, (int64_t)handle, 0);
-		return NULL;
-	case HANDLE_ENDED:
-		fault_set(f, FAULT_STALE_HANDLE, -1, (int64_t)handle, 0);
-		return NULL;
-	default:
-		return r;
-	}
+int request_find(const struct session *s, uint64_t handle, struct request **r, struct fault *f)
+{
+	enum handle_kind kind = handle_look(s, handle, r);
+
+	if (s->ended)
+		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
+	return kind == HANDLE_LIVE ? 0 : handle_refuse(kind, handle, f);
 }
 
 int request_stream(const struct session *s, uint64_t handle)
@@ -140,6 +139,9 @@ static int check_slots(struct session *s, uint32_t stream, const int32_t *slots,
 	for (uint32_t i = 0; i < n; i++)
 		if (s->slots[slots[i]].seq >= 0)
 			return fault_set(f, FAULT_SLOT_BUSY, (int32_t)i, slots[i], 0);
+	/* A request keeps its entry until it is finished, also when compaction left it no slot. */
+	if (s->free_request < 0)
+		return fault_set(f, FAULT_REQUESTS_FULL, -1, s->n_requests, 0);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct slot *t = &s->slots[slots[i]];
 
@@ -331,7 +333,7 @@ static int request_end(struct session *s, struct request *r, const struct wire_f
 	struct resolved_fence p;
 	uint32_t line = r->stream;
 	uint64_t value;
-	int code = fence_resolve(s, r, fence, armed, &p, f);
+	int code = fence_resolve_end(s, r, fence, armed, &p, f);
 
 	if (code)
 		return code;
@@ -347,15 +349,21 @@ static int request_end(struct session *s, struct request *r, const struct wire_f
 	return 0;
 }
 
+/* The request that is to end: NULL when that has happened already. */
+static int end_find(const struct session *s, uint64_t handle, struct request **r, struct fault *f)
+{
+	if (!s->ended && handle_look(s, handle, r) == HANDLE_ENDED)
+		return 0;
+	return request_find(s, handle, r, f);
+}
+
 int request_finish(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed, struct fault *f)
 {
 	struct request *r;
-	enum handle_kind kind = handle_look(s, handle, &r);
+	int code = end_find(s, handle, &r, f);
 
-	if (kind == HANDLE_ENDED)
-		return 0;
-	if (kind == HANDLE_UNKNOWN)
-		return fault_set(f, FAULT_BAD_HANDLE, -1, (int64_t)handle, 0);
+	if (code || !r)
+		return code;
 	if (r->transition != TRANSITION_NONE)
 		return fault_set(f, FAULT_TRANSITION_PENDING, -1, r->transition, 0);
 	return request_end(s, r, fence, armed, f);
@@ -364,11 +372,7 @@ int request_finish(struct session *s, uint64_t handle, const struct wire_fence *
 int request_abandon(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed, struct fault *f)
 {
 	struct request *r;
-	enum handle_kind kind = handle_look(s, handle, &r);
+	int code = end_find(s, handle, &r, f);
 
-	if (kind == HANDLE_ENDED)
-		return 0;
-	if (kind == HANDLE_UNKNOWN)
-		return fault_set(f, FAULT_BAD_HANDLE, -1, (int64_t)handle, 0);
-	return request_end(s, r, fence, armed, f);
+	return code || !r ? code : request_end(s, r, fence, armed, f);
 }

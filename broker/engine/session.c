@@ -169,12 +169,14 @@ int64_t session_reclaim(struct session *s)
 	return n;
 }
 
-/* Quarantined work of @line has ended by what @fence says. 0, or the code of what it says instead. */
+/* Quarantined work of @line, if any, has ended by what @fence says. 0, or the code of what it says instead. */
 static int check_quarantine(const struct session *s, uint32_t line, const struct wire_fence *fence, uint64_t armed,
 			    struct fault *f)
 {
+	bool doubtful = s->lines[line].quarantine.n > 0;
+
 	if (fence->kind == WIRE_FENCE_FAILED)
-		return fault_set(f, FAULT_STILL_POISONED, -1, session_quarantined(s), 0);
+		return doubtful ? fault_set(f, FAULT_STILL_POISONED, -1, session_quarantined(s), 0) : 0;
 	if (fence->kind == WIRE_FENCE_DONE)
 		return 0;
 	if (fence->kind != WIRE_FENCE_LINE)
@@ -183,7 +185,7 @@ static int check_quarantine(const struct session *s, uint32_t line, const struct
 		return fault_set(f, FAULT_FENCE_LINE, -1, fence->line, line);
 	if (fence->value > armed)
 		return fault_set(f, FAULT_FENCE_NOT_ARMED, -1, (int64_t)fence->value, (int64_t)armed);
-	if (fence->value > s->lines[line].reached)
+	if (doubtful && fence->value > s->lines[line].reached)
 		return fault_set(f, FAULT_SHUTDOWN_PENDING, -1, line, (int64_t)fence->value);
 	return 0;
 }
@@ -193,15 +195,15 @@ int session_shutdown(struct session *s, const struct wire_fence *fences, uint32_
 {
 	int worst = 0;
 
+	if (s->ended)
+		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
 	if (n != s->model.n_streams)
 		return fault_set(f, FAULT_FENCE_COUNT, -1, n, s->model.n_streams);
-	if (!s->poisoned)
-		return s->n_requests ? fault_set(f, FAULT_ACTIVE_REQUESTS, -1, s->n_requests, 0) : 0;
 	/* All or nothing; of several reasons the first in the order of errors is given: the codes fall in that order.
 	 */
 	for (uint32_t i = 0; i < n; i++) {
 		struct fault one;
-		int r = s->lines[i].quarantine.n ? check_quarantine(s, i, &fences[i], armed[i], &one) : 0;
+		int r = check_quarantine(s, i, &fences[i], armed[i], &one);
 
 		if (r && (!worst || r > worst)) {
 			worst = r;
@@ -211,6 +213,8 @@ int session_shutdown(struct session *s, const struct wire_fence *fences, uint32_
 	}
 	if (worst)
 		return worst;
+	if (!s->poisoned)
+		return s->n_requests ? fault_set(f, FAULT_ACTIVE_REQUESTS, -1, s->n_requests, 0) : 0;
 	for (uint32_t i = 0; i < n; i++)
 		quarantine_release(s, i);
 	s->poisoned = false;

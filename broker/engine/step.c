@@ -16,10 +16,7 @@ int request_check_prepare(struct session *s, uint64_t handle, struct request **o
 		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
 	if (s->poisoned)
 		return fault_set(f, FAULT_POISONED, -1, session_quarantined(s), 0);
-	*out = request_find(s, handle, f);
-	if (!*out)
-		return SWAKV_EINVALID;
-	return 0;
+	return request_find(s, handle, out, f);
 }
 
 static void bind(struct session *s, struct seq *q, int32_t column)
@@ -114,13 +111,12 @@ int request_prefill_complete(struct session *s, uint64_t handle, const struct wi
 			     struct fault *f)
 {
 	static const struct page_chain none = PAGE_CHAIN_EMPTY;
-	struct request *r = request_find(s, handle, f);
 	struct resolved_fence p;
+	struct request *r;
 	int code;
 
-	if (!r)
-		return SWAKV_EINVALID;
-	if ((code = check_complete(s, r, TRANSITION_PREFILL, f)) || (code = fence_resolve(s, r, fence, armed, &p, f)))
+	if ((code = request_find(s, handle, &r, f)) || (code = check_complete(s, r, TRANSITION_PREFILL, f)) ||
+	    (code = fence_resolve(s, r, fence, armed, &p, f)))
 		return code;
 	if (p.failed)
 		return request_poison(s, r, f);
@@ -198,6 +194,8 @@ int step_prepare(struct session *s, const struct wire_step_entry *entries, uint3
 {
 	delivery_reset(d);
 	*n_faults = 0;
+	if (s->ended)
+		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
 	if (n < 1 || n > (uint32_t)s->model.max_batch)
 		return fault_set(f, FAULT_STEP_COUNT, -1, n, s->model.max_batch);
 	for (uint32_t i = 0; i < n; i++) {
@@ -235,13 +233,11 @@ static int decode_complete(struct session *s, const struct wire_step_entry *entr
 			   struct fault *f)
 {
 	struct page_chain staged = PAGE_CHAIN_EMPTY;
-	struct request *r = request_find(s, entry->request, f);
 	struct resolved_fence p;
+	struct request *r;
 	int code;
 
-	if (!r)
-		return SWAKV_EINVALID;
-	if ((code = check_complete(s, r, TRANSITION_STEP, f)))
+	if ((code = request_find(s, entry->request, &r, f)) || (code = check_complete(s, r, TRANSITION_STEP, f)))
 		return code;
 	if (entry->accepted < 0 || entry->accepted > 1)
 		return fault_set(f, FAULT_STEP_ACCEPTED, -1, entry->accepted, 1);
@@ -269,6 +265,8 @@ int step_complete(struct session *s, const struct wire_step_entry *entries, uint
 		  struct wire_entry_fault *faults, uint32_t *n_faults, struct fault *f)
 {
 	*n_faults = 0;
+	if (s->ended)
+		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
 	if (n < 1 || n > (uint32_t)s->model.max_batch)
 		return fault_set(f, FAULT_STEP_COUNT, -1, n, s->model.max_batch);
 	for (uint32_t i = 0; i < n; i++) {
