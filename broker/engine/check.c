@@ -88,6 +88,7 @@ static void check_row(struct checker *k, const struct session *s, int32_t slot, 
 static void check_sequence(struct checker *k, const struct session *s, const struct request *r, uint32_t i)
 {
 	const struct seq *q = request_seq(s, r, i);
+	int64_t e = seq_endpoint(r, q);
 	int32_t lo, hi, staged;
 
 	if (s->slots[q->slot].seq != q - s->seqs)
@@ -105,10 +106,29 @@ static void check_sequence(struct checker *k, const struct session *s, const str
 			 "session %u slot %" PRId32 ": bound %" PRId32 " + reserved %" PRId32 " + staged %" PRId32
 			 " is not its reservation %" PRId32,
 			 s->tag, q->slot, hi - lo, q->n_reserved, staged, r->reservation);
-	if (q->endpoint > 0 &&
-	    (q->begin != window_begin(&s->window, q->endpoint) || q->end != window_end(&s->window, q->endpoint)))
+	if (e > 0 && (q->begin != window_begin(&s->window, e) || q->end != window_end(&s->window, e)))
 		violated(k, "session %u slot %" PRId32 ": retained range does not fit endpoint %" PRId64, s->tag,
-			 q->slot, q->endpoint);
+			 q->slot, e);
+}
+
+/* The agenda holds each sequence once, none before its parent. */
+static void check_agenda(struct checker *k, const struct session *s, const struct request *r)
+{
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; i < r->n_seqs; i++) {
+		const struct seq *q = agenda_seq(s, r, (int32_t)i);
+
+		if (i > 0 && agenda_seq(s, r, (int32_t)((i - 1) / 2))->due > q->due)
+			violated(k, "session %u slot %" PRId32 ": due before its parent in the agenda", s->tag,
+				 q->slot);
+		if (q->due <= r->steps)
+			violated(k, "session %u slot %" PRId32 ": its change is overdue", s->tag, q->slot);
+		for (uint32_t n = 0; n < r->n_seqs; n++)
+			found += request_seq(s, r, n) == q;
+	}
+	if (found != r->n_seqs)
+		violated(k, "session %u: %u of %u sequences are in the agenda", s->tag, found, r->n_seqs);
 }
 
 static void check_free_slots(struct checker *k, const struct session *s)
@@ -164,6 +184,8 @@ static void check_session(struct checker *k, const struct session *s)
 		transitions += r->transition != TRANSITION_NONE;
 		for (uint32_t n = 0; n < r->n_seqs; n++)
 			check_sequence(k, s, r, n);
+		if (r->phase != PHASE_ADMITTED && r->transition != TRANSITION_PREFILL)
+			check_agenda(k, s, r);
 	}
 	if (requests != s->n_requests || transitions != s->n_transitions)
 		violated(k, "session %u: %u requests (%u in transition), counted %u (%u)", s->tag, s->n_requests,

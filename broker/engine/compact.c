@@ -115,8 +115,8 @@ static void move_rows(struct session *s, struct request *r)
 		q->slot = slots[q->map >= 0 ? q->map : next_free++];
 		s->slots[q->slot].seq = (int32_t)(q - s->seqs);
 		row_drop(s, q);
+		row_list_note(s, &r->dirty, q->slot);
 	}
-	r->dirty = true;
 }
 
 /* New order of the survivors; the dropped ones leave, and their pages go to @chain. */
@@ -136,6 +136,7 @@ static void reorder(struct session *s, struct request *r, uint64_t slot_value, s
 		q->map = -1;
 	}
 	r->n_seqs = (uint32_t)r->pending_batch;
+	agenda_build(s, r);
 }
 
 int request_compact_complete(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,

@@ -15,49 +15,50 @@ void delivery_reset(struct delivery *d)
 	d->n_rows = 0;
 }
 
-void stray_add(struct session *s, int32_t slot, uint32_t line)
+void row_list_note(struct session *s, struct row_list *list, int32_t slot)
 {
 	struct slot *t = &s->slots[slot];
-	int32_t *first = &s->lines[line].first_stray;
 
-	if (!page_table_is_dirty(&s->table, slot))
+	if (t->listed || !page_table_is_dirty(&s->table, slot))
 		return;
-	t->stray = true;
-	t->stray_prev = -1;
-	t->stray_next = *first;
-	if (*first >= 0)
-		s->slots[*first].stray_prev = slot;
-	*first = slot;
+	t->listed = true;
+	t->list_prev = list->last;
+	t->list_next = -1;
+	if (list->last < 0)
+		list->first = slot;
+	else
+		s->slots[list->last].list_next = slot;
+	list->last = slot;
 }
 
-void stray_remove(struct session *s, int32_t slot)
+void row_list_remove(struct session *s, struct row_list *list, int32_t slot)
 {
 	struct slot *t = &s->slots[slot];
 
-	if (!t->stray)
+	if (!t->listed)
 		return;
-	t->stray = false;
-	if (t->stray_prev < 0)
-		s->lines[t->line].first_stray = t->stray_next;
+	t->listed = false;
+	if (t->list_prev < 0)
+		list->first = t->list_next;
 	else
-		s->slots[t->stray_prev].stray_next = t->stray_next;
-	if (t->stray_next >= 0)
-		s->slots[t->stray_next].stray_prev = t->stray_prev;
+		s->slots[t->list_prev].list_next = t->list_next;
+	if (t->list_next < 0)
+		list->last = t->list_prev;
+	else
+		s->slots[t->list_next].list_prev = t->list_prev;
+}
+
+static void collect_list(struct session *s, struct row_list *list, struct delivery *d)
+{
+	for (int32_t slot = list->first; slot >= 0; slot = s->slots[slot].list_next) {
+		s->slots[slot].listed = false;
+		page_table_collect(&s->table, slot, d);
+	}
+	*list = ROW_LIST_EMPTY;
 }
 
 void delivery_collect(struct session *s, struct request *r, struct delivery *d)
 {
-	struct line *l = &s->lines[r->stream];
-
-	if (r->dirty) {
-		r->dirty = false;
-		for (uint32_t i = 0; i < r->n_seqs; i++)
-			page_table_collect(&s->table, request_seq(s, r, i)->slot, d);
-	}
-	while (l->first_stray >= 0) {
-		int32_t slot = l->first_stray;
-
-		stray_remove(s, slot);
-		page_table_collect(&s->table, slot, d);
-	}
+	collect_list(s, &r->dirty, d);
+	collect_list(s, &s->lines[r->stream].stray, d);
 }

@@ -15,11 +15,17 @@
 #include "page_table.h"
 #include "window.h"
 
+/* Rows that have something to send, chained by their slots; -1: empty. */
+struct row_list {
+	int32_t first, last;
+};
+#define ROW_LIST_EMPTY ((struct row_list){ -1, -1 })
+
 /* One admitted sequence. */
 struct seq {
-	int64_t endpoint;    /* settled */
-	int64_t next_change; /* a step to an endpoint below it changes only the count */
-	int32_t begin, end;  /* retained logical pages of `endpoint` */
+	int64_t base;       /* its settled endpoint is base + the request's steps */
+	uint64_t due;       /* the request's step that changes more than the count */
+	int32_t begin, end; /* retained logical pages of the settled endpoint */
 	int32_t slot;
 	int32_t n_reserved;
 	int32_t n_staged; /* behind open completion points */
@@ -31,11 +37,12 @@ struct request {
 	uint32_t generation; /* of the handle; counts up each time the entry is used */
 	uint8_t phase;       /* enum phase; PHASE_NONE: the entry is free */
 	uint8_t transition;  /* enum transition */
-	bool dirty;          /* a row of it may differ from what was delivered */
 	bool move_rows;      /* of the pending compaction */
 	uint32_t stream;
 	uint32_t n_seqs;
-	uint32_t first;        /* its sequences: order[first .. first + n_seqs) */
+	uint32_t first;        /* its sequences: order[first .. first + n_seqs), and the same part of agenda */
+	uint64_t steps;        /* decode steps settled since the prefill */
+	struct row_list dirty; /* rows of it that may differ from what was delivered */
 	int32_t pending_batch; /* of the pending compaction, else -1 */
 	int32_t reservation;   /* pages of each sequence */
 	int64_t capacity;      /* tokens of each sequence */
@@ -65,7 +72,7 @@ struct point {
 struct line {
 	uint64_t reached;
 	int32_t first_point, last_point; /* by value, ascending */
-	int32_t first_stray;             /* rows without owner that wait for the next delivery on this stream */
+	struct row_list stray;           /* rows without owner that wait for the next delivery on this stream */
 	struct page_chain quarantine;
 };
 
@@ -74,9 +81,9 @@ struct slot {
 	uint32_t generation; /* rises at each admission */
 	uint32_t line;       /* of its last tenant */
 	uint64_t value;      /* other streams may use the slot when line has reached this */
-	int32_t stray_prev, stray_next;
-	bool stray;
-	bool seen; /* scratch of a check */
+	int32_t list_prev, list_next;
+	bool listed; /* in its request's dirty list, or its line's stray list */
+	bool seen;   /* scratch of a check */
 };
 
 struct session {
@@ -104,7 +111,8 @@ struct session {
 	struct request *requests; /* [max_batch] */
 	int32_t first_request, free_request;
 	uint32_t n_requests, n_sequences, n_transitions;
-	int32_t *order; /* [2 * max_batch] */
+	int32_t *order;  /* [2 * max_batch] */
+	int32_t *agenda; /* [2 * max_batch]: the sequences of each request as a heap by `due` */
 	uint32_t order_top;
 
 	struct point *points;
@@ -144,6 +152,11 @@ static inline int32_t *seq_reserved(const struct session *s, const struct seq *q
 /* What every prepare refuses first: an ended or poisoned session, a handle that is not live. */
 int request_check_prepare(struct session *s, uint64_t handle, struct request **out, struct fault *f);
 
+static inline int64_t seq_endpoint(const struct request *r, const struct seq *q)
+{
+	return q->base + (int64_t)r->steps;
+}
+
 /* Endpoint that the pending transition leads to; the settled one when none (or a compaction) is pending. */
 int64_t seq_pending_endpoint(const struct request *r, const struct seq *q);
 /* Columns [*lo, *hi) of the sequence's row that hold pages now. */
@@ -174,9 +187,23 @@ int64_t session_quarantined(const struct session *s);
 void delivery_reset(struct delivery *d);
 /* The rows of @r, then the stray rows of its stream. */
 void delivery_collect(struct session *s, struct request *r, struct delivery *d);
-/* Row @slot has lost its owner: what it still has to send goes out on @line. */
-void stray_add(struct session *s, int32_t slot, uint32_t line);
-void stray_remove(struct session *s, int32_t slot);
+/* Row @slot may have changed: when it has, it joins @list, unless it is in one. */
+void row_list_note(struct session *s, struct row_list *list, int32_t slot);
+void row_list_remove(struct session *s, struct row_list *list, int32_t slot);
+
+/* ---- agenda.c ---- */
+
+/* Puts all sequences of @r in order of their `due`. */
+void agenda_build(struct session *s, const struct request *r);
+/* The sequences due at step @step, as places in the agenda, parents first, in s->slot_scratch; how many. */
+uint32_t agenda_due(struct session *s, const struct request *r, uint64_t step);
+/* Restores the order after the sequences at the @n places in s->slot_scratch got a later `due`. */
+void agenda_settle(struct session *s, const struct request *r, uint32_t n);
+
+static inline struct seq *agenda_seq(const struct session *s, const struct request *r, int32_t place)
+{
+	return &s->seqs[s->agenda[r->first + (uint32_t)place]];
+}
 
 /* ---- fence.c ---- */
 

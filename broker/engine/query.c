@@ -60,7 +60,7 @@ static void describe(const struct session *s, const struct request *r, const str
 	*fresh = r->transition == TRANSITION_PREFILL ? *lo : q->end;
 	*out = (struct wire_sequence_state){ .slot = q->slot,
 					     .generation = s->slots[q->slot].generation,
-					     .endpoint = q->endpoint,
+					     .endpoint = seq_endpoint(r, q),
 					     .pending_endpoint = moving ? e : -1,
 					     .window = s->window.tokens,
 					     .page_tokens = (int32_t)s->window.per_page,

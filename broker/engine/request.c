@@ -81,9 +81,9 @@ int64_t seq_pending_endpoint(const struct request *r, const struct seq *q)
 	case TRANSITION_PREFILL:
 		return q->length;
 	case TRANSITION_STEP:
-		return q->endpoint + 1;
+		return seq_endpoint(r, q) + 1;
 	default:
-		return q->endpoint;
+		return seq_endpoint(r, q);
 	}
 }
 
@@ -169,6 +169,7 @@ static uint32_t order_take(struct session *s, uint32_t n)
 		struct request *r = &s->requests[i];
 
 		memmove(&s->order[top], &s->order[r->first], r->n_seqs * sizeof(*s->order));
+		memmove(&s->agenda[top], &s->agenda[r->first], r->n_seqs * sizeof(*s->agenda));
 		r->first = top;
 		top += r->n_seqs;
 	}
@@ -188,9 +189,8 @@ static void admit_sequence(struct session *s, struct request *r, uint32_t i, int
 	/* The first page taken is the first one bound. */
 	for (int32_t k = r->reservation - 1; k >= 0; k--)
 		reserved[k] = page_class_take(s->class);
-	stray_remove(s, slot);
-	if (page_table_is_dirty(&s->table, slot))
-		r->dirty = true;
+	row_list_remove(s, &s->lines[t->line].stray, slot);
+	row_list_note(s, &r->dirty, slot);
 	t->seq = index;
 	t->generation++;
 	t->line = r->stream;
@@ -211,6 +211,7 @@ static struct request *request_new(struct session *s, uint32_t stream, uint32_t 
 			       .first = order_take(s, n),
 			       .n_seqs = n,
 			       .pending_batch = -1,
+			       .dirty = ROW_LIST_EMPTY,
 			       .first_point = -1,
 			       .prev = -1,
 			       .next = s->first_request };
@@ -280,7 +281,8 @@ static void dissolve_sequence(struct session *s, struct request *r, struct seq *
 	t->seq = -1;
 	t->line = r->stream;
 	t->value = slot_value;
-	stray_add(s, q->slot, r->stream);
+	row_list_remove(s, &r->dirty, q->slot);
+	row_list_note(s, &s->lines[r->stream].stray, q->slot);
 	s->free_seqs[s->n_free_seqs++] = (int32_t)(q - s->seqs);
 	s->n_sequences--;
 }

@@ -42,6 +42,7 @@ static void session_release_memory(struct session *s)
 	free(s->slots);
 	free(s->requests);
 	free(s->order);
+	free(s->agenda);
 	free(s->points);
 	free(s);
 }
@@ -58,10 +59,11 @@ static bool session_allocate(struct session *s)
 	s->slots = calloc(n, sizeof(*s->slots));
 	s->requests = calloc(n, sizeof(*s->requests));
 	s->order = calloc(2 * n, sizeof(*s->order));
+	s->agenda = calloc(2 * n, sizeof(*s->agenda));
 	s->max_points = 4 * (uint32_t)n + 256;
 	s->points = calloc(s->max_points, sizeof(*s->points));
 	return s->seqs && s->reserved && s->scratch && s->slot_scratch && s->free_seqs && s->slots && s->requests &&
-	       s->order && s->points;
+	       s->order && s->agenda && s->points;
 }
 
 static void session_fill(struct session *s)
@@ -80,7 +82,7 @@ static void session_fill(struct session *s)
 		s->points[i].next = i + 1 < s->max_points ? (int32_t)i + 1 : -1;
 	s->free_point = 0;
 	for (uint32_t i = 0; i < WIRE_MAX_STREAMS; i++)
-		s->lines[i] = (struct line){ 0, -1, -1, -1, PAGE_CHAIN_EMPTY };
+		s->lines[i] = (struct line){ 0, -1, -1, ROW_LIST_EMPTY, PAGE_CHAIN_EMPTY };
 }
 
 struct session *session_new(struct engine *e, const struct model *m, const struct session_tables tables[], uint32_t tag)

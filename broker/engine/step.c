@@ -41,10 +41,10 @@ static void end_transition(struct session *s, struct request *r)
 
 static void settle(struct session *s, struct request *r, struct seq *q, int64_t endpoint)
 {
-	q->endpoint = endpoint;
+	q->base = endpoint - (int64_t)r->steps;
 	q->begin = window_begin(&s->window, endpoint);
 	q->end = window_end(&s->window, endpoint);
-	q->next_change = window_next_change(&s->window, endpoint, r->capacity);
+	q->due = (uint64_t)(window_next_change(&s->window, endpoint, r->capacity) - q->base);
 }
 
 /* The request's work has been completed with fence @p: a point, unless it was reached. */
@@ -92,8 +92,8 @@ int request_prefill_prepare(struct session *s, uint64_t handle, const int32_t *l
 		for (int32_t c = window_begin(&s->window, lengths[i]); c < last; c++)
 			bind(s, q, c);
 		page_table_close(&s->table, q->slot);
+		row_list_note(s, &r->dirty, q->slot);
 	}
-	r->dirty = true;
 	r->phase = PHASE_EXECUTING;
 	begin_transition(s, r, TRANSITION_PREFILL);
 	delivery_collect(s, r, d);
@@ -126,39 +126,62 @@ int request_prefill_complete(struct session *s, uint64_t handle, const struct wi
 
 		settle(s, r, q, q->length);
 	}
+	agenda_build(s, r);
 	note_fence(s, r, &p, &none);
 	return 0;
 }
 
 /* ---- decode step ------------------------------------------------------------ */
 
-/* What stands in the way of one more token for every sequence; of several the first in the order of errors. */
-static int check_advance(struct session *s, struct request *r, struct fault *f)
+/* One more token for @q: 0, or why not. */
+static int advance_fault(const struct session *s, const struct request *r, const struct seq *q)
 {
-	int32_t at_limit = -1;
+	int64_t e = seq_endpoint(r, q) + 1;
 
-	for (uint32_t i = 0; i < r->n_seqs; i++) {
-		struct seq *q = request_seq(s, r, i);
-		int64_t e = q->endpoint + 1;
+	if (e > r->capacity)
+		return SWAKV_ELIMIT;
+	return window_end(&s->window, e) - q->end > q->n_reserved ? SWAKV_EPENDING : 0;
+}
 
-		if (e < q->next_change)
-			continue;
-		if (e > r->capacity)
-			at_limit = at_limit < 0 ? (int32_t)i : at_limit;
-		else if (window_end(&s->window, e) - q->end > q->n_reserved)
-			return fault_set(f, FAULT_PAGES_PENDING, (int32_t)i, q->n_reserved,
-					 window_end(&s->window, e) - q->end);
+/* The first sequence of the batch whose step fails with @code. */
+static int32_t first_with(const struct session *s, const struct request *r, int code)
+{
+	uint32_t i = 0;
+
+	while (advance_fault(s, r, request_seq(s, r, i)) != code)
+		i++;
+	return (int32_t)i;
+}
+
+/*
+ * What stands in the way of one more token for every sequence, of which the @n
+ * at the places in the scratch are due; of several faults the first in the order
+ * of errors.
+ */
+static int check_advance(struct session *s, struct request *r, uint32_t n, struct fault *f)
+{
+	int worst = 0;
+	int32_t at;
+
+	for (uint32_t i = 0; i < n && worst != SWAKV_EPENDING; i++) {
+		int code = advance_fault(s, r, agenda_seq(s, r, s->slot_scratch[i]));
+
+		worst = code ? code : worst;
 	}
-	if (at_limit < 0)
+	if (worst == 0)
 		return 0;
+	at = first_with(s, r, worst);
+	if (worst == SWAKV_EPENDING)
+		return fault_set(f, FAULT_PAGES_PENDING, at, 0, 1);
 	r->phase = PHASE_FINISHING;
 	s->change++;
-	return fault_set(f, FAULT_CAPACITY, at_limit, request_seq(s, r, (uint32_t)at_limit)->endpoint, r->capacity);
+	return fault_set(f, FAULT_CAPACITY, at, seq_endpoint(r, request_seq(s, r, (uint32_t)at)), r->capacity);
 }
 
 static int decode_prepare(struct session *s, const struct wire_step_entry *entry, struct delivery *d, struct fault *f)
 {
 	struct request *r;
+	uint32_t n_due;
 	int code;
 
 	if ((code = request_check_prepare(s, entry->request, &r, f)))
@@ -171,18 +194,18 @@ static int decode_prepare(struct session *s, const struct wire_step_entry *entry
 		return fault_set(f, FAULT_STEP_TOKENS, -1, entry->tokens, 1);
 	if (points_spare(s) < POINTS_PER_TRANSITION)
 		return fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
-	if ((code = check_advance(s, r, f)))
+	n_due = agenda_due(s, r, r->steps + 1);
+	if (n_due && (code = check_advance(s, r, n_due, f)))
 		return code;
-	for (uint32_t i = 0; i < r->n_seqs; i++) {
-		struct seq *q = request_seq(s, r, i);
-		int64_t e = q->endpoint + 1;
+	for (uint32_t i = 0; i < n_due; i++) {
+		struct seq *q = agenda_seq(s, r, s->slot_scratch[i]);
 
-		if (e < q->next_change || window_end(&s->window, e) == q->end)
+		if (window_end(&s->window, seq_endpoint(r, q) + 1) == q->end)
 			continue;
 		page_table_open(&s->table, q->slot);
 		bind(s, q, q->end);
 		page_table_close(&s->table, q->slot);
-		r->dirty = true;
+		row_list_note(s, &r->dirty, q->slot);
 	}
 	begin_transition(s, r, TRANSITION_STEP);
 	delivery_collect(s, r, d);
@@ -226,7 +249,7 @@ static void retire(struct session *s, struct request *r, struct seq *q, int32_t 
 		}
 	}
 	page_table_close(&s->table, q->slot);
-	r->dirty = true;
+	row_list_note(s, &r->dirty, q->slot);
 }
 
 static int decode_complete(struct session *s, const struct wire_step_entry *entry, const uint64_t *armed,
@@ -234,6 +257,7 @@ static int decode_complete(struct session *s, const struct wire_step_entry *entr
 {
 	struct page_chain staged = PAGE_CHAIN_EMPTY;
 	struct resolved_fence p;
+	uint32_t n_due;
 	struct request *r;
 	int code;
 
@@ -246,17 +270,16 @@ static int decode_complete(struct session *s, const struct wire_step_entry *entr
 	if (p.failed)
 		return request_poison(s, r, f);
 	end_transition(s, r);
-	for (uint32_t i = 0; i < r->n_seqs; i++) {
-		struct seq *q = request_seq(s, r, i);
-		int64_t e = q->endpoint + 1;
+	r->steps++;
+	n_due = agenda_due(s, r, r->steps);
+	for (uint32_t i = 0; i < n_due; i++) {
+		struct seq *q = agenda_seq(s, r, s->slot_scratch[i]);
+		int64_t e = seq_endpoint(r, q);
 
-		if (e < q->next_change) {
-			q->endpoint = e;
-			continue;
-		}
 		retire(s, r, q, window_begin(&s->window, e), p.reached, &staged);
 		settle(s, r, q, e);
 	}
+	agenda_settle(s, r, n_due);
 	note_fence(s, r, &p, &staged);
 	return 0;
 }
