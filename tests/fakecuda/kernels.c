@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernels.c - modules, and the CPU twins in the place of kernels
+ *
+ * Before a twin runs, every address it is going to touch is looked up: a host
+ * pointer, a page outside the pool or a freed array breaks the context here as
+ * on a GPU. The parameter block then gets host addresses and goes to the twin.
+ * What is a race between the threads of one launch aborts.
+ */
+#include "kernels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "fake.h"
+#include "paging.h"
+
+struct fake_kernel {
+	const char *name;
+	size_t bytes;
+	bool (*run)(const void *params); /* false: illegal address */
+};
+
+/* Host address of an array; `ok` falls when it is out of reach. */
+static uint64_t reach(bool *ok, uint64_t device, uint64_t bytes)
+{
+	if (bytes && !fake_reach(device, bytes)) {
+		fprintf(stderr, "fakecuda: illegal address 0x%llx (%llu bytes) in a kernel\n",
+			(unsigned long long)device, (unsigned long long)bytes);
+		*ok = false;
+	}
+	return device & ~FAKE_TAG;
+}
+
+static bool run_apply(const void *params)
+{
+	struct kernel_apply p;
+	bool ok = true;
+
+	memcpy(&p, params, sizeof(p));
+	if (p.n_updates > KERNEL_APPLY_MAX)
+		fake_die("swakv_apply: %u updates", p.n_updates);
+	for (uint32_t i = 0; i < p.n_updates; i++) {
+		uint64_t row = p.updates[i].cell / (uint32_t)p.width, column = p.updates[i].cell % (uint32_t)p.width;
+		uint64_t cell = p.table + (row * 2 * (uint32_t)p.width + column) * sizeof(int32_t);
+
+		reach(&ok, cell, sizeof(int32_t));
+		reach(&ok, cell + (uint32_t)p.width * sizeof(int32_t), sizeof(int32_t));
+		for (uint32_t j = 0; j < i; j++) {
+			if (p.updates[j].cell == p.updates[i].cell)
+				fake_die("swakv_apply: cell %u twice in one launch, by threads without order",
+					 p.updates[i].cell);
+		}
+	}
+	p.table &= ~FAKE_TAG;
+	if (ok)
+		kernel_apply_cpu(&p);
+	return ok;
+}
+
+/* Checks the row of @slot and the pages of columns [@first, @end) in layer @layer; *@g has host addresses but for the
+ * bases. */
+static bool pages_in_reach(const struct kernel_pages *g, int32_t slot, int64_t first, int64_t end, int32_t layer)
+{
+	uint64_t k_bytes = paging_vector(g, g->page_tokens, 0, g->k_head_dim);
+	uint64_t v_bytes = paging_vector(g, g->page_tokens, 0, g->v_head_dim);
+	const int32_t *row = paging_row(g, slot);
+	bool ok = true;
+	int32_t k, v;
+
+	reach(&ok, (uint64_t)(uintptr_t)row | FAKE_TAG, (uint64_t)g->width * 2 * sizeof(int32_t));
+	for (int64_t c = first; ok && c < end; c++) {
+		if (!paging_lookup(g, row, c, &k, &v))
+			continue;
+		reach(&ok, paging_layer(g, g->k_base, k, layer), k_bytes);
+		reach(&ok, paging_layer(g, g->v_base, v, layer), v_bytes);
+	}
+	return ok;
+}
+
+static void bases_to_host(struct kernel_pages *g)
+{
+	g->k_base &= ~FAKE_TAG;
+	g->v_base &= ~FAKE_TAG;
+}
+
+static bool run_kv_write(const void *params)
+{
+	struct kernel_kv_write p;
+	const int32_t *slots;
+	const int64_t *positions;
+	uint64_t n;
+	bool ok = true;
+
+	memcpy(&p, params, sizeof(p));
+	n = (uint64_t)p.n_tokens;
+	p.slots = reach(&ok, p.slots, n * sizeof(*slots));
+	p.positions = reach(&ok, p.positions, n * sizeof(*positions));
+	p.k = reach(&ok, p.k, n * paging_vector(&p.pages, 1, 0, p.pages.k_head_dim));
+	p.v = reach(&ok, p.v, n * paging_vector(&p.pages, 1, 0, p.pages.v_head_dim));
+	p.pages.table = reach(&ok, p.pages.table, sizeof(int32_t));
+	slots = (const int32_t *)(uintptr_t)p.slots;
+	positions = (const int64_t *)(uintptr_t)p.positions;
+	for (uint64_t i = 0; ok && i < n; i++) {
+		int64_t column = positions[i] / p.pages.page_tokens;
+
+		if (slots[i] >= 0 && positions[i] >= 0)
+			ok = pages_in_reach(&p.pages, slots[i], column, column + 1, p.layer);
+	}
+	bases_to_host(&p.pages);
+	if (ok)
+		kernel_kv_write_cpu(&p);
+	return ok;
+}
+
+static bool run_attention(const void *params)
+{
+	struct kernel_attention p;
+	const int32_t *slots;
+	const int64_t *endpoints;
+	uint64_t n, heads;
+	bool ok = true;
+
+	memcpy(&p, params, sizeof(p));
+	n = (uint64_t)p.n;
+	heads = n * (uint64_t)p.q_heads;
+	p.slots = reach(&ok, p.slots, n * sizeof(*slots));
+	p.endpoints = reach(&ok, p.endpoints, n * sizeof(*endpoints));
+	p.q = reach(&ok, p.q, heads * (uint64_t)p.pages.k_head_dim * sizeof(float));
+	p.out = reach(&ok, p.out, heads * (uint64_t)p.pages.v_head_dim * sizeof(float));
+	p.pages.table = reach(&ok, p.pages.table, sizeof(int32_t));
+	slots = (const int32_t *)(uintptr_t)p.slots;
+	endpoints = (const int64_t *)(uintptr_t)p.endpoints;
+	for (uint64_t i = 0; ok && i < n; i++) {
+		int64_t begin = endpoints[i] > p.window ? endpoints[i] - p.window : 0, tokens = p.pages.page_tokens;
+
+		if (slots[i] >= 0 && endpoints[i] > 0)
+			ok = pages_in_reach(&p.pages, slots[i], begin / tokens, (endpoints[i] + tokens - 1) / tokens,
+					    p.layer);
+	}
+	bases_to_host(&p.pages);
+	if (ok)
+		kernel_attention_cpu(&p);
+	return ok;
+}
+
+static bool run_fill(const void *params)
+{
+	struct kernel_fill p;
+	const int32_t *list;
+	bool ok = true;
+
+	memcpy(&p, params, sizeof(p));
+	p.page_list = reach(&ok, p.page_list, (uint64_t)p.n_pages * sizeof(*list));
+	list = (const int32_t *)(uintptr_t)p.page_list;
+	for (int32_t i = 0; ok && i < p.n_pages; i++) {
+		reach(&ok, paging_layer(&p.pages, p.pages.k_base, list[i], 0), p.pages.page_stride);
+		reach(&ok, paging_layer(&p.pages, p.pages.v_base, list[i] + p.pages.num_pages, 0), p.pages.page_stride);
+	}
+	bases_to_host(&p.pages);
+	if (ok)
+		kernel_fill_cpu(&p);
+	return ok;
+}
+
+static const struct fake_kernel kernels[] = {
+	{ KERNEL_NAME_APPLY, sizeof(struct kernel_apply), run_apply },
+	{ KERNEL_NAME_KV_WRITE, sizeof(struct kernel_kv_write), run_kv_write },
+	{ KERNEL_NAME_ATTENTION, sizeof(struct kernel_attention), run_attention },
+	{ KERNEL_NAME_FILL, sizeof(struct kernel_fill), run_fill },
+};
+#define N_KERNELS (sizeof(kernels) / sizeof(kernels[0]))
+
+const struct fake_kernel *fake_kernel_find(const char *name)
+{
+	for (size_t i = 0; i < N_KERNELS; i++) {
+		if (strcmp(kernels[i].name, name) == 0)
+			return &kernels[i];
+	}
+	return NULL;
+}
+
+bool fake_kernel_valid(const void *handle)
+{
+	for (size_t i = 0; i < N_KERNELS; i++) {
+		if (handle == &kernels[i])
+			return true;
+	}
+	return false;
+}
+
+size_t fake_kernel_bytes(const struct fake_kernel *k)
+{
+	return k->bytes;
+}
+
+void fake_kernel_run(const struct fake_kernel *k, const void *params)
+{
+	if (!k->run(params)) {
+		fprintf(stderr, "fakecuda: kernel %s: the context is lost\n", k->name);
+		fake_break_context(CUDA_ERROR_ILLEGAL_ADDRESS);
+	}
+}
+
+/* ---- modules ------------------------------------------------------------------------ */
+
+static int module; /* its address is the handle */
+
+FAKE_API CUresult CUDAAPI cuModuleLoadData(CUmodule *out, const void *image)
+{
+	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
+
+	if (r)
+		return r;
+	if (!image)
+		return CUDA_ERROR_INVALID_IMAGE;
+	*out = (CUmodule)(void *)&module;
+	return CUDA_SUCCESS;
+}
+
+FAKE_API CUresult CUDAAPI cuModuleUnload(CUmodule m)
+{
+	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
+
+	if (r)
+		return r;
+	return (void *)m == &module ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+FAKE_API CUresult CUDAAPI cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
+{
+	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
+	const struct fake_kernel *k = fake_kernel_find(name);
+
+	if (r)
+		return r;
+	if ((void *)m != &module)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*f = (CUfunction)(void *)(uintptr_t)k;
+	return k ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What must hold of any driver: the fake one, or, with SWAKV_CUDA_LIBRARY set
+ * (tests/gpu/run), a GPU's. A second process is always forked before either has
+ * opened the driver.
+ */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rig_device.h"
+
+#define NAN_PATTERN 0xffff
+#define OK(call)    cr_assert_eq((call), 0, "%s", driver_why(d))
+
+static struct driver *open_device(void)
+{
+	const char *library = getenv("SWAKV_CUDA_LIBRARY");
+	char why[DRIVER_WHY] = "";
+	struct driver *d;
+
+	cr_assert_eq(driver_open(&d, library ? library : FAKECUDA_LIBRARY, NULL, 0, why), 0, "%s", why);
+	return d;
+}
+
+/* ---- memory and streams -------------------------------------------------------- */
+
+Test(device, copies_and_fills_go_in_stream_order)
+{
+	struct driver *d = open_device();
+	uint32_t in[1024], out[1024];
+	uint64_t p;
+	void *s;
+
+	for (uint32_t i = 0; i < 1024; i++)
+		in[i] = i;
+	OK(driver_stream_create(d, &s));
+	OK(driver_alloc(d, sizeof(in), &p));
+	OK(driver_copy_to_device(d, s, p, in, sizeof(in)));
+	OK(driver_fill32(d, s, p + 40, 0xdeadbeef, 10));
+	OK(driver_fill16(d, s, p + 400, 0x1234, 3));
+	OK(driver_copy_to_host(d, s, out, p, sizeof(out)));
+	OK(driver_stream_synchronize(d, s));
+	for (uint32_t i = 0; i < 1024; i++) {
+		uint32_t want = i >= 10 && i < 20 ? 0xdeadbeef : i == 100 ? 0x12341234 : i == 101 ? 0x1234 : i;
+
+		cr_assert_eq(out[i], want, "word %u is %x", i, out[i]);
+	}
+	OK(driver_free(d, p));
+	OK(driver_stream_destroy(d, s));
+	driver_close(d);
+}
+
+Test(device, memory_is_counted)
+{
+	struct driver *d = open_device();
+	uint64_t before, after, total, p;
+	struct driver_device info;
+
+	driver_get_device(d, &info);
+	OK(driver_memory_info(d, &before, &total));
+	cr_assert_leq(before, total);
+	cr_assert_leq(total, info.total_bytes);
+	OK(driver_alloc(d, 64 << 20, &p));
+	OK(driver_memory_info(d, &after, &total));
+	cr_assert_leq(after, before - (64 << 20));
+	OK(driver_free(d, p));
+	/* More than there is: refused with the size and the likely cause. */
+	cr_assert_eq(driver_alloc(d, total * 2, &p), SWAKV_EDEVICE);
+	cr_assert(strstr(driver_why(d), "cuMemAlloc(") && strstr(driver_why(d), "CUDA_ERROR_OUT_OF_MEMORY (2)"), "%s",
+		  driver_why(d));
+	driver_close(d);
+}
+
+static void *use_from_thread(void *arg)
+{
+	struct driver *d = arg;
+	uint64_t p;
+
+	OK(driver_alloc(d, 4096, &p));
+	OK(driver_free(d, p));
+	return NULL;
+}
+
+Test(device, a_thread_without_a_context_can_call)
+{
+	struct driver *d = open_device();
+	pthread_t t;
+
+	cr_assert_eq(pthread_create(&t, NULL, use_from_thread, d), 0);
+	pthread_join(t, NULL);
+	driver_close(d);
+}
+
+static void count_up(void *arg)
+{
+	atomic_fetch_add((_Atomic int *)arg, 1);
+}
+
+Test(device, host_functions_run_in_stream_order)
+{
+	struct driver *d = open_device();
+	static _Atomic int n;
+	void *s;
+
+	OK(driver_stream_create(d, &s));
+	for (int i = 0; i < 10; i++)
+		OK(driver_stream_host_func(d, s, count_up, &n));
+	OK(driver_stream_synchronize(d, s));
+	cr_assert_eq(n, 10);
+	OK(driver_stream_destroy(d, s));
+	driver_close(d);
+}
+
+Test(device, found_by_uuid)
+{
+	struct driver *d = open_device(), *same;
+	const char *library = getenv("SWAKV_CUDA_LIBRARY");
+	struct driver_device a, b;
+	char why[DRIVER_WHY] = "";
+
+	driver_get_device(d, &a);
+	cr_assert_eq(driver_open(&same, library ? library : FAKECUDA_LIBRARY, a.uuid, -1, why), 0, "%s", why);
+	driver_get_device(same, &b);
+	cr_assert_eq(a.ordinal, b.ordinal);
+	cr_assert_arr_eq(a.uuid, b.uuid, 16);
+	driver_close(same);
+	driver_close(d);
+}
+
+/* ---- the timeline word --------------------------------------------------------------- */
+
+/* A word in shared memory, written by the stream; a second process sees it. */
+Test(device, stream_write_reaches_registered_shared_memory)
+{
+	int fd = memfd_create("line", MFD_CLOEXEC), status;
+	_Atomic uint64_t *line;
+	struct driver *d;
+	uint64_t device;
+	void *s;
+	pid_t watcher;
+
+	cr_assert_eq(ftruncate(fd, 4096), 0);
+	watcher = fork();
+	line = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (watcher == 0) {
+		while (line[8] < 1000)
+			usleep(100);
+		_exit(line[0] == 0 && line[9] == 1000 ? 0 : 1);
+	}
+	d = open_device();
+	OK(driver_stream_create(d, &s));
+	OK(driver_host_register(d, (void *)line, 4096, &device));
+	for (uint64_t n = 1; n <= 1000; n++) {
+		line[9] = n; /* armed */
+		OK(driver_stream_write64(d, s, device + 64, n));
+	}
+	OK(driver_stream_synchronize(d, s));
+	cr_assert_eq(line[8], 1000);
+	waitpid(watcher, &status, 0);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	OK(driver_host_unregister(d, (void *)line));
+	OK(driver_stream_destroy(d, s));
+	driver_close(d);
+}
+
+Test(device, one_piece_of_host_memory_is_registered_once)
+{
+	struct driver *d = open_device();
+	void *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t device;
+
+	OK(driver_host_register(d, p, 8192, &device));
+	cr_assert_eq(driver_host_register(d, p, 8192, &device), SWAKV_EDEVICE);
+	cr_assert(strstr(driver_why(d), "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED (712)"), "%s", driver_why(d));
+	OK(driver_host_unregister(d, p));
+	cr_assert_eq(driver_host_unregister(d, p), SWAKV_EDEVICE);
+	driver_close(d);
+}
+
+/* ---- IPC ------------------------------------------------------------------------------- */
+
+#define IPC_BYTES (4ull << 20)
+
+struct ipc {
+	int to_parent[2], to_child[2];
+	pid_t child;
+};
+
+static void ipc_tell(int fd, const void *p, size_t bytes)
+{
+	cr_assert_eq(write(fd, p, bytes), (ssize_t)bytes);
+}
+
+static void ipc_hear(int fd, void *p, size_t bytes)
+{
+	cr_assert_eq(read(fd, p, bytes), (ssize_t)bytes);
+}
+
+/* Forks a process that exports IPC_BYTES of 0x11111111 and, told 'c', checks that word 7 is 0x77777777, then ends. */
+static struct ipc start_exporter(void)
+{
+	struct ipc ipc;
+	uint8_t handle[DRIVER_IPC_HANDLE];
+	uint32_t word = 0;
+	uint64_t p;
+	char order;
+	void *s;
+
+	cr_assert_eq(pipe(ipc.to_parent), 0);
+	cr_assert_eq(pipe(ipc.to_child), 0);
+	ipc.child = fork();
+	if (ipc.child == 0) {
+		struct driver *d = open_device();
+
+		close(ipc.to_child[1]);
+		OK(driver_stream_create(d, &s));
+		OK(driver_alloc(d, IPC_BYTES, &p));
+		OK(driver_fill32(d, s, p, 0x11111111, IPC_BYTES / 4));
+		OK(driver_stream_synchronize(d, s));
+		OK(driver_ipc_export(d, p, handle));
+		ipc_tell(ipc.to_parent[1], handle, sizeof(handle));
+		if (read(ipc.to_child[0], &order, 1) == 1 && order == 'c') {
+			OK(driver_copy_to_host(d, s, &word, p + 28, 4));
+			OK(driver_stream_synchronize(d, s));
+			OK(driver_free(d, p));
+			_exit(word == 0x77777777 ? 0 : 1);
+		}
+		_exit(2);
+	}
+	close(ipc.to_child[0]);
+	return ipc;
+}
+
+static int ipc_result(struct ipc *ipc)
+{
+	int status;
+
+	waitpid(ipc->child, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+Test(device, two_processes_share_an_exported_allocation)
+{
+	struct ipc ipc = start_exporter();
+	struct driver *d = open_device();
+	uint8_t handle[DRIVER_IPC_HANDLE];
+	uint32_t words[16];
+	uint64_t p, again;
+	void *s;
+
+	ipc_hear(ipc.to_parent[0], handle, sizeof(handle));
+	OK(driver_stream_create(d, &s));
+	OK(driver_ipc_import(d, handle, &p));
+	OK(driver_ipc_import(d, handle, &again));
+	cr_assert_eq(p, again, "a second import of one handle must give the same address");
+	OK(driver_ipc_close(d, again));
+	/* One close of two: the memory is still there. */
+	OK(driver_copy_to_host(d, s, words, p, sizeof(words)));
+	OK(driver_fill32(d, s, p + 28, 0x77777777, 1));
+	OK(driver_stream_synchronize(d, s));
+	for (int i = 0; i < 16; i++)
+		cr_assert_eq(words[i], 0x11111111);
+	OK(driver_ipc_close(d, p));
+	cr_assert_eq(driver_ipc_close(d, p), SWAKV_EDEVICE);
+	cr_assert(strstr(driver_why(d), "this process has none there"), "%s", driver_why(d));
+	ipc_tell(ipc.to_child[1], "c", 1);
+	cr_assert_eq(ipc_result(&ipc), 0, "the exporter did not see the importer's write");
+	OK(driver_stream_destroy(d, s));
+	driver_close(d);
+}
+
+Test(device, an_export_is_refused_in_the_process_that_made_it)
+{
+	struct driver *d = open_device();
+	uint8_t handle[DRIVER_IPC_HANDLE];
+	uint64_t p, q;
+
+	OK(driver_alloc(d, IPC_BYTES, &p));
+	OK(driver_ipc_export(d, p, handle));
+	cr_assert_eq(driver_ipc_import(d, handle, &q), SWAKV_EDEVICE);
+	cr_assert_eq(q, 0);
+	cr_assert(strstr(driver_why(d), "cuIpcOpenMemHandle() failed"), "%s", driver_why(d));
+	OK(driver_free(d, p));
+	driver_close(d);
+}
+
+Test(device, an_export_cannot_be_opened_after_its_process_has_ended)
+{
+	struct ipc ipc = start_exporter();
+	struct driver *d = open_device();
+	uint8_t handle[DRIVER_IPC_HANDLE];
+	uint64_t p;
+
+	ipc_hear(ipc.to_parent[0], handle, sizeof(handle));
+	close(ipc.to_child[1]);
+	cr_assert_eq(ipc_result(&ipc), 2);
+	cr_assert_eq(driver_ipc_import(d, handle, &p), SWAKV_EDEVICE);
+	cr_assert(strstr(driver_why(d), "cuIpcOpenMemHandle() failed"), "%s", driver_why(d));
+	driver_close(d);
+}
+
+/* ---- fork --------------------------------------------------------------------------------- */
+
+/* Which call did not answer SWAKV_EFORKED, 0: none. */
+static int all_refused(struct driver *d)
+{
+	uint8_t handle[DRIVER_IPC_HANDLE] = { 0 };
+	struct kernel_apply apply = { .n_updates = 1 };
+	uint64_t a, b;
+	char block[64];
+	void *s = NULL;
+	const int results[] = {
+		driver_memory_info(d, &a, &b),
+		driver_alloc(d, 4096, &a),
+		driver_free(d, 4096),
+		driver_ipc_export(d, 4096, handle),
+		driver_ipc_import(d, handle, &a),
+		driver_ipc_close(d, 4096),
+		driver_host_register(d, block, 64, &a),
+		driver_host_unregister(d, block),
+		driver_stream_create(d, &s),
+		driver_stream_destroy(d, s),
+		driver_stream_synchronize(d, s),
+		driver_stream_write64(d, s, 4096, 1),
+		driver_stream_host_func(d, s, count_up, block),
+		driver_copy_to_device(d, s, 4096, block, 64),
+		driver_copy_to_host(d, s, block, 4096, 64),
+		driver_fill32(d, s, 4096, 0, 1),
+		driver_fill16(d, s, 4096, 0, 1),
+		driver_load_kernels(d),
+		driver_run_apply(d, s, &apply),
+	};
+
+	for (int i = 0; i < (int)(sizeof(results) / sizeof(results[0])); i++) {
+		if (results[i] != SWAKV_EFORKED)
+			return i + 1;
+	}
+	return strstr(driver_why(d), "fork") ? 0 : 100;
+}
+
+Test(device, a_forked_child_is_refused_and_its_parent_unharmed)
+{
+	struct driver *d = open_device();
+	int status;
+	uint64_t p;
+	pid_t child = fork();
+
+	if (child == 0) {
+		int which = all_refused(d);
+
+		driver_close(d);
+		_exit(which);
+	}
+	waitpid(child, &status, 0);
+	cr_assert(WIFEXITED(status));
+	cr_assert_eq(WEXITSTATUS(status), 0, "call %d was not refused", WEXITSTATUS(status));
+	OK(driver_alloc(d, 4096, &p));
+	OK(driver_free(d, p));
+	driver_close(d);
+}
+
+/* ---- kernels ------------------------------------------------------------------------------- */
+
+static const struct rig_shape base = {
+	.window = 100,
+	.page_tokens = 32,
+	.layers = 2,
+	.kv_heads = 2,
+	.q_heads = 4,
+	.k_dim = 40,
+	.v_dim = 24,
+	.dtype = KERNEL_F16,
+	.n_rows = 4,
+	.endpoints = { 230, 99, 0, 257 },
+	.seed = 1,
+};
+
+static bool have_kernels(struct driver *d)
+{
+	int rc = driver_load_kernels(d);
+
+	if (rc == SWAKV_EUNSUPPORTED)
+		cr_skip_test("this build has no GPU kernels (no nvcc)");
+	OK(rc);
+	return rc == 0;
+}
+
+/* The same pages on the device and in the twin's pool must hold the same bytes. */
+static void compare_pages(struct rig_device *v)
+{
+	struct driver *d = v->d;
+	struct rig *r = v->r;
+	unsigned char *bytes = malloc(r->page_stride);
+	struct kernel_fill fill = rig_fill(r, rig_host(r), NAN_PATTERN);
+
+	kernel_fill_cpu(&fill);
+	for (int32_t layer = 0; layer < r->shape.layers; layer++) {
+		struct kernel_kv_write w = rig_kv_write(r, rig_host(r), layer);
+
+		kernel_kv_write_cpu(&w);
+	}
+	for (int32_t i = 0; i < 2 * r->n_mapped; i++) {
+		int32_t page = ((int32_t *)(r->arrays + r->pages))[i / 2];
+		uint64_t at = (uint64_t)page * r->page_stride + (i % 2 ? r->half_bytes : 0);
+
+		OK(rig_device_read_pool(v, bytes, at, r->page_stride));
+		cr_assert_arr_eq(bytes, r->pool + at, r->page_stride, "%s page %d differs", i % 2 ? "V" : "K", page);
+	}
+	free(bytes);
+}
+
+static void check_on(struct driver *d, const struct rig_shape *shape)
+{
+	struct rig *r = rig_new(shape);
+	size_t n = (size_t)shape->n_rows * (size_t)shape->q_heads * (size_t)shape->v_dim;
+	float *out = calloc(n, sizeof(*out));
+	struct rig_device v;
+
+	OK(rig_device_init(&v, d, r));
+	OK(rig_device_fill(&v, NAN_PATTERN));
+	compare_pages(&v);
+	for (int32_t layer = 0; layer < shape->layers; layer++) {
+		struct kernel_attention a = rig_attention(r, rig_host(r), layer);
+		double error;
+
+		OK(rig_device_attend(&v, layer, out));
+		error = rig_error(r, layer, out, -1);
+		cr_assert_leq(error, rig_tolerance(r), "layer %d: error %g over %g", layer, error, rig_tolerance(r));
+		kernel_attention_cpu(&a);
+		for (size_t i = 0; i < n; i++)
+			cr_assert_float_eq(out[i], rig_out(r)[i], 2 * rig_tolerance(r), "element %zu", i);
+	}
+	OK(rig_device_deinit(&v));
+	free(out);
+	rig_free(r);
+}
+
+Test(device_kernels, windows_and_pages_of_every_relation)
+{
+	static const int64_t windows[] = { 1, 5, 32, 100, 128, 4096, INT64_MAX };
+	struct driver *d = open_device();
+
+	if (!have_kernels(d))
+		return;
+	for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
+		struct rig_shape s = base;
+
+		s.window = windows[i];
+		s.endpoints[1] = 32;
+		check_on(d, &s);
+	}
+	driver_close(d);
+}
+
+Test(device_kernels, dims_types_and_groups)
+{
+	static const int32_t dims[][2] = { { 128, 128 }, { 256, 256 }, { 512, 512 }, { 72, 136 }, { 17, 3 }, { 8, 8 } };
+	struct driver *d = open_device();
+
+	if (!have_kernels(d))
+		return;
+	for (size_t i = 0; i < sizeof(dims) / sizeof(dims[0]); i++) {
+		struct rig_shape s = base;
+
+		s.k_dim = dims[i][0];
+		s.v_dim = dims[i][1];
+		s.dtype = 1 + (int32_t)i % 3;
+		s.kv_heads = 1 + (int32_t)i % 2;
+		s.q_heads = s.kv_heads * (1 + (int32_t)i * 2);
+		s.seed = (uint32_t)i + 7;
+		check_on(d, &s);
+	}
+	driver_close(d);
+}
+
+Test(device_kernels, mistral_geometry_of_one_layer)
+{
+	static const struct rig_shape s = { .window = 4096,
+					    .page_tokens = 128,
+					    .layers = 1,
+					    .kv_heads = 2,
+					    .q_heads = 8,
+					    .k_dim = 128,
+					    .v_dim = 128,
+					    .dtype = KERNEL_BF16,
+					    .n_rows = 2,
+					    .endpoints = { 5000, 4097 },
+					    .seed = 3 };
+	struct driver *d = open_device();
+
+	if (have_kernels(d))
+		check_on(d, &s);
+	driver_close(d);
+}
+
+/* 9 GiB of offset in each half. */
+Test(device_kernels, page_ids_beyond_32_bits_of_offset)
+{
+	struct rig_shape s = base;
+	struct driver *d;
+	uint64_t free_bytes, total;
+
+	setenv("FAKECUDA_MEMORY", "68719476736", 1);
+	d = open_device();
+	OK(driver_memory_info(d, &free_bytes, &total));
+	if (free_bytes < 20ull << 30)
+		cr_skip_test("needs 20 GiB of device memory");
+	s.num_pages = 70000;
+	s.padding = 128 * 1024 - 2 * 32 * 2 * 40 * 2;
+	if (have_kernels(d))
+		check_on(d, &s);
+	driver_close(d);
+}
+
+/* An empty entry in the window: NaN for that row, and no other. */
+Test(device_kernels, missing_pages_show_as_nan)
+{
+	struct driver *d = open_device();
+	struct rig *r = rig_new(&base);
+	int64_t n = (int64_t)base.q_heads * base.v_dim;
+	float *out = calloc((size_t)(base.n_rows * n), sizeof(*out));
+	struct rig_device v;
+
+	if (!have_kernels(d))
+		return;
+	OK(rig_device_init(&v, d, r));
+	OK(rig_device_fill(&v, NAN_PATTERN));
+	rig_table(r)[(r->max_batch - 1) * 2 * r->width + 5] = -1;
+	OK(rig_device_upload(&v));
+	OK(rig_device_attend(&v, 1, out));
+	for (int64_t i = 0; i < n; i++)
+		cr_assert(isnan(out[i]));
+	for (int32_t row = 1; row < base.n_rows; row++)
+		cr_assert_leq(rig_error(r, 1, out, row), rig_tolerance(r));
+	OK(rig_device_deinit(&v));
+	free(out);
+	rig_free(r);
+	driver_close(d);
+}
+
+/* Launch after launch of random updates, the device table against the twin's. */
+Test(device_kernels, table_follows_a_thousand_applies)
+{
+	enum { ROWS = 64, WIDTH = 33, CELLS = ROWS * WIDTH };
+	static int32_t want[ROWS * 2 * WIDTH], got[ROWS * 2 * WIDTH];
+	struct driver *d = open_device();
+	struct kernel_apply p = { .width = WIDTH, .num_pages = 100000 };
+	uint32_t random = 12345;
+	uint64_t table;
+	void *s;
+
+	if (!have_kernels(d))
+		return;
+	memset(want, 0xff, sizeof(want));
+	OK(driver_stream_create(d, &s));
+	OK(driver_alloc(d, sizeof(want), &table));
+	OK(driver_fill32(d, s, table, UINT32_MAX, sizeof(want) / 4));
+	for (int round = 0; round < 1000; round++) {
+		uint32_t first = (random = random * 1664525 + 1013904223) % CELLS;
+
+		p.n_updates = (random >> 16) % (KERNEL_APPLY_MAX + 1);
+		for (uint32_t i = 0; i < p.n_updates; i++) {
+			random = random * 1664525 + 1013904223;
+			p.updates[i].cell = (first + i * 4) % CELLS;
+			p.updates[i].page = random % 5 ? (int32_t)(random % 100000) : -1;
+		}
+		p.table = table;
+		OK(driver_run_apply(d, s, &p));
+		p.table = (uint64_t)(uintptr_t)want;
+		kernel_apply_cpu(&p);
+	}
+	OK(driver_copy_to_host(d, s, got, table, sizeof(got)));
+	OK(driver_stream_synchronize(d, s));
+	cr_assert_arr_eq(got, want, sizeof(want));
+	OK(driver_stream_destroy(d, s));
+	OK(driver_free(d, table));
+	driver_close(d);
+}
