@@ -167,7 +167,7 @@ static int begin(struct worker *w)
 	int rc = mirror_reserve(&w->mirror);
 
 	if (rc)
-		return worker_fail(w, rc, "making room");
+		return worker_fail_detail(w, rc, "making room", device_why(&w->device));
 	for (uint32_t i = 0; i < job->n_seqs; i++)
 		slots[i] = w->free_slots[w->n_free_slots - 1 - i];
 	rc = swakv_request_begin(w->session,
@@ -277,8 +277,8 @@ static int finish(struct worker *w, struct job *job)
 	return 0;
 }
 
-/* Drops the sequences whose old_to_new is -1 from @job, in the library's order. */
-static void drop(struct worker *w, struct job *job, const int32_t *old_to_new, uint32_t n_left)
+/* Drops the sequences whose old_to_new is -1 from @job; the survivors must be where the library has them. */
+static int drop(struct worker *w, struct job *job, const int32_t *old_to_new, uint32_t n_left)
 {
 	for (uint32_t i = 0; i < job->n_seqs; i++) {
 		struct sequence *seq = job->seqs[i];
@@ -289,30 +289,29 @@ static void drop(struct worker *w, struct job *job, const int32_t *old_to_new, u
 			job->seqs[old_to_new[i]] = seq;
 	}
 	job->n_seqs = n_left;
+	for (uint32_t i = 0; i < n_left; i++)
+		if (swakv_request_slot(job->request, i) != job->seqs[i]->slot)
+			return worker_fail_detail(w, SWAKV_EINVALID, "completing a compaction",
+						  "a sequence that stayed has changed its slot");
+	if (swakv_request_batch(job->request) != n_left)
+		return worker_fail_detail(w, SWAKV_EINVALID, "completing a compaction",
+					  "the request's batch is not what stayed");
+	pages_returned(w);
+	return 0;
 }
 
 static int compact(struct worker *w, struct job *job)
 {
 	int32_t old_to_new[GROUP_MAX];
 	uint32_t n_left = 0;
-	struct swakv_fence fence;
 	int rc = mirror_reserve(&w->mirror);
 
+	if (rc)
+		return worker_fail_detail(w, rc, "making room", device_why(&w->device));
 	for (uint32_t i = 0; i < job->n_seqs; i++)
 		old_to_new[i] = job->seqs[i]->remaining ? (int32_t)n_left++ : -1;
-	if (!rc)
-		rc = swakv_compact_begin(job->request, old_to_new, job->n_seqs, (int32_t)n_left, 0, 0, NULL);
-	if (rc)
-		return worker_fail(w, rc, "beginning a compaction");
-	rc = swakv_stream_mark(w->session, w->device.stream, &fence);
-	if (!rc)
-		rc = swakv_compact_complete(job->request, fence, NULL);
-	if (rc)
-		return worker_fail(w, rc, "completing a compaction");
-	drop(w, job, old_to_new, n_left);
-	w->stats.compactions++;
-	pages_returned(w);
-	return 0;
+	rc = compaction_run(&w->compaction, w, job->request, old_to_new, job->n_seqs, n_left);
+	return rc ? rc : drop(w, job, old_to_new, n_left);
 }
 
 int batch_retire(struct worker *w)

@@ -207,7 +207,7 @@ int worker_init(struct worker *w, const struct options *opt)
 	       (rc = mirror_init(&w->mirror, &w->device, &w->pages, w->opt.batch, w->layout.private_pages,
 				 w->opt.poison)) ||
 	       (rc = frame_init(&w->frames[0], w)) || (rc = frame_init(&w->frames[1], w)) ||
-	       (rc = prefill_init(&w->prefill, w)));
+	       (rc = prefill_init(&w->prefill, w)) || (rc = compaction_init(&w->compaction, w)));
 	if (rc)
 		return worker_fail_detail(w, rc, "making buffers", swakv_error_text(rc));
 	print_start(w);
@@ -221,6 +221,7 @@ void worker_deinit(struct worker *w)
 		swakv_stream_synchronize(w->session, w->device.stream);
 	batch_deinit(w);
 	prefill_deinit(&w->prefill, w);
+	compaction_deinit(&w->compaction, w);
 	frame_deinit(&w->frames[0], w);
 	frame_deinit(&w->frames[1], w);
 	mirror_deinit(&w->mirror);
@@ -241,7 +242,7 @@ void worker_deinit(struct worker *w)
 static int prepare(struct worker *w, struct frame *f, uint32_t *n_steps)
 {
 	struct job *job;
-	uint32_t n = 0, kept = 0;
+	uint32_t n = 0, kept = 0, refused = 0;
 	uint64_t from;
 	int rc = mirror_reserve(&w->mirror);
 
@@ -259,7 +260,7 @@ static int prepare(struct worker *w, struct frame *f, uint32_t *n_steps)
 		struct swakv_step *step = &w->steps[n++];
 
 		if (step->result == SWAKV_EPENDING) {
-			w->stats.pending++;
+			refused++;
 			continue;
 		}
 		if (step->result)
@@ -268,6 +269,10 @@ static int prepare(struct worker *w, struct frame *f, uint32_t *n_steps)
 			frame_add(f, job->seqs[i]);
 		w->steps[kept++] = *step;
 	}
+	/* Refused as a whole: then no entry has advanced, and none says so. */
+	if (rc && !refused)
+		return worker_fail(w, rc, "preparing a step");
+	w->stats.pending += refused;
 	*n_steps = kept;
 	return 0;
 }
@@ -291,7 +296,9 @@ static int check_all(struct worker *w)
 	uint32_t older = w->stats.steps % 2;
 	int rc = frame_check(&w->frames[older], w);
 
-	return rc ? rc : frame_check(&w->frames[1 - older], w);
+	if (!rc)
+		rc = frame_check(&w->frames[1 - older], w);
+	return rc ? rc : compaction_check(&w->compaction, w);
 }
 
 /* Every request waits for pages behind open completion points: those are reached once all results are there. */

@@ -11,6 +11,7 @@
 #include <swakv/swakv.h>
 
 #include "batch.h"
+#include "compaction.h"
 #include "dense.h"
 #include "device.h"
 #include "frame.h"
@@ -48,7 +49,7 @@ struct stats {
 	uint64_t tokens_prefilled, tokens_decoded;
 	uint64_t steps, requests, compactions;
 	uint64_t results, mismatches; /* attention vectors */
-	uint64_t cells, cells_wrong;  /* device table entries */
+	uint64_t cells, cells_wrong;  /* device table entries, and those of compaction mappings */
 	uint64_t nopages, pending;    /* refusals answered by waiting */
 	double max_error, tolerance;
 	struct histogram prepare, complete; /* ns */
@@ -67,6 +68,7 @@ struct worker {
 	double *want; /* [q_heads][head_dim]: one layer's checked result */
 	struct mirror mirror;
 	struct prefill prefill;
+	struct compaction compaction;
 	struct frame frames[2];
 	struct swakv_step *steps; /* [batch] */
 
