@@ -4,18 +4,21 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "status_page.h"
 
-static char name[WIRE_NAME];       /* instance */
-static char object[WIRE_NAME + 8]; /* its shm object */
-static char path[WIRE_NAME + 32];  /* the same as a file */
+static char name[WIRE_NAME];            /* instance */
+static char object[WIRE_NAME + 8];      /* its shm object */
+static char path[WIRE_NAME + 32];       /* the same as a file */
+static char other_link[WIRE_NAME + 40]; /* a second name of it, in one test */
 static struct status_writer w;
 static struct status_reader r;
 static struct status_snapshot *out;
@@ -25,6 +28,7 @@ static void setup(void)
 	snprintf(name, sizeof(name), "unit-status-%d", (int)getpid());
 	snprintf(object, sizeof(object), "/swakv-%s", name);
 	snprintf(path, sizeof(path), "/dev/shm%s", object);
+	snprintf(other_link, sizeof(other_link), "%s.link", path);
 	r.fd = w.fd = -1;
 	out = calloc(1, sizeof(*out));
 	cr_assert_not_null(out);
@@ -35,6 +39,7 @@ static void teardown(void)
 	status_reader_close(&r);
 	status_writer_close(&w);
 	shm_unlink(object);
+	unlink(other_link);
 	free(out);
 }
 
@@ -87,10 +92,15 @@ Test(status_page, page_is_readable_by_the_group_and_by_nobody_else)
 {
 	struct stat st;
 
-	umask(0);
-	cr_assert_eq(status_writer_open(&w, name), 0);
-	cr_assert_eq(fstat(w.fd, &st), 0);
-	cr_assert_eq(st.st_mode & 07777, 0640);
+	static const mode_t masks[] = { 0, 027, 077 };
+
+	for (int i = 0; i < 3; i++) {
+		umask(masks[i]);
+		cr_assert_eq(status_writer_open(&w, name), 0);
+		cr_assert_eq(fstat(w.fd, &st), 0);
+		cr_assert_eq(st.st_mode & 07777, 0640);
+		status_writer_close(&w);
+	}
 }
 
 Test(status_page, no_page)
@@ -181,6 +191,40 @@ Test(status_page, second_writer_is_refused)
 	cr_assert_eq(status_reader_open(&r, name), 0, "the first one's page is untouched");
 }
 
+/* Stands before libc's: runs `before_lock`, once, when the code under test has opened an object and will lock it. */
+static void (*before_lock)(void);
+
+int fcntl(int fd, int command, ...)
+{
+	void (*run)(void) = before_lock;
+	va_list ap;
+	void *argument;
+
+	va_start(ap, command);
+	argument = va_arg(ap, void *);
+	va_end(ap);
+	if (command == F_OFD_SETLK && run) {
+		before_lock = NULL;
+		run();
+	}
+	return (int)syscall(SYS_fcntl, fd, command, argument);
+}
+
+/* Likewise: runs `before_unlink`, once, when a name is about to go. */
+static void (*before_unlink)(void);
+
+int shm_unlink(const char *shm_name)
+{
+	void (*run)(void) = before_unlink;
+	char file[64];
+
+	before_unlink = NULL;
+	if (run)
+		run();
+	snprintf(file, sizeof(file), "/dev/shm%s", shm_name);
+	return unlink(file);
+}
+
 /* A child publishes one snapshot with @n sessions and dies without a word. */
 static void writer_killed(uint32_t n)
 {
@@ -213,6 +257,64 @@ Test(status_page, page_of_a_dead_writer_is_read_and_taken_over)
 	cr_assert(status_reader_alive(&r));
 	cr_assert_eq(status_reader_copy(&r, out), -EAGAIN, "nothing of the dead one shows in the new page");
 	status_reader_close(&old);
+}
+
+static struct status_writer faster;
+
+static void overtake(void)
+{
+	cr_assert_eq(status_writer_open(&faster, name), 0);
+	status_writer_ready(&faster);
+}
+
+static void cleared_away(void)
+{
+	cr_assert_eq(shm_unlink(object), 0);
+}
+
+Test(status_page, writer_overtaken_before_it_locked_the_dead_page_is_refused)
+{
+	writer_killed(1);
+	before_lock = overtake;
+	cr_assert_eq(status_writer_open(&w, name), -EEXIST);
+	cr_assert_eq(status_reader_open(&r, name), 0);
+	cr_assert(status_reader_alive(&r), "the faster one's page still has the name");
+	status_writer_close(&faster);
+}
+
+Test(status_page, writer_overtaken_before_it_locked_its_new_page_is_refused)
+{
+	before_lock = overtake;
+	cr_assert_eq(status_writer_open(&w, name), -EEXIST);
+	cr_assert_eq(status_reader_open(&r, name), 0);
+	cr_assert(status_reader_alive(&r));
+	status_writer_close(&faster);
+}
+
+static int late_result;
+
+static void come_too_late(void)
+{
+	late_result = status_writer_open(&faster, name);
+	status_writer_close(&faster);
+}
+
+Test(status_page, dead_page_stays_locked_until_its_name_is_gone)
+{
+	writer_killed(1);
+	late_result = 0;
+	before_unlink = come_too_late;
+	cr_assert_eq(status_writer_open(&w, name), 0);
+	cr_assert_eq(late_result, -EEXIST);
+}
+
+Test(status_page, page_that_loses_its_name_before_it_is_locked_is_made_again)
+{
+	before_lock = cleared_away;
+	cr_assert_eq(status_writer_open(&w, name), 0);
+	status_writer_ready(&w);
+	cr_assert_eq(status_reader_open(&r, name), 0);
+	cr_assert(status_reader_alive(&r));
 }
 
 /*
@@ -293,14 +395,11 @@ Test(status_page, symlink_is_refused_and_its_target_untouched)
 
 Test(status_page, hard_link_is_refused)
 {
-	char other[sizeof(path) + 8];
 	int fd = shm_open(object, O_RDWR | O_CREAT, 0600);
 
 	cr_assert_geq(fd, 0);
-	snprintf(other, sizeof(other), "%s.link", path);
-	cr_assert_eq(link(path, other), 0);
+	cr_assert_eq(link(path, other_link), 0);
 	cr_assert_eq(status_writer_open(&w, name), -EPERM);
-	unlink(other);
 	close(fd);
 }
 
@@ -372,6 +471,46 @@ Test(status_page, writer_stopped_half_way_leaves_the_last_snapshot)
 	cr_assert_eq(status_reader_copy(&r, out), 0);
 	cr_assert_eq(out->number, 1);
 	cr_assert_eq(out->n_sessions, 4);
+}
+
+/* Seen by the handler below at the moment when a commit first touches the bindings. */
+static volatile uint64_t number_while_written, current_while_written;
+static void *guarded;
+
+static size_t guarded_bytes(void)
+{
+	return (sizeof(out->bindings) - 4096) & ~(size_t)4095;
+}
+
+static void see_commit(int signal_number)
+{
+	number_while_written = shared_snapshot(3)->number;
+	current_while_written = load_relaxed(&w.head->current);
+	mprotect(guarded, guarded_bytes(), PROT_READ | PROT_WRITE);
+}
+
+Test(status_page, snapshot_has_no_number_while_it_is_written)
+{
+	struct sigaction a = { .sa_handler = see_commit };
+	uintptr_t bindings;
+
+	open_ready();
+	for (int i = 0; i < 2; i++) {
+		draft_small(1);
+		status_writer_commit(&w);
+	}
+	bindings = (uintptr_t)shared_snapshot(3)->bindings;
+	guarded = (void *)((bindings + 4095) & ~(uintptr_t)4095);
+	draft_small(1)->n_bindings = STATUS_MAX_BINDINGS;
+	number_while_written = current_while_written = UINT64_MAX;
+	sigaction(SIGSEGV, &a, NULL);
+	cr_assert_eq(mprotect(guarded, guarded_bytes(), PROT_NONE), 0);
+	status_writer_commit(&w);
+	signal(SIGSEGV, SIG_DFL);
+	cr_assert_eq(number_while_written, 0, "it was %lu", (unsigned long)number_while_written);
+	cr_assert_eq(current_while_written, 2, "readers are still sent to the one before");
+	cr_assert_eq(shared_snapshot(3)->number, 3);
+	cr_assert_eq(load_relaxed(&w.head->current), 3);
 }
 
 Test(status_page, overwritten_snapshot_is_torn_and_not_believed)
