@@ -106,10 +106,11 @@ void ring_consumer_release_spsc(struct ring_consumer_spsc *c, uint32_t n)
 bool ring_consumer_must_wake_spsc(struct ring_consumer_spsc *c)
 {
 	fence_store_load(); /* pairs with ring_producer_want_space_spsc() */
-	if (load_relaxed(&c->control->need_space) == 0)
-		return false;
-	store_relaxed(&c->control->need_space, 0);
-	return true;
+	/*
+	 * Each flag has one writer. If this side cleared it, the store could reach
+	 * memory after the producer had set it for its next sleep (tests/spin).
+	 */
+	return load_relaxed(&c->control->need_space) != 0;
 }
 
 int ring_consumer_sleep_spsc(struct ring_consumer_spsc *c)

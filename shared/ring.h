@@ -66,6 +66,8 @@ bool ring_producer_must_wake_spsc(struct ring_producer_spsc *p);
 /*
  * Announces that the producer waits for @n slots, then looks again: 1 when they
  * are there after all (do not sleep), 0 when the consumer will wake it, -EPROTO.
+ * Undo with ring_producer_clear_want_spsc() once it has woken: until then the
+ * consumer wakes it at every turn.
  */
 int ring_producer_want_space_spsc(struct ring_producer_spsc *p, uint32_t n);
 void ring_producer_clear_want_spsc(struct ring_producer_spsc *p);
@@ -79,7 +81,7 @@ void ring_consumer_read_spsc(struct ring_consumer_spsc *c, size_t offset, void *
 /* Gives @n slots back to the producer: one release store. */
 void ring_consumer_release_spsc(struct ring_consumer_spsc *c, uint32_t n);
 
-/* After giving slots back: true when the producer starves and must be woken (clears the flag). */
+/* After giving slots back: true when the producer starves and must be woken; it clears the flag itself. */
 bool ring_consumer_must_wake_spsc(struct ring_consumer_spsc *c);
 
 /*
