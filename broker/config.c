@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * config.c - the table of keys, and how each type of value is read
+ *
+ * One table serves the file, the flags and the usage text, so they cannot
+ * drift apart. The two readers are config_file.c and config_arguments.c.
+ */
+#include "config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+
+static const char *const backend_choices[] = { "auto", "host", "cuda", NULL };
+static const char *const dtype_choices[] = { "", "f16", "bf16", "f32", "fp8", NULL };
+
+#define BROKER(field)   SECTION_BROKER, #field
+#define AT(field)       offsetof(struct config, field), sizeof(((struct config *)0)->field)
+#define POOL_AT(field)  offsetof(struct config_pool, field), sizeof(((struct config_pool *)0)->field)
+#define MODEL_AT(field) offsetof(struct config_model, field), sizeof(((struct config_model *)0)->field)
+#define GROUP_AT(field) MODEL_AT(model.groups[0].field)
+
+static const struct config_key keys[] = {
+	{ BROKER(name), KEY_NAME, AT(name), 0, 0, NULL, "NAME", "instance name [default]", false },
+	{ BROKER(socket), KEY_PATH, AT(socket), 0, 0, NULL, "PATH",
+	  "socket [$XDG_RUNTIME_DIR/swakv/NAME.sock, else /run/swakv/NAME.sock]", false },
+	{ BROKER(backend), KEY_CHOICE, AT(backend), 0, 0, backend_choices, "auto|host|cuda",
+	  "where the pool lies; auto: cuda when a driver and a device are there [auto]", false },
+	{ BROKER(cuda_library), KEY_PATH, AT(cuda_library), 0, 0, NULL, "PATH",
+	  "CUDA driver library [$SWAKV_CUDA_LIBRARY, else libcuda.so.1]", false },
+	{ BROKER(spin_us), KEY_U32, AT(spin_us), 0, 1000000, NULL, "N",
+	  "microseconds to look for work before sleeping [50]", false },
+	{ BROKER(budget), KEY_U32, AT(budget), 1, 65536, NULL, "N", "commands of one session a round [32]", false },
+	{ BROKER(max_sessions), KEY_U32, AT(max_sessions), 1, 256, NULL, "N", "sessions at a time [64]", false },
+	{ BROKER(max_sessions_per_uid), KEY_U32, AT(max_sessions_per_uid), 1, 256, NULL, "N",
+	  "sessions of one user at a time [256]", false },
+	{ BROKER(max_half_open), KEY_U32, AT(max_half_open), 1, 256, NULL, "N",
+	  "connections that have not said hello [32]", false },
+	{ BROKER(hello_timeout_ms), KEY_U32, AT(hello_timeout_ms), 10, 60000, NULL, "N",
+	  "how long a connection may take to say hello [5000]", false },
+	{ BROKER(reclaim_grace_ms), KEY_U32, AT(reclaim_grace_ms), 0, 600000, NULL, "N",
+	  "wait after a process has died before its pages return; cuda only [2000]", false },
+	{ BROKER(stop_wait_ms), KEY_U32, AT(stop_wait_ms), 0, 600000, NULL, "N",
+	  "how long an orderly stop waits for workers to let go [2000]", false },
+	{ BROKER(allow_uid), KEY_UIDS, AT(allow_uid), 0, 0, NULL, "LIST",
+	  "users that may attach, by number or name [the broker's own]", false },
+	{ BROKER(allow_gid), KEY_GIDS, AT(allow_gid), 0, 0, NULL, "LIST",
+	  "groups whose members may attach, by number or name [none]", false },
+	{ SECTION_POOL, "name", KEY_NAME, POOL_AT(name), 0, 0, NULL, "NAME", "name of the pool [default]", false },
+	{ SECTION_POOL, "device", KEY_DEVICE, POOL_AT(device), 0, 0, NULL, "UUID|N",
+	  "GPU by UUID (GPU-...) or ordinal; cuda only [0]", false },
+	{ SECTION_POOL, "size", KEY_SIZE, POOL_AT(size), 0, 0, NULL, "SIZE",
+	  "of the pool: \"64G\", or \"80%\" of what is free [1G]", false },
+	{ SECTION_POOL, "table_area", KEY_SIZE, POOL_AT(table_area), 1, 0, NULL, "SIZE",
+	  "of it, for device page tables [a 64th, 64K to 64M]", false },
+	{ SECTION_POOL, "extent", KEY_SIZE, POOL_AT(extent), 1, 0, NULL, "SIZE",
+	  "what a page class takes at a time, of each half [64M, less for small pools]", false },
+	{ SECTION_MODEL, "window", KEY_I64, GROUP_AT(window), 1, INT32_MAX, NULL, "TOKENS", "window", true },
+	{ SECTION_MODEL, "page_tokens", KEY_U32, GROUP_AT(page_tokens), 16, 256, NULL, "TOKENS", "tokens a page [128]",
+	  false },
+	{ SECTION_MODEL, "layers", KEY_U32, GROUP_AT(layers), 1, 65536, NULL, "N", "layers of the group", true },
+	{ SECTION_MODEL, "kv_heads", KEY_U32, GROUP_AT(kv_heads), 1, 65536, NULL, "N", "key/value heads", true },
+	{ SECTION_MODEL, "head_dim", KEY_U32, GROUP_AT(k_head_dim), 1, 65536, NULL, "N", "elements a head", true },
+	{ SECTION_MODEL, "v_head_dim", KEY_U32, MODEL_AT(v_head_dim), 1, 65536, NULL, "N",
+	  "elements a head of V [head_dim]", false },
+	{ SECTION_MODEL, "dtype", KEY_CHOICE, GROUP_AT(dtype), 0, 0, dtype_choices, "f16|bf16|f32|fp8",
+	  "element type [f16]", false },
+	{ SECTION_MODEL, "max_batch", KEY_I32, MODEL_AT(model.max_batch), 1, WIRE_MAX_BATCH, NULL, "N",
+	  "sequences at a time", true },
+	{ SECTION_MODEL, "max_seq", KEY_I64, MODEL_AT(model.max_seq), 1, INT32_MAX, NULL, "TOKENS", "longest sequence",
+	  true },
+};
+
+const struct config_key *config_key_at(size_t index)
+{
+	return index < sizeof(keys) / sizeof(keys[0]) ? &keys[index] : NULL;
+}
+
+int config_key_find(enum config_section section, const char *name)
+{
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (keys[i].section == section && !strcmp(keys[i].name, name))
+			return (int)i;
+	return -1;
+}
+
+void config_key_list(enum config_section section, char *buf, size_t size)
+{
+	size_t len = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && len < size; i++)
+		if (keys[i].section == section)
+			len += (size_t)snprintf(buf + len, size - len, "%s%s", len ? ", " : "", keys[i].name);
+}
+
+const char *config_section_name(enum config_section section)
+{
+	static const char *const names[] = { "broker", "pool", "model" };
+
+	return names[section];
+}
+
+int config_fail(struct config_error *e, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(e->text, sizeof(e->text), format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+void config_init(struct config *c)
+{
+	*c = (struct config){
+		.name = "default",
+		.spin_us = 50,
+		.budget = 32,
+		.max_sessions = 64,
+		.max_sessions_per_uid = 256,
+		.max_half_open = 32,
+		.hello_timeout_ms = 5000,
+		.reclaim_grace_ms = 2000,
+		.stop_wait_ms = 2000,
+		.pool = { .name = "default", .size = { .value = 1ull << 30 } },
+	};
+}
+
+bool config_name_valid(const char *text)
+{
+	size_t len = strlen(text);
+
+	if (len == 0 || len >= WIRE_NAME || text[0] == '.' || text[0] == '-')
+		return false;
+	for (; *text; text++)
+		if (!isalnum((unsigned char)*text) && !strchr("._-", *text))
+			return false;
+	return true;
+}
+
+/* Decimal digits and nothing else. */
+static bool parse_number(const char *text, int64_t *out)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)text[0]) && !(text[0] == '-' && isdigit((unsigned char)text[1])))
+		return false;
+	errno = 0;
+	*out = strtoll(text, &end, 10);
+	return errno == 0 && *end == '\0';
+}
+
+static int store_number(const struct config_key *key, void *at, const char *value, char *allowed, size_t size)
+{
+	int64_t n;
+
+	if (!parse_number(value, &n) || n < key->min || n > key->max) {
+		snprintf(allowed, size, "a number from %" PRId64 " to %" PRId64, key->min, key->max);
+		return -EINVAL;
+	}
+	if (key->type == KEY_I64)
+		*(int64_t *)at = n;
+	else if (key->type == KEY_I32)
+		*(int32_t *)at = (int32_t)n;
+	else
+		*(uint32_t *)at = (uint32_t)n;
+	return 0;
+}
+
+static int store_choice(const struct config_key *key, uint32_t *at, const char *value, char *allowed, size_t size)
+{
+	size_t len = 0;
+
+	for (uint32_t i = 0; key->choices[i]; i++)
+		if (key->choices[i][0] && !strcmp(key->choices[i], value)) {
+			*at = i;
+			return 0;
+		}
+	allowed[0] = '\0';
+	for (uint32_t i = 0; key->choices[i] && len < size; i++)
+		if (key->choices[i][0])
+			len += (size_t)snprintf(allowed + len, size - len, "%s%s", len ? ", " : "", key->choices[i]);
+	return -EINVAL;
+}
+
+/* A percentage is allowed where key->min is 0. */
+static int store_size(const struct config_key *key, struct config_size *at, const char *value, char *allowed,
+		      size_t size)
+{
+	size_t len = strlen(value);
+	char digits[24];
+	int64_t n;
+
+	if (len > 1 && len < sizeof(digits) && value[len - 1] == '%' && key->min == 0) {
+		memcpy(digits, value, len - 1);
+		digits[len - 1] = '\0';
+		if (parse_number(digits, &n) && n >= 1 && n <= 100) {
+			*at = (struct config_size){ .value = (uint64_t)n, .percent = true };
+			return 0;
+		}
+	} else if (isdigit((unsigned char)value[0]) && dehumanize_number(value, &n) == 0 && n > 0) {
+		*at = (struct config_size){ .value = (uint64_t)n };
+		return 0;
+	}
+	snprintf(allowed, size, "bytes with an optional suffix K, M, G or T%s",
+		 key->min == 0 ? ", or 1% to 100% of what is free" : "");
+	return -EINVAL;
+}
+
+static int store_device(struct config_device *at, const char *value, char *allowed, size_t size)
+{
+	struct config_device d = { 0 };
+	int64_t n;
+
+	if (parse_number(value, &n) && n >= 0 && n < 1024) {
+		d.ordinal = (uint32_t)n;
+	} else if (driver_uuid_parse(value, d.uuid)) {
+		d.by_uuid = true;
+	} else {
+		snprintf(allowed, size, "an ordinal from 0, or a UUID as nvidia-smi -L prints it (GPU-...)");
+		return -EINVAL;
+	}
+	*at = d;
+	return 0;
+}
+
+static bool parse_id(enum key_type type, const char *text, uint32_t *out)
+{
+	int64_t n;
+
+	if (parse_number(text, &n) && n >= 0 && n < UINT32_MAX) {
+		*out = (uint32_t)n;
+		return true;
+	}
+	if (type == KEY_UIDS) {
+		const struct passwd *pw = getpwnam(text);
+
+		*out = pw ? pw->pw_uid : 0;
+		return pw != NULL;
+	}
+	const struct group *gr = getgrnam(text);
+
+	*out = gr ? gr->gr_gid : 0;
+	return gr != NULL;
+}
+
+static int store_ids(const struct config_key *key, struct config_ids *at, const char *value, char *allowed, size_t size)
+{
+	struct config_ids ids = { 0 };
+	char copy[512], *save, *word;
+
+	snprintf(allowed, size, "up to %d known %s, separated by commas", CONFIG_MAX_IDS,
+		 key->type == KEY_UIDS ? "user names or uids" : "group names or gids");
+	if (strlen(value) >= sizeof(copy))
+		return -EINVAL;
+	strcpy(copy, value);
+	for (word = strtok_r(copy, ", \t", &save); word; word = strtok_r(NULL, ", \t", &save)) {
+		if (ids.n == CONFIG_MAX_IDS || !parse_id(key->type, word, &ids.ids[ids.n]))
+			return -EINVAL;
+		ids.n++;
+	}
+	if (ids.n == 0)
+		return -EINVAL;
+	*at = ids;
+	return 0;
+}
+
+static int store_text(const struct config_key *key, char *at, const char *value, char *allowed, size_t size)
+{
+	if (key->type == KEY_NAME && !config_name_valid(value)) {
+		snprintf(allowed, size, "1 to %d of A-Z a-z 0-9 . _ -, not beginning with . or -", WIRE_NAME - 1);
+		return -EINVAL;
+	}
+	if (value[0] == '\0' || strlen(value) >= key->size) {
+		snprintf(allowed, size, "a path of 1 to %zu bytes", key->size - 1);
+		return -EINVAL;
+	}
+	strcpy(at, value);
+	return 0;
+}
+
+int config_key_store(const struct config_key *key, void *target, const char *value, char *allowed, size_t size)
+{
+	void *at = (char *)target + key->offset;
+
+	switch (key->type) {
+	case KEY_NAME:
+	case KEY_PATH:
+		return store_text(key, at, value, allowed, size);
+	case KEY_U32:
+	case KEY_I32:
+	case KEY_I64:
+		return store_number(key, at, value, allowed, size);
+	case KEY_CHOICE:
+		return store_choice(key, at, value, allowed, size);
+	case KEY_SIZE:
+		return store_size(key, at, value, allowed, size);
+	case KEY_DEVICE:
+		return store_device(at, value, allowed, size);
+	case KEY_UIDS:
+	case KEY_GIDS:
+		return store_ids(key, at, value, allowed, size);
+	}
+	return -EINVAL;
+}
+
+static int default_socket(struct config *c, struct config_error *e)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	int n;
+
+	if (runtime && runtime[0] == '/')
+		n = snprintf(c->socket, sizeof(c->socket), "%s/swakv/%s.sock", runtime, c->name);
+	else
+		n = snprintf(c->socket, sizeof(c->socket), "/run/swakv/%s.sock", c->name);
+	if (n >= (int)sizeof(c->socket))
+		return config_fail(e,
+				   "the socket path made of XDG_RUNTIME_DIR=\"%s\" and name \"%s\" is longer than %zu "
+				   "bytes: give socket",
+				   runtime, c->name, sizeof(c->socket) - 1);
+	return 0;
+}
+
+static int finish_model(struct config_model *m, const char *path, struct config_error *e)
+{
+	struct wire_group *g = &m->model.groups[0];
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (keys[i].section == SECTION_MODEL && keys[i].required && !(m->seen & (1ull << i)))
+			return config_fail(e, "%s:%d: [model %s] lacks the key %s (%s)", path, m->line, m->name,
+					   keys[i].name, keys[i].help);
+	g->v_head_dim = m->v_head_dim ? m->v_head_dim : g->k_head_dim;
+	return 0;
+}
+
+int config_finish(struct config *c, const char *path, struct config_error *e)
+{
+	int r;
+
+	for (uint32_t i = 0; i < c->n_models; i++) {
+		r = finish_model(&c->models[i], path, e);
+		if (r < 0)
+			return r;
+	}
+	return c->socket[0] ? 0 : default_socket(c, e);
+}

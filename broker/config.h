@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * config.h - what a broker is told: an INI file and flags, checked in full
+ *
+ * Both come from one table of keys; flags override the file. Whatever is not
+ * known or not allowed is an error that names its place, key, value and what is
+ * allowed.
+ */
+#ifndef SWAKV_BROKER_CONFIG_H
+#define SWAKV_BROKER_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "engine/engine.h"
+#include "wire.h"
+
+#define CONFIG_MAX_MODELS 16
+#define CONFIG_MAX_IDS    32
+#define CONFIG_PATH       256
+#define CONFIG_SOCKET     108 /* as sun_path */
+
+/* Exit codes of swakvd; documented in swakvd(8). */
+enum exit_code {
+	EXIT_CODE_OK = 0,
+	EXIT_CODE_FAILURE = 1,
+	EXIT_CODE_CONFIG = 2,
+	EXIT_CODE_IN_USE = 3,
+	EXIT_CODE_BACKEND = 4,
+	EXIT_CODE_POOL = 5,
+};
+
+enum config_backend { CONFIG_BACKEND_AUTO, CONFIG_BACKEND_HOST, CONFIG_BACKEND_CUDA };
+
+/* Bytes, or a share of what is free. value 0: not given. */
+struct config_size {
+	uint64_t value;
+	bool percent;
+};
+
+struct config_device {
+	bool by_uuid;
+	uint8_t uuid[16];
+	uint32_t ordinal;
+};
+
+struct config_pool {
+	char name[WIRE_NAME];
+	struct config_device device;
+	struct config_size size;
+	struct config_size table_area;
+	struct config_size extent;
+};
+
+/* Only for --dry-run and the default extent: a worker declares its own model when it attaches. */
+struct config_model {
+	char name[WIRE_NAME];
+	struct model model;
+	uint32_t v_head_dim; /* 0: as head_dim */
+	uint64_t seen;       /* bit a key of the section that was given */
+	int line;
+};
+
+struct config_ids {
+	uint32_t n;
+	uint32_t ids[CONFIG_MAX_IDS];
+};
+
+struct config {
+	char name[WIRE_NAME];
+	char socket[CONFIG_SOCKET];
+	uint32_t backend; /* enum config_backend */
+	char cuda_library[CONFIG_PATH];
+	uint32_t spin_us;
+	uint32_t budget; /* commands of one session a round */
+	uint32_t max_sessions;
+	uint32_t max_sessions_per_uid;
+	uint32_t max_half_open;
+	uint32_t hello_timeout_ms;
+	uint32_t reclaim_grace_ms;
+	uint32_t stop_wait_ms;
+	struct config_ids allow_uid;
+	struct config_ids allow_gid;
+	struct config_pool pool;
+	uint32_t n_models;
+	struct config_model models[CONFIG_MAX_MODELS];
+	uint32_t n_pools; /* [pool] sections seen */
+};
+
+struct config_error {
+	char text[768];
+};
+
+/* What to do besides running. */
+struct config_arguments {
+	char file[CONFIG_PATH]; /* empty: none */
+	bool check_config;
+	bool dry_run;
+	bool help;
+	bool version;
+	int ready_fd; /* -1: none */
+};
+
+/* Every field its default. */
+void config_init(struct config *c);
+
+/* All below: 0, or -EINVAL with the sentence in *@e. */
+
+/*
+ * Reads the INI text of @file; @path is only for messages. What came before a
+ * mistake stays set.
+ */
+int config_read(struct config *c, FILE *file, const char *path, struct config_error *e);
+
+/* Flags and, before they are applied, the file that they name. */
+int config_parse_arguments(struct config *c, int argc, char **argv, struct config_arguments *a, struct config_error *e);
+
+/* Fills what follows from the rest (socket path) and checks the models' sections for missing keys. */
+int config_finish(struct config *c, const char *path, struct config_error *e);
+
+/* Usage with every flag, from the same table. */
+void config_usage(FILE *out);
+
+/* ---- keys: shared by config.c, config_file.c and config_arguments.c ------- */
+
+enum config_section { SECTION_BROKER, SECTION_POOL, SECTION_MODEL, SECTION_COUNT };
+
+enum key_type { KEY_NAME, KEY_PATH, KEY_U32, KEY_I32, KEY_I64, KEY_CHOICE, KEY_SIZE, KEY_DEVICE, KEY_UIDS, KEY_GIDS };
+
+struct config_key {
+	enum config_section section;
+	const char *name;
+	enum key_type type;
+	size_t offset; /* in struct config, config_pool or config_model */
+	size_t size;   /* of text fields */
+	int64_t min, max;
+	const char *const *choices; /* KEY_CHOICE: names of values 0, 1, ...; NULL entries are no choice */
+	const char *argument;       /* placeholder in the usage */
+	const char *help;
+	bool required; /* of a [model] section */
+};
+
+/* NULL behind the last. */
+const struct config_key *config_key_at(size_t index);
+/* Index of key @name of @section, -1: unknown. */
+int config_key_find(enum config_section section, const char *name);
+/* Names of the keys of @section, comma-separated. */
+void config_key_list(enum config_section section, char *buf, size_t size);
+/* Stores @value into @target (the section's struct). -EINVAL: @allowed says what is allowed. */
+int config_key_store(const struct config_key *key, void *target, const char *value, char *allowed, size_t size);
+/* True when @text is a valid name: 1 to 31 of A-Z a-z 0-9 . _ -, not beginning with a dot or dash. */
+bool config_name_valid(const char *text);
+const char *config_section_name(enum config_section section);
+int config_fail(struct config_error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * config_arguments.c - flags: one for each key of the broker and its pool, and
+ * the few that are not keys
+ *
+ * The option list of getopt_long() is made from the table of keys, so a key is
+ * a flag with dashes for underscores; the pool's name is --pool.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <string.h>
+
+#include "cleanup.h"
+#include "config.h"
+
+enum { FLAG_CHECK = 'K', FLAG_DRY_RUN = 'D', FLAG_VERSION = 'V', FLAG_KEY = 1000 };
+enum { MAX_FLAGS = 64, FLAG_NAME = 32 };
+
+static const struct option plain_flags[] = {
+	{ "config", required_argument, NULL, 'c' },
+	{ "ready-fd", required_argument, NULL, 'n' },
+	{ "check-config", no_argument, NULL, FLAG_CHECK },
+	{ "dry-run", no_argument, NULL, FLAG_DRY_RUN },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, FLAG_VERSION },
+};
+enum { N_PLAIN = sizeof(plain_flags) / sizeof(plain_flags[0]) };
+
+struct flags {
+	struct option options[MAX_FLAGS];
+	char names[MAX_FLAGS][FLAG_NAME];
+};
+
+static void flag_name(const struct config_key *key, char name[FLAG_NAME])
+{
+	const char *base = key->name;
+
+	if (key->section == SECTION_POOL && !strcmp(base, "name"))
+		base = "pool";
+	snprintf(name, FLAG_NAME, "%s", base);
+	for (char *c = name; *c; c++)
+		if (*c == '_')
+			*c = '-';
+}
+
+static void flags_init(struct flags *f)
+{
+	const struct config_key *key;
+	size_t n = N_PLAIN;
+
+	memset(f, 0, sizeof(*f));
+	memcpy(f->options, plain_flags, sizeof(plain_flags));
+	for (size_t i = 0; (key = config_key_at(i)) && n + 1 < MAX_FLAGS; i++) {
+		if (key->section == SECTION_MODEL)
+			continue;
+		flag_name(key, f->names[n]);
+		f->options[n] = (struct option){ f->names[n], required_argument, NULL, FLAG_KEY + (int)i };
+		n++;
+	}
+}
+
+static int take_key_flag(struct config *c, int index, const char *value, struct config_error *e)
+{
+	const struct config_key *key = config_key_at((size_t)index);
+	void *target = key->section == SECTION_POOL ? (void *)&c->pool : (void *)c;
+	char allowed[512], name[FLAG_NAME];
+
+	if (config_key_store(key, target, value, allowed, sizeof(allowed)) == 0)
+		return 0;
+	flag_name(key, name);
+	return config_fail(e, "command line: --%s=\"%s\"; allowed: %s", name, value, allowed);
+}
+
+static int take_ready_fd(struct config_arguments *a, const char *value, struct config_error *e)
+{
+	char *end;
+	long n = strtol(value, &end, 10);
+
+	if (end == value || *end || n < 3 || n > 1 << 20)
+		return config_fail(
+			e, "command line: --ready-fd=\"%s\"; allowed: the number of an open descriptor, 3 or more",
+			value);
+	a->ready_fd = (int)n;
+	return 0;
+}
+
+static int take_plain_flag(int flag, struct config_arguments *a, struct config_error *e)
+{
+	switch (flag) {
+	case 'c':
+		if (strlen(optarg) >= sizeof(a->file))
+			return config_fail(e, "command line: --config: the path is longer than %zu bytes",
+					   sizeof(a->file) - 1);
+		strcpy(a->file, optarg);
+		return 0;
+	case 'n':
+		return take_ready_fd(a, optarg, e);
+	case FLAG_CHECK:
+		a->check_config = true;
+		return 0;
+	case FLAG_DRY_RUN:
+		a->dry_run = true;
+		return 0;
+	case FLAG_VERSION:
+		a->version = true;
+		return 0;
+	default:
+		a->help = true;
+		return 0;
+	}
+}
+
+/* One walk over the flags: keys only when @c is given, the plain ones only when it is not. */
+static int walk(struct config *c, int argc, char **argv, struct config_arguments *a, struct config_error *e)
+{
+	struct flags flags;
+	int flag, r = 0;
+
+	flags_init(&flags);
+	optind = 0; /* start again: glibc forgets its state */
+	opterr = 0;
+	while (r == 0 && (flag = getopt_long(argc, argv, ":c:n:h", flags.options, NULL)) != -1) {
+		if (flag == ':')
+			return config_fail(e, "command line: \"%s\" needs a value", argv[optind - 1]);
+		if (flag == '?')
+			return config_fail(e, "command line: unknown flag \"%s\"; see --help", argv[optind - 1]);
+		if (flag >= FLAG_KEY && c)
+			r = take_key_flag(c, flag - FLAG_KEY, optarg, e);
+		else if (flag < FLAG_KEY && !c)
+			r = take_plain_flag(flag, a, e);
+	}
+	if (r == 0 && optind < argc)
+		return config_fail(e, "command line: \"%s\" is no flag; see --help", argv[optind]);
+	return r;
+}
+
+int config_parse_arguments(struct config *c, int argc, char **argv, struct config_arguments *a, struct config_error *e)
+{
+	AUTO_FCLOSE FILE *file = NULL;
+	int r;
+
+	*a = (struct config_arguments){ .ready_fd = -1 };
+	r = walk(NULL, argc, argv, a, e);
+	if (r < 0)
+		return r;
+	if (a->help || a->version)
+		return 0;
+	if (a->file[0]) {
+		file = fopen(a->file, "re");
+		if (!file)
+			return config_fail(e, "%s: cannot be opened: %s", a->file, strerror(errno));
+		r = config_read(c, file, a->file, e);
+		if (r < 0)
+			return r;
+	}
+	r = walk(c, argc, argv, a, e);
+	return r < 0 ? r : config_finish(c, a->file, e);
+}
+
+void config_usage(FILE *out)
+{
+	const struct config_key *key;
+	char name[FLAG_NAME], left[80];
+
+	fputs("Usage: swakvd [-c FILE] [FLAG...]\n"
+	      "Serves the pages of one KV-cache pool to workers on this machine. Runs in the foreground.\n\n"
+	      "  -c, --config=FILE                 read this INI file first; flags override it\n"
+	      "  -n, --ready-fd=FD                 write a line to FD when ready, then close it\n"
+	      "      --check-config                read the configuration and stop\n"
+	      "      --dry-run                     say what would be allocated, and stop\n"
+	      "  -h, --help                        this text\n"
+	      "      --version                     version\n\n",
+	      out);
+	for (size_t i = 0; (key = config_key_at(i)); i++) {
+		if (key->section == SECTION_MODEL)
+			continue;
+		flag_name(key, name);
+		snprintf(left, sizeof(left), "--%s=%s", name, key->argument);
+		fprintf(out, "      %-29s %s\n", left, key->help);
+	}
+	fputs("\nExit codes: 0 stopped in order, 1 failure, 2 usage or configuration, 3 name or socket in use,\n"
+	      "4 device or backend not available, 5 pool could not be allocated or a model does not fit.\n"
+	      "See swakvd(8).\n",
+	      out);
+}

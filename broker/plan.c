@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plan.c - see plan.h
+ *
+ * The table area comes first, a multiple of 4 KiB; the rest is cut in two
+ * halves. A size given in bytes is kept to 16 bytes, so that a pool of exactly
+ * so many pages can be asked for; a percentage is rounded down to 2 MiB.
+ */
+#include "plan.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+#define KIB           1024ull
+#define MIB           (1024 * KIB)
+#define PERCENT_ALIGN (2 * MIB)
+#define TABLE_ALIGN   (4 * KIB)
+#define HALF_ALIGN    16ull
+
+const char *plan_bytes(uint64_t bytes, char buf[PLAN_BYTES])
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	double v = (double)bytes;
+	size_t u = 0;
+
+	while (v >= 1024 && u + 1 < sizeof(units) / sizeof(units[0])) {
+		v /= 1024;
+		u++;
+	}
+	snprintf(buf, PLAN_BYTES, u ? "%.1f %s" : "%.0f %s", v, units[u]);
+	return buf;
+}
+
+static uint64_t clamp(uint64_t n, uint64_t low, uint64_t high)
+{
+	return n < low ? low : n > high ? high : n;
+}
+
+static uint64_t align_up(uint64_t n, uint64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* Largest page of the configured models, 0 when there are none that fit. */
+static uint64_t largest_page(const struct config *c, uint64_t half)
+{
+	struct geometry g[WIRE_MAX_GROUPS];
+	uint64_t largest = 0;
+	struct fault f;
+
+	for (uint32_t i = 0; i < c->n_models; i++)
+		if (model_check(&c->models[i].model, half, g, &f) == 0 && g[0].page_bytes > largest)
+			largest = g[0].page_bytes;
+	return largest;
+}
+
+/* 64 MiB; of a small pool a 64th of the half; never less than one page. */
+static uint64_t default_extent(const struct config *c, uint64_t half)
+{
+	uint64_t unit = half >= 4 * MIB ? 64 * KIB : 4 * KIB;
+	uint64_t extent = align_up(half / 64, unit);
+	uint64_t page = largest_page(c, half);
+
+	if (extent > 64 * MIB)
+		extent = 64 * MIB;
+	if (extent < page)
+		extent = page;
+	return extent < half ? extent : half;
+}
+
+int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_bytes, char why[BACKEND_WHY])
+{
+	const struct config_pool *p = &c->pool;
+	char a[PLAN_BYTES], b[PLAN_BYTES];
+	uint64_t bytes = p->size.value;
+
+	if (p->size.percent)
+		bytes = free_bytes / 100 * bytes / PERCENT_ALIGN * PERCENT_ALIGN;
+	pool->bytes = bytes;
+	pool->table_area_bytes = p->table_area.value ? align_up(p->table_area.value, TABLE_ALIGN)
+						     : align_up(clamp(bytes / 64, 64 * KIB, 64 * MIB), TABLE_ALIGN);
+	if (pool->table_area_bytes >= bytes || (bytes - pool->table_area_bytes) / 2 < HALF_ALIGN) {
+		snprintf(why, BACKEND_WHY,
+			 "a pool of %s has no room for pages behind a table area of %s: give more size",
+			 plan_bytes(bytes, a), plan_bytes(pool->table_area_bytes, b));
+		return EXIT_CODE_CONFIG;
+	}
+	pool->half_bytes = (bytes - pool->table_area_bytes) / 2 / HALF_ALIGN * HALF_ALIGN;
+	pool->extent_bytes = p->extent.value ? p->extent.value : default_extent(c, pool->half_bytes);
+	if (pool->extent_bytes > pool->half_bytes) {
+		snprintf(why, BACKEND_WHY, "extent of %s is larger than a half of the pool (%s)",
+			 plan_bytes(pool->extent_bytes, a), plan_bytes(pool->half_bytes, b));
+		return EXIT_CODE_CONFIG;
+	}
+	return 0;
+}
+
+static int print_model(const struct backend_pool *pool, const struct config_model *m, FILE *out)
+{
+	uint64_t lent = pool->half_bytes / pool->extent_bytes * pool->extent_bytes;
+	struct geometry g[WIRE_MAX_GROUPS];
+	char text[192], a[PLAN_BYTES];
+	uint64_t usable, sequence;
+	struct fault f;
+
+	if (model_check(&m->model, pool->half_bytes, g, &f) != 0) {
+		fault_format(&f, text, sizeof(text));
+		fprintf(out, "model %s: does not fit: %s\n", m->name, text);
+		return EXIT_CODE_POOL;
+	}
+	usable = lent / g[0].page_bytes;
+	sequence = 2 * g[0].page_bytes * (uint64_t)g[0].private_pages;
+	fprintf(out,
+		"model %s: a page is 2 x %" PRIu64 " bytes; one maximal sequence of %" PRId64 " tokens needs %" PRId32
+		" of %" PRIu64 " pages, %" PRIu64 " bytes (%s): %s; device table %" PRIu64 " bytes of %" PRIu64 "%s\n",
+		m->name, g[0].page_bytes, m->model.max_seq, g[0].private_pages, usable, sequence,
+		plan_bytes(sequence, a), (uint64_t)g[0].private_pages <= usable ? "fits" : "does not fit",
+		(uint64_t)m->model.max_batch * 2 * (uint64_t)g[0].width * sizeof(int32_t), pool->table_area_bytes,
+		(uint64_t)m->model.max_batch * 2 * (uint64_t)g[0].width * sizeof(int32_t) <= pool->table_area_bytes
+			? ""
+			: ": does not fit, give more table_area");
+	if ((uint64_t)m->model.max_batch * 2 * (uint64_t)g[0].width * sizeof(int32_t) > pool->table_area_bytes)
+		return EXIT_CODE_POOL;
+	return (uint64_t)g[0].private_pages <= usable ? 0 : EXIT_CODE_POOL;
+}
+
+int plan_print(const struct backend_pool *pool, const struct config *c, FILE *out)
+{
+	char total[PLAN_BYTES], area[PLAN_BYTES], half[PLAN_BYTES], extent[PLAN_BYTES];
+	int code = 0;
+
+	fprintf(out,
+		"pool %s: would allocate %" PRIu64 " bytes (%s) on %s, backend %s: table area %s, halves of %s, "
+		"extents of %s, %" PRIu64 " bytes of each half unusable\n",
+		pool->name, pool->bytes, plan_bytes(pool->bytes, total), pool->device, backend_name(pool->backend),
+		plan_bytes(pool->table_area_bytes, area), plan_bytes(pool->half_bytes, half),
+		plan_bytes(pool->extent_bytes, extent), pool->half_bytes % pool->extent_bytes);
+	for (uint32_t i = 0; i < c->n_models; i++)
+		if (print_model(pool, &c->models[i], out) != 0)
+			code = EXIT_CODE_POOL;
+	return code;
+}

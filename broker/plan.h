@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.h - sizes: how a pool is cut, and whether a model's longest sequence fits */
+#ifndef SWAKV_BROKER_PLAN_H
+#define SWAKV_BROKER_PLAN_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "backend.h"
+#include "config.h"
+
+/*
+ * Cuts a pool as @c says; @free_bytes is what a percentage refers to. 0, or an
+ * enum exit_code with the sentence in @why.
+ */
+int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_bytes, char why[BACKEND_WHY]);
+
+/*
+ * Writes to @out what would be allocated, and for each configured model whether
+ * one maximal sequence fits, and its bytes. Returns EXIT_CODE_POOL when one does
+ * not, else 0.
+ */
+int plan_print(const struct backend_pool *pool, const struct config *c, FILE *out);
+
+/* "1.5 GiB". @buf has PLAN_BYTES bytes; returns it. */
+#define PLAN_BYTES 16
+const char *plan_bytes(uint64_t bytes, char buf[PLAN_BYTES]);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session_memory.h - the two memories a session shares with its worker
+ *
+ * "session": rings, timeline lines, wait word; both sides write. "tables": the
+ * host page tables; the worker gets a descriptor that it can only read, and the
+ * memory is sealed against any further writable mapping. Both are sealed
+ * against shrinking and growing, and every page of them is there before a
+ * descriptor leaves the broker. Where things lie is computed and kept privately
+ * in struct session_layout and never read back from shared memory.
+ */
+#ifndef SWAKV_BROKER_SESSION_MEMORY_H
+#define SWAKV_BROKER_SESSION_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "wire.h"
+
+struct session_layout {
+	uint32_t n_groups;
+	uint32_t n_streams;
+	uint32_t max_batch;
+	uint32_t max_command_slots; /* largest message of each direction */
+	uint32_t max_reply_slots;
+	uint32_t ring_slots; /* of each ring: a power of two, twice the largest message at least */
+	/* bytes, in the session memory */
+	uint64_t commands_control, commands_slots;
+	uint64_t replies_control, replies_slots;
+	uint64_t lines;
+	uint64_t wait;
+	uint64_t session_bytes;
+	/* bytes, in the tables memory and (cells only) in each device table */
+	uint64_t cells[WIRE_MAX_GROUPS];
+	uint64_t rows[WIRE_MAX_GROUPS];
+	uint64_t cells_bytes[WIRE_MAX_GROUPS];
+	uint64_t tables_bytes;
+};
+
+struct session_memory {
+	struct session_layout layout;
+	unsigned char *session; /* mapped, layout.session_bytes */
+	unsigned char *tables;  /* mapped writable, layout.tables_bytes */
+	int session_fd;
+	int tables_fd; /* opened read-only */
+};
+
+/* Slots of a message with @payload bytes behind its header of 32. */
+static inline uint32_t message_slots(uint64_t payload)
+{
+	return (uint32_t)((32 + payload + RING_SLOT - 1) / RING_SLOT);
+}
+
+/* Largest reply to a command with @n elements; a session of @max_batch slots. */
+uint32_t reply_slots(enum wire_op op, uint32_t n, uint32_t max_batch);
+
+/* @m has passed model_check(), which filled @g. */
+void session_layout_init(struct session_layout *l, const struct model *m, const struct geometry *g);
+
+/*
+ * Makes both memories, zeroed. 0, or a negative errno with nothing left behind;
+ * -ENOSPC and -ENOMEM: memory is short.
+ */
+int session_memory_init(struct session_memory *m, const struct session_layout *l);
+/* Closes the descriptors once they have been sent; the mappings stay. Safe to repeat. */
+void session_memory_close_fds(struct session_memory *m);
+/* Unmaps and closes. Safe to repeat. */
+void session_memory_deinit(struct session_memory *m);
+
+/*
+ * A memfd of @bytes, close-on-exec, not executable where the kernel knows how,
+ * all of it allocated, mapped at *@map, sealed against shrinking and growing and
+ * by @seals besides. Negative errno on failure.
+ */
+int sealed_memfd(const char *name, uint64_t bytes, unsigned int seals, unsigned char **map);
+
+#endif
