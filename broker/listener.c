@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+
+enum { BACKLOG = 128 };
+
+static int make_directory(const char *path, bool everyone, char *why, size_t size)
+{
+	char copy[CONFIG_SOCKET];
+	const char *dir;
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	dir = dirname(copy);
+	if (mkdir(dir, everyone ? 0755 : 0700) == 0 || errno == EEXIST)
+		return 0;
+	snprintf(why, size, "directory %s for the socket cannot be made: %s; make it, or give socket", dir,
+		 strerror(errno));
+	return EXIT_CODE_FAILURE;
+}
+
+/* Whatever stands at the path must be a socket, or nothing. */
+static int check_in_the_way(const char *path, char *why, size_t size)
+{
+	struct stat st;
+
+	if (lstat(path, &st) < 0)
+		return 0;
+	if (S_ISSOCK(st.st_mode))
+		return 0;
+	snprintf(why, size, "%s is %s and not a socket: refusing to replace it", path,
+		 S_ISLNK(st.st_mode)   ? "a symbolic link"
+		 : S_ISDIR(st.st_mode) ? "a directory"
+				       : "a file");
+	return EXIT_CODE_IN_USE;
+}
+
+int listener_lock(struct listener *l, const char *path, bool everyone, char *why, size_t size)
+{
+	char lock[CONFIG_SOCKET + 8];
+	int r;
+
+	*l = (struct listener){ .fd = -1, .lock = -1 };
+	snprintf(l->path, sizeof(l->path), "%s", path);
+	r = make_directory(path, everyone, why, size);
+	if (r)
+		return r;
+	snprintf(lock, sizeof(lock), "%s.lock", path);
+	l->lock = open(lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (l->lock < 0) {
+		snprintf(why, size, "%s cannot be opened: %s", lock,
+			 errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+		return errno == ELOOP ? EXIT_CODE_IN_USE : EXIT_CODE_FAILURE;
+	}
+	if (flock(l->lock, LOCK_EX | LOCK_NB) < 0) {
+		snprintf(why, size, "a running broker holds %s: stop it, or choose another name or socket", lock);
+		return EXIT_CODE_IN_USE;
+	}
+	return check_in_the_way(path, why, size);
+}
+
+static int bind_socket(struct listener *l, bool everyone)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	strcpy(address.sun_path, l->path);
+	/* The mode that bind() gives the socket, so that it is never wider than it should be. */
+	if (fchmod(l->fd, 0600) < 0 || bind(l->fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return -1;
+	l->bound = true;
+	if (everyone && chmod(l->path, 0666) < 0)
+		return -1;
+	return listen(l->fd, BACKLOG);
+}
+
+int listener_open(struct listener *l, bool everyone, char *why, size_t size)
+{
+	int r = check_in_the_way(l->path, why, size);
+
+	if (r)
+		return r;
+	if (unlink(l->path) < 0 && errno != ENOENT) {
+		snprintf(why, size, "the stale socket %s cannot be removed: %s", l->path, strerror(errno));
+		return EXIT_CODE_FAILURE;
+	}
+	l->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (l->fd < 0 || bind_socket(l, everyone) < 0) {
+		snprintf(why, size, "cannot listen on %s: %s", l->path, strerror(errno));
+		return EXIT_CODE_FAILURE;
+	}
+	return 0;
+}
+
+void listener_close(struct listener *l)
+{
+	close_fd(&l->fd);
+	if (l->bound)
+		unlink(l->path);
+	l->bound = false;
+}
+
+void listener_deinit(struct listener *l)
+{
+	listener_close(l);
+	close_fd(&l->lock);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * listener.h - the broker's socket in the file system
+ *
+ * Whoever holds the flock of "<socket>.lock" may replace the socket: a live
+ * broker keeps it, a dead one has lost it. The lock file is never unlinked, so
+ * two brokers cannot hold locks on two files of the same name.
+ */
+#ifndef SWAKV_BROKER_LISTENER_H
+#define SWAKV_BROKER_LISTENER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config.h"
+
+struct listener {
+	int fd;
+	int lock;
+	bool bound;
+	char path[CONFIG_SOCKET];
+};
+
+/*
+ * Takes the lock of @path, whose directory is made when missing. 0; or an enum
+ * exit_code with the sentence in @why: EXIT_CODE_IN_USE when a live broker holds it, or
+ * when something that is no socket (a symbolic link, say) is in the way.
+ * @everyone: other users may connect and are judged by their credentials.
+ */
+int listener_lock(struct listener *l, const char *path, bool everyone, char *why, size_t size);
+/* Replaces a stale socket and listens. 0, or an enum exit_code with the sentence in @why. */
+int listener_open(struct listener *l, bool everyone, char *why, size_t size);
+/* Stops listening and unlinks the socket; the lock stays. Safe to repeat. */
+void listener_close(struct listener *l);
+/* And the lock. Safe to repeat. */
+void listener_deinit(struct listener *l);
+
+#endif
