@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * channel.c - see channel.h
+ *
+ * Waking a worker takes a flag and a word. need_wakeup in the reply ring
+ * (need_space in the command ring) says that it may sleep; the wait word is the
+ * futex it sleeps on, and changes with every wake-up. The flag is cleared as the
+ * worker is woken, so one that is already on its way costs no second system
+ * call; it sets the flag again, and looks again, before each sleep.
+ */
+#include "channel.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+const char *violation_name(int violation)
+{
+	static const char *const names[VIOLATION_COUNT] = {
+		"none",
+		"impossible tail in the command ring",
+		"impossible head in the reply ring",
+		"command with an impossible number of slots",
+		"command published in part",
+		"timeline word above its armed value",
+		"armed value moved backwards",
+	};
+
+	return violation >= 0 && violation < VIOLATION_COUNT ? names[violation] : "unknown";
+}
+
+bool channel_start(struct channel *c, struct engine *e)
+{
+	const struct session_layout *l = &c->memory.layout;
+	struct session_tables tables[WIRE_MAX_GROUPS];
+	unsigned char *base = c->memory.session;
+
+	ring_consumer_init_spsc(&c->commands, (struct ring_control *)(base + l->commands_control),
+				base + l->commands_slots, l->ring_slots);
+	ring_producer_init_spsc(&c->replies, (struct ring_control *)(base + l->replies_control),
+				base + l->replies_slots, l->ring_slots);
+	c->lines = (struct wire_line *)(base + l->lines);
+	c->wait = (shm_u32 *)(base + l->wait);
+	for (uint32_t i = 0; i < l->n_groups; i++)
+		tables[i] = (struct session_tables){
+			.cells = (int32_t *)(c->memory.tables + l->cells[i]),
+			.rows = (struct wire_row_head *)(c->memory.tables + l->rows[i]),
+		};
+	c->begun_ns = calloc(l->max_batch, sizeof(*c->begun_ns));
+	c->session = c->begun_ns ? session_new(e, &c->model, tables, c->tag) : NULL;
+	return c->session != NULL;
+}
+
+void channel_stop(struct channel *c)
+{
+	if (c->session)
+		c->session = session_free(c->session);
+	free(c->begun_ns);
+	c->begun_ns = NULL;
+}
+
+enum violation channel_refresh(struct channel *c, bool *progress)
+{
+	for (uint32_t i = 0; i < c->memory.layout.n_streams; i++) {
+		uint64_t word = load_acquire(&c->lines[i].word);
+		uint64_t armed = load_acquire(&c->lines[i].armed);
+
+		if (armed < c->armed[i])
+			return VIOLATION_ARMED_BACKWARDS;
+		if (word > armed)
+			return VIOLATION_WORD_ABOVE_ARMED;
+		c->armed[i] = armed;
+		if (word <= c->words[i])
+			continue;
+		c->words[i] = word;
+		session_reach(c->session, i, word);
+		*progress = true;
+	}
+	return VIOLATION_NONE;
+}
+
+bool channel_idle(const struct channel *c)
+{
+	for (uint32_t i = 0; i < c->memory.layout.n_streams; i++)
+		if (c->words[i] < c->armed[i])
+			return false;
+	return true;
+}
+
+/* 1 when the reply to @head fits now, 0 when not (noted in blocked_slots), or a violation. */
+static int channel_reserve(struct channel *c, const struct wire_command *head)
+{
+	uint32_t max_batch = c->memory.layout.max_batch;
+	uint32_t n = head->n < max_batch ? head->n : max_batch;
+	uint32_t need = reply_slots((enum wire_op)head->op, n, max_batch);
+	int space = ring_producer_space_spsc(&c->replies, need);
+
+	if (space == 0) {
+		c->blocked_slots = need;
+		space = ring_producer_want_space_spsc(&c->replies, need);
+	}
+	if (space > 0 && c->blocked_slots) {
+		ring_producer_clear_want_spsc(&c->replies);
+		c->blocked_slots = 0;
+	}
+	return space < 0 ? -VIOLATION_REPLY_HEAD : space;
+}
+
+int channel_take(struct channel *c, unsigned char *message)
+{
+	int64_t fill = ring_consumer_fill_spsc(&c->commands);
+	struct wire_command head;
+	int r;
+
+	if (fill <= 0)
+		return fill < 0 ? -VIOLATION_COMMAND_TAIL : 0;
+	ring_consumer_read_spsc(&c->commands, 0, message, RING_SLOT);
+	memcpy(&head, message, sizeof(head));
+	if (head.n_slots == 0 || head.n_slots > c->memory.layout.max_command_slots)
+		return -VIOLATION_MESSAGE_SLOTS;
+	if (head.n_slots > fill)
+		return -VIOLATION_MESSAGE_TRUNCATED;
+	r = channel_reserve(c, &head);
+	if (r <= 0)
+		return r;
+	ring_consumer_read_spsc(&c->commands, RING_SLOT, message + RING_SLOT, (size_t)(head.n_slots - 1) * RING_SLOT);
+	ring_consumer_release_spsc(&c->commands, head.n_slots);
+	return head.n_slots;
+}
+
+bool channel_wake(struct channel *c)
+{
+	bool wake = ring_consumer_must_wake_spsc(&c->commands);
+
+	if (ring_producer_must_wake_spsc(&c->replies))
+		wake |= exchange_acq_rel(&c->replies.control->need_wakeup, 0) != 0;
+	if (!wake)
+		return false;
+	add_relaxed(c->wait, 1); /* ordered by the system call before its look at the sleepers */
+	syscall(SYS_futex, c->wait, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	return true;
+}
+
+int channel_prepare_sleep(struct channel *c)
+{
+	int r;
+
+	if (c->state != CHANNEL_ATTACHED)
+		return 0;
+	if (c->blocked_slots) { /* its commands wait; what counts is room for a reply */
+		r = ring_producer_want_space_spsc(&c->replies, c->blocked_slots);
+		return r < 0 ? -VIOLATION_REPLY_HEAD : r;
+	}
+	r = ring_consumer_sleep_spsc(&c->commands);
+	return r < 0 ? -VIOLATION_COMMAND_TAIL : r;
+}
+
+void channel_awake(struct channel *c)
+{
+	if (c->state == CHANNEL_ATTACHED)
+		ring_consumer_awake_spsc(&c->commands);
+}

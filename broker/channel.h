@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * channel.h - one session as the ring thread sees it: rings, timeline, engine session
+ *
+ * The control thread makes a channel and fills its constant part; from
+ * MAIL_ATTACH to MAIL_FORGOTTEN it belongs to the ring thread. All that the
+ * worker can write is read here, once, and checked. Whatever it must not do is
+ * a violation, which ends the session and nothing else.
+ */
+#ifndef SWAKV_BROKER_CHANNEL_H
+#define SWAKV_BROKER_CHANNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "engine/engine.h"
+#include "ring.h"
+#include "session_memory.h"
+#include "status_page.h"
+#include "wire.h"
+
+enum channel_state {
+	CHANNEL_NEW,
+	CHANNEL_ATTACHED,
+	CHANNEL_CLOSING,   /* said close; pages wait for its armed words */
+	CHANNEL_DEAD,      /* connection gone; pages wait for its armed words, or its process's end */
+	CHANNEL_KICKED,    /* ended for a violation; pages wait for its process's end */
+	CHANNEL_RECLAIMED, /* nothing left but the name */
+};
+
+enum violation {
+	VIOLATION_NONE,
+	VIOLATION_COMMAND_TAIL,      /* tail of the command ring is impossible */
+	VIOLATION_REPLY_HEAD,        /* head of the reply ring is impossible */
+	VIOLATION_MESSAGE_SLOTS,     /* a command claims 0 slots, or more than the largest one has */
+	VIOLATION_MESSAGE_TRUNCATED, /* fewer slots were published than the command claims */
+	VIOLATION_WORD_ABOVE_ARMED,  /* a timeline word was never armed */
+	VIOLATION_ARMED_BACKWARDS,   /* an armed word fell */
+	VIOLATION_COUNT
+};
+
+struct channel {
+	/* ---- constant from MAIL_ATTACH on ---- */
+	uint32_t id;         /* index of the session, from 1; reused */
+	uint32_t generation; /* of that index */
+	uint32_t tag;        /* mixed into its handles */
+	pid_t pid;
+	uid_t uid;
+	uint64_t attached_ns;
+	char model_name[WIRE_NAME];
+	struct model model;
+	struct geometry geometry[WIRE_MAX_GROUPS];
+	struct session_memory memory;
+	int doorbell; /* eventfd the worker rings; edge-triggered, never read */
+	void *owner;  /* the control thread's object */
+
+	/* ---- the ring thread's ---- */
+	TAILQ_ENTRY(channel) link;
+	enum channel_state state;
+	struct session *session;
+	struct ring_consumer_spsc commands;
+	struct ring_producer_spsc replies;
+	struct wire_line *lines;
+	shm_u32 *wait;
+	uint32_t blocked_slots; /* reply slots a command waits for, 0: not blocked */
+	bool listed;            /* in the ring thread's list and its epoll set */
+	uint64_t words[WIRE_MAX_STREAMS];
+	uint64_t armed[WIRE_MAX_STREAMS];
+	uint64_t *begun_ns; /* [max_batch]: when the request that last took the slot began */
+
+	/* ---- for the status page ---- */
+	uint32_t last_op;
+	int32_t last_code;
+	uint64_t last_ns;
+	uint64_t ended_ns;
+	uint64_t n_commands;
+	uint64_t n_refused;
+	uint64_t n_rounds_blocked;
+};
+
+/* "word above armed", ...; static. */
+const char *violation_name(int violation);
+
+/* Binds rings and lines to @c->memory, which is fresh, and makes the engine session. False: memory is short. */
+bool channel_start(struct channel *c, struct engine *e);
+/* Frees what channel_start() made; the session must be reclaimed or never have been. */
+void channel_stop(struct channel *c);
+
+/*
+ * Reads every timeline line (word first, then armed) and tells the engine. A
+ * violation, or VIOLATION_NONE; *@progress is set when a word moved.
+ */
+enum violation channel_refresh(struct channel *c, bool *progress);
+/* True when every armed word is reached, as of the last channel_refresh(). */
+bool channel_idle(const struct channel *c);
+
+/*
+ * Copies the next command to @message (room for memory.layout.max_command_slots
+ * slots) if there is one and its largest reply fits now. Returns
+ * its slots; 0: none, or blocked_slots says what it waits for; negative: a violation.
+ */
+int channel_take(struct channel *c, unsigned char *message);
+/* Wakes the worker if it sleeps, for replies published or slots given back. True: a system call was made. */
+bool channel_wake(struct channel *c);
+
+/*
+ * Announces that this thread will sleep, then looks again: 1: do not sleep, 0:
+ * the worker will ring; negative: a violation. Undo with channel_awake().
+ */
+int channel_prepare_sleep(struct channel *c);
+void channel_awake(struct channel *c);
+
+#endif

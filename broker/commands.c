@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "commands.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct reply {
+	struct channel *channel;
+	size_t bytes;
+};
+
+struct workspace *workspace_new(void)
+{
+	struct workspace *w = calloc(1, sizeof(*w));
+	struct model largest = { .n_groups = 1, .n_streams = WIRE_MAX_STREAMS, .max_batch = WIRE_MAX_BATCH };
+	struct geometry g[WIRE_MAX_GROUPS] = { { .width = 1 } };
+	struct session_layout l;
+
+	if (!w)
+		return NULL;
+	session_layout_init(&l, &largest, g);
+	w->message = aligned_alloc(CACHELINE, (size_t)l.max_command_slots * RING_SLOT);
+	return w->message ? w : workspace_free(w);
+}
+
+struct workspace *workspace_free(struct workspace *w)
+{
+	if (w) {
+		free(w->message);
+		free(w);
+	}
+	return NULL;
+}
+
+static const struct wire_command *head_of(const struct workspace *w)
+{
+	return (const struct wire_command *)w->message;
+}
+
+static const void *payload_of(const struct workspace *w)
+{
+	return w->message + sizeof(struct wire_command);
+}
+
+/* Bytes that the payload of @head must have; UINT64_MAX for an unknown operation. */
+static uint64_t payload_bytes(const struct wire_command *head)
+{
+	switch (head->op) {
+	case WIRE_OP_NOP:
+	case WIRE_OP_CLOSE:
+	case WIRE_OP_QUERY_PAGES:
+	case WIRE_OP_QUERY_REQUEST:
+		return 0;
+	case WIRE_OP_BEGIN:
+		return sizeof(struct wire_begin) + (uint64_t)head->n * sizeof(int32_t);
+	case WIRE_OP_PREFILL_PREPARE:
+		return (uint64_t)head->n * sizeof(int32_t);
+	case WIRE_OP_PREFILL_COMPLETE:
+	case WIRE_OP_COMPACT_COMPLETE:
+	case WIRE_OP_FINISH:
+	case WIRE_OP_ABANDON:
+		return sizeof(struct wire_fence);
+	case WIRE_OP_STEP_PREPARE:
+	case WIRE_OP_STEP_COMPLETE:
+		return (uint64_t)head->n * sizeof(struct wire_step_entry);
+	case WIRE_OP_COMPACT_BEGIN:
+		return sizeof(struct wire_compact) + (uint64_t)head->n * sizeof(int32_t);
+	case WIRE_OP_SHUTDOWN:
+		return (uint64_t)head->n * sizeof(struct wire_fence);
+	case WIRE_OP_QUERY_STATE:
+		return sizeof(struct wire_query_state);
+	default:
+		return UINT64_MAX;
+	}
+}
+
+/* What can be said without the engine. */
+static int check_shape(const struct workspace *w, const struct channel *c, struct fault *f)
+{
+	const struct wire_command *head = head_of(w);
+	uint64_t payload = payload_bytes(head);
+
+	if (payload == UINT64_MAX)
+		return fault_set(f, FAULT_OPCODE, -1, head->op, 0);
+	if (message_slots(payload) != head->n_slots || payload > (uint64_t)head->n_slots * RING_SLOT)
+		return fault_set(f, FAULT_MESSAGE, -1, (int64_t)head->n_slots * RING_SLOT,
+				 (int64_t)(sizeof(*head) + payload));
+	if (head->reserved)
+		return fault_set(f, FAULT_RESERVED, -1, (int64_t)head->reserved, 0);
+	if ((head->op == WIRE_OP_STEP_PREPARE || head->op == WIRE_OP_STEP_COMPLETE) &&
+	    (head->n == 0 || head->n > c->memory.layout.max_batch))
+		return fault_set(f, FAULT_STEP_COUNT, -1, head->n, c->memory.layout.max_batch);
+	return 0;
+}
+
+static uint64_t armed_of(const struct channel *c, uint64_t handle)
+{
+	int stream = request_stream(c->session, handle);
+
+	return stream >= 0 && (uint32_t)stream < c->memory.layout.n_streams ? c->armed[stream] : 0;
+}
+
+static int do_begin(struct workspace *w, struct channel *c, uint64_t now_ns)
+{
+	const struct wire_command *head = head_of(w);
+	const struct wire_begin *begin = payload_of(w);
+	const int32_t *slots = (const int32_t *)(begin + 1);
+	int code;
+
+	if (begin->flags)
+		return fault_set(&w->fault, FAULT_RESERVED, -1, begin->flags, 0);
+	code = request_begin(c->session, begin->stream, begin->max_tokens, slots, head->n, &w->value, &w->fault);
+	for (uint32_t i = 0; code == 0 && i < head->n; i++)
+		c->begun_ns[slots[i]] = now_ns; /* the engine has checked the slots */
+	return code;
+}
+
+static int do_compact_begin(struct workspace *w, struct channel *c)
+{
+	const struct wire_command *head = head_of(w);
+	const struct wire_compact *compact = payload_of(w);
+
+	return request_compact_begin(c->session, head->request, (const int32_t *)(compact + 1), head->n,
+				     compact->new_batch, compact->flags, &w->delivery, &w->fault);
+}
+
+static int do_query_state(struct workspace *w, struct channel *c)
+{
+	return sequence_query(c->session, head_of(w)->request, payload_of(w), &w->sequence, w->bindings,
+			      WIRE_STATE_CHUNK, &w->n, &w->fault);
+}
+
+static int dispatch(struct workspace *w, struct channel *c, uint64_t now_ns)
+{
+	const struct wire_command *head = head_of(w);
+	struct session *s = c->session;
+	const void *payload = payload_of(w);
+	struct fault *f = &w->fault;
+	uint64_t handle = head->request;
+
+	switch (head->op) {
+	case WIRE_OP_NOP:
+		return 0;
+	case WIRE_OP_BEGIN:
+		return do_begin(w, c, now_ns);
+	case WIRE_OP_PREFILL_PREPARE:
+		return request_prefill_prepare(s, handle, payload, head->n, &w->delivery, f);
+	case WIRE_OP_PREFILL_COMPLETE:
+		return request_prefill_complete(s, handle, payload, armed_of(c, handle), f);
+	case WIRE_OP_STEP_PREPARE:
+		return step_prepare(s, payload, head->n, w->faults, &w->n_faults, &w->delivery, f);
+	case WIRE_OP_STEP_COMPLETE:
+		return step_complete(s, payload, head->n, c->armed, w->faults, &w->n_faults, f);
+	case WIRE_OP_COMPACT_BEGIN:
+		return do_compact_begin(w, c);
+	case WIRE_OP_COMPACT_COMPLETE:
+		return request_compact_complete(s, handle, payload, armed_of(c, handle), &w->delivery, f);
+	case WIRE_OP_FINISH:
+		return request_finish(s, handle, payload, armed_of(c, handle), f);
+	case WIRE_OP_ABANDON:
+		return request_abandon(s, handle, payload, armed_of(c, handle), f);
+	case WIRE_OP_SHUTDOWN:
+		return session_shutdown(s, payload, head->n, c->armed, f);
+	case WIRE_OP_CLOSE:
+		w->closed = true;
+		return 0;
+	case WIRE_OP_QUERY_PAGES:
+		w->value = (uint64_t)session_free_pages(s);
+		return 0;
+	case WIRE_OP_QUERY_REQUEST:
+		return request_query(s, handle, &w->request, f);
+	case WIRE_OP_QUERY_STATE:
+		return do_query_state(w, c);
+	default:
+		return fault_set(f, FAULT_OPCODE, -1, head->op, 0);
+	}
+}
+
+static bool starves(int code)
+{
+	return code == SWAKV_ENOPAGES || code == SWAKV_EPENDING;
+}
+
+void commands_execute(struct workspace *w, struct channel *c, uint64_t now_ns)
+{
+	w->value = 0;
+	w->n = 0;
+	w->n_faults = 0;
+	w->closed = false;
+	w->delivery = (struct delivery){ .updates = w->updates, .rows = w->rows };
+	w->fault = (struct fault){ .seq = -1 };
+	w->code = check_shape(w, c, &w->fault);
+	if (w->code == 0)
+		w->code = dispatch(w, c, now_ns);
+	w->starved = starves(w->code);
+	for (uint32_t i = 0; w->code == 0 && i < w->n_faults; i++)
+		w->starved |= starves(w->faults[i].fault.code);
+	c->last_op = head_of(w)->op;
+	c->last_code = w->code;
+	c->last_ns = now_ns;
+}
+
+static void reply_put(struct reply *r, const void *src, size_t bytes)
+{
+	ring_producer_write_spsc(&r->channel->replies, r->bytes, src, bytes);
+	r->bytes += bytes;
+}
+
+static void put_delivery(struct workspace *w, struct reply *r)
+{
+	const struct delivery *d = &w->delivery;
+	struct wire_delivery head = {
+		.flags = d->flags, .n_faults = w->n_faults, .n_updates = d->n_updates, .n_rows = d->n_rows
+	};
+
+	reply_put(r, &head, sizeof(head));
+	reply_put(r, w->faults, w->n_faults * sizeof(w->faults[0]));
+	reply_put(r, w->updates, d->n_updates * sizeof(w->updates[0]));
+	reply_put(r, w->rows, d->n_rows * sizeof(w->rows[0]));
+}
+
+static void put_payload(struct workspace *w, struct reply *r)
+{
+	switch (head_of(w)->op) {
+	case WIRE_OP_PREFILL_PREPARE:
+	case WIRE_OP_STEP_PREPARE:
+	case WIRE_OP_STEP_COMPLETE:
+	case WIRE_OP_COMPACT_BEGIN:
+	case WIRE_OP_COMPACT_COMPLETE:
+		put_delivery(w, r);
+		break;
+	case WIRE_OP_QUERY_REQUEST:
+		reply_put(r, &w->request, sizeof(w->request));
+		break;
+	case WIRE_OP_QUERY_STATE:
+		reply_put(r, &w->sequence, sizeof(w->sequence));
+		reply_put(r, w->bindings, w->n * sizeof(w->bindings[0]));
+		break;
+	default:
+		break;
+	}
+}
+
+void commands_reply(struct workspace *w, struct channel *c)
+{
+	const struct wire_command *command = head_of(w);
+	struct wire_reply head = {
+		.op = command->op, .code = w->code, .user_data = command->user_data, .value = w->value, .n = w->n
+	};
+	struct reply r = { .channel = c, .bytes = sizeof(head) };
+
+	if (w->code == 0)
+		put_payload(w, &r);
+	else
+		reply_put(&r, &w->fault, sizeof(w->fault));
+	head.n_slots = (uint16_t)message_slots(r.bytes - sizeof(head));
+	ring_producer_write_spsc(&c->replies, 0, &head, sizeof(head));
+	ring_producer_publish_spsc(&c->replies, head.n_slots);
+	c->n_commands++;
+	c->n_refused += w->code != 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * commands.h - from a command in private memory to the engine, and its reply
+ *
+ * A command that is well-formed as a message but wrong in itself (unknown
+ * operation, sizes that do not agree, reserved fields) is refused like any
+ * other invalid argument: the ring stays in step, so the session lives on.
+ */
+#ifndef SWAKV_BROKER_COMMANDS_H
+#define SWAKV_BROKER_COMMANDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "channel.h"
+
+/* Private memory a command is copied to, checked in and answered from; one is enough for all sessions. */
+struct workspace {
+	unsigned char *message; /* room for the largest command of any session, cache-line aligned */
+	/* ---- the outcome of commands_execute() ---- */
+	int code;
+	struct fault fault; /* when code is not 0 */
+	uint64_t value;
+	uint32_t n; /* elements of the payload */
+	uint32_t n_faults;
+	bool starved; /* refused, whole or an entry, for want of pages */
+	bool closed;  /* the session said close */
+	struct delivery delivery;
+	struct wire_request_state request;
+	struct wire_sequence_state sequence;
+	struct wire_update updates[WIRE_MAX_INLINE_UPDATES];
+	struct wire_row rows[WIRE_MAX_BATCH];
+	struct wire_entry_fault faults[WIRE_MAX_BATCH];
+	struct wire_binding bindings[WIRE_STATE_CHUNK];
+};
+
+/* NULL when memory is short. */
+struct workspace *workspace_new(void);
+/* Returns NULL; NULL is ignored. */
+struct workspace *workspace_free(struct workspace *w);
+
+/* Executes the command of @c in w->message; fills the outcome. May be repeated when code is not 0. */
+void commands_execute(struct workspace *w, struct channel *c, uint64_t now_ns);
+/* Writes the outcome to the reply ring, where room was found before, and publishes it. */
+void commands_reply(struct workspace *w, struct channel *c);
+
+#endif

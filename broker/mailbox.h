@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mailbox.h - one thread tells another about a session, without a lock
+ *
+ * A ck_ring between two threads of the broker and an eventfd that wakes the
+ * reader. It is sized so that all mails that can be under way at once fit:
+ * posting cannot fail.
+ */
+#ifndef SWAKV_BROKER_MAILBOX_H
+#define SWAKV_BROKER_MAILBOX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct channel;
+
+enum mail_kind {
+	/* control thread to ring thread */
+	MAIL_ATTACH,       /* a new session: take it */
+	MAIL_SOCKET_ENDED, /* its connection is gone */
+	MAIL_PROCESS_GONE, /* its process is gone, and the grace is over: proof that nothing of it runs */
+	MAIL_FORGET,       /* last mail about a reclaimed session */
+	MAIL_STOP,         /* leave the loop; channel is NULL */
+	/* ring thread to control thread */
+	MAIL_ATTACHED,  /* value: 0, or the code of the refusal */
+	MAIL_CLOSED,    /* the worker said close */
+	MAIL_KICKED,    /* value: enum violation */
+	MAIL_RECLAIMED, /* value: pages that returned */
+	MAIL_FORGOTTEN, /* the ring thread will not touch the channel again */
+};
+
+/* Mails about one session that can wait in one direction at a time. */
+#define MAILS_PER_SESSION 8
+
+struct mail {
+	enum mail_kind kind;
+	struct channel *channel;
+	int64_t value;
+};
+
+struct mailbox;
+
+/* For up to @n_sessions sessions at a time. NULL when memory or descriptors are short. */
+struct mailbox *mailbox_new(uint32_t n_sessions);
+/* Returns NULL; NULL is ignored. */
+struct mailbox *mailbox_free(struct mailbox *m);
+/* Readable after a post; for epoll, edge-triggered, never read. */
+int mailbox_fd(const struct mailbox *m);
+void mailbox_post_spsc(struct mailbox *m, enum mail_kind kind, struct channel *channel, int64_t value);
+/* False: empty. */
+bool mailbox_take_spsc(struct mailbox *m, struct mail *out);
+
+#endif

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ring_thread.c - see ring_thread.h
+ *
+ * A round visits every session, each for at most `budget` commands, so one that
+ * floods cannot starve the others. A session whose reply ring is full is left
+ * where it is, with need_space set. With nothing to do the thread spins for a
+ * short time, by the clock, then announces sleep in every ring, looks once
+ * more, and waits in epoll: doorbells and mailbox are edge-triggered and never
+ * read. While both sides are awake no system call is made.
+ *
+ * Completion points are closed by timeline words, which nobody announces. They
+ * are read before each command of their session, and by timer while any is
+ * open: every 50 us, backing off to 1 ms, while somebody was refused for want
+ * of pages a moment ago; every 10 ms otherwise; not at all when none is open.
+ */
+#include "ring_thread.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "clock.h"
+#include "status.h"
+
+#define POLL_SHORTEST  (50 * NS_PER_US)
+#define POLL_LONGEST   (1 * NS_PER_MS)
+#define POLL_RELAXED   (10 * NS_PER_MS)
+#define STARVED_FOR    (100 * NS_PER_MS) /* how long a refusal counts as somebody waiting */
+#define SNAPSHOT_EVERY (10 * NS_PER_MS)
+#define SNAPSHOT_SHARE 100 /* of its cost: not more than 1 % of the time */
+#define HEARTBEAT      (500 * NS_PER_MS)
+#define RESCUE_LOOK    (200 * NS_PER_US)
+
+static void beat(struct ring_thread *t)
+{
+	store_relaxed(&t->status->head->threads[STATUS_THREAD_RING].heartbeat_ns, t->now);
+}
+
+/* ---- the end of sessions -------------------------------------------------- */
+
+static void reclaim(struct ring_thread *t, struct channel *c)
+{
+	int64_t pages = session_reclaim(c->session);
+
+	channel_stop(c);
+	c->state = CHANNEL_RECLAIMED;
+	t->counters.reclaimed_pages += (uint64_t)pages;
+	t->changed = true;
+	mailbox_post_spsc(t->outbox, MAIL_RECLAIMED, c, pages);
+}
+
+/* No more commands; all that the session holds waits for proof that nothing of it runs. */
+static void end_session(struct ring_thread *t, struct channel *c, enum channel_state state)
+{
+	if (c->state == CHANNEL_ATTACHED) {
+		session_end(c->session);
+		c->ended_ns = t->now;
+		t->changed = true;
+	}
+	c->state = state;
+}
+
+static void kick(struct ring_thread *t, struct channel *c, int violation)
+{
+	end_session(t, c, CHANNEL_KICKED);
+	t->counters.kicked++;
+	mailbox_post_spsc(t->outbox, MAIL_KICKED, c, violation);
+}
+
+/* Reads the session's lines; an ended one whose armed words are all reached is reclaimed. False: nothing is left of it.
+ */
+static bool refresh(struct ring_thread *t, struct channel *c, bool *progress)
+{
+	enum violation v = channel_refresh(c, progress);
+
+	if (v != VIOLATION_NONE) {
+		kick(t, c, v);
+		return false;
+	}
+	if ((c->state == CHANNEL_CLOSING || c->state == CHANNEL_DEAD) && channel_idle(c)) {
+		reclaim(t, c);
+		*progress = true;
+		return false;
+	}
+	return true;
+}
+
+/* ---- completion points ------------------------------------------------------ */
+
+static bool needs_polling(const struct channel *c)
+{
+	switch (c->state) {
+	case CHANNEL_ATTACHED:
+		return session_has_open(c->session, -1);
+	case CHANNEL_CLOSING:
+	case CHANNEL_DEAD:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Reads the lines of every session with open points. True when a word moved. */
+static bool poll_lines(struct ring_thread *t)
+{
+	struct channel *c;
+	bool progress = false;
+
+	TAILQ_FOREACH (c, &t->channels, link)
+		if (needs_polling(c))
+			refresh(t, c, &progress);
+	t->changed |= progress;
+	return progress;
+}
+
+static bool any_open(const struct ring_thread *t)
+{
+	const struct channel *c;
+
+	TAILQ_FOREACH (c, &t->channels, link)
+		if (needs_polling(c))
+			return true;
+	return false;
+}
+
+static void poll_by_timer(struct ring_thread *t)
+{
+	bool starved = t->now < t->starved_until;
+
+	if (t->now < t->next_poll)
+		return;
+	t->counters.timer_polls += any_open(t);
+	if (poll_lines(t))
+		t->poll_interval = POLL_SHORTEST;
+	else if (t->poll_interval < POLL_LONGEST)
+		t->poll_interval *= 2;
+	if (t->poll_interval > POLL_LONGEST)
+		t->poll_interval = POLL_LONGEST;
+	t->next_poll = t->now + (starved ? t->poll_interval : POLL_RELAXED);
+}
+
+static void note_starved(struct ring_thread *t)
+{
+	if (t->now >= t->starved_until || t->next_poll > t->now + t->poll_interval) {
+		t->poll_interval = POLL_SHORTEST;
+		t->next_poll = t->now + POLL_SHORTEST;
+	}
+	t->starved_until = t->now + STARVED_FOR;
+}
+
+/* ---- commands ----------------------------------------------------------------- */
+
+/* Operations that carry a fence: their lines must be fresh even when no point is open yet. */
+static bool reads_lines(uint16_t op)
+{
+	switch (op) {
+	case WIRE_OP_PREFILL_COMPLETE:
+	case WIRE_OP_STEP_COMPLETE:
+	case WIRE_OP_COMPACT_COMPLETE:
+	case WIRE_OP_FINISH:
+	case WIRE_OP_ABANDON:
+	case WIRE_OP_SHUTDOWN:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Executes and answers the command in the workspace. False: the session has ended. */
+static bool execute(struct ring_thread *t, struct channel *c)
+{
+	struct workspace *w = t->workspace;
+	bool progress = false;
+
+	if (reads_lines(((const struct wire_command *)w->message)->op) || session_has_open(c->session, -1))
+		if (!refresh(t, c, &progress))
+			return false;
+	commands_execute(w, c, t->now);
+	/* Refused for want of pages: words may have moved that nobody has looked at since. */
+	if (w->code != 0 && w->starved && poll_lines(t)) {
+		if (c->state != CHANNEL_ATTACHED)
+			return false;
+		commands_execute(w, c, t->now);
+	}
+	if (w->starved)
+		note_starved(t);
+	if (w->closed) { /* told before the worker can see the answer and end its connection */
+		end_session(t, c, CHANNEL_CLOSING);
+		t->counters.detaches++;
+		mailbox_post_spsc(t->outbox, MAIL_CLOSED, c, 0);
+	}
+	commands_reply(w, c);
+	t->counters.commands++;
+	t->counters.refusals += w->code != 0;
+	return !w->closed;
+}
+
+/* One session's share of a round; returns how many commands. */
+static uint32_t serve(struct ring_thread *t, struct channel *c)
+{
+	bool was_blocked = c->blocked_slots != 0;
+	uint32_t n;
+	int r = 0;
+
+	for (n = 0; n < t->options.budget; n++) {
+		r = channel_take(c, t->workspace->message);
+		if (r <= 0)
+			break;
+		if (!execute(t, c)) {
+			n++;
+			break;
+		}
+	}
+	if (r < 0)
+		kick(t, c, -r);
+	if (c->blocked_slots && (n || !was_blocked))
+		c->n_rounds_blocked++;
+	if (n || r < 0)
+		t->counters.wakeups += channel_wake(c);
+	return n;
+}
+
+static uint32_t serve_all(struct ring_thread *t)
+{
+	struct channel *c;
+	uint32_t n = 0;
+	bool progress;
+
+	TAILQ_FOREACH (c, &t->channels, link) {
+		if (c->state == CHANNEL_ATTACHED)
+			n += serve(t, c);
+		if (c->state == CHANNEL_CLOSING && c->ended_ns == t->now) /* closed just now: most are idle already */
+			refresh(t, c, &progress);
+	}
+	if (n)
+		t->changed = true;
+	return n;
+}
+
+/* ---- mail --------------------------------------------------------------------- */
+
+static void attach(struct ring_thread *t, struct channel *c)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.ptr = c };
+	int code = 0;
+
+	if (!channel_start(c, t->engine) || epoll_ctl(t->epoll, EPOLL_CTL_ADD, c->doorbell, &ev) < 0) {
+		if (c->session) {
+			session_end(c->session);
+			session_reclaim(c->session);
+		}
+		channel_stop(c);
+		code = fault_set(NULL, FAULT_BROKER_MEMORY, -1, 0, 0);
+	} else {
+		c->state = CHANNEL_ATTACHED;
+		c->listed = true;
+		TAILQ_INSERT_TAIL(&t->channels, c, link);
+		t->counters.attaches++;
+		t->changed = true;
+	}
+	mailbox_post_spsc(t->outbox, MAIL_ATTACHED, c, code);
+}
+
+static void socket_ended(struct ring_thread *t, struct channel *c)
+{
+	bool progress;
+
+	if (c->state == CHANNEL_ATTACHED) {
+		end_session(t, c, CHANNEL_DEAD);
+		t->counters.deaths++;
+		refresh(t, c, &progress);
+	}
+}
+
+static void process_gone(struct ring_thread *t, struct channel *c)
+{
+	if (c->state == CHANNEL_RECLAIMED)
+		return;
+	if (c->state == CHANNEL_ATTACHED)
+		t->counters.deaths++;
+	end_session(t, c, c->state == CHANNEL_ATTACHED ? CHANNEL_DEAD : c->state);
+	reclaim(t, c);
+}
+
+static void forget(struct ring_thread *t, struct channel *c)
+{
+	epoll_ctl(t->epoll, EPOLL_CTL_DEL, c->doorbell, NULL);
+	TAILQ_REMOVE(&t->channels, c, link);
+	c->listed = false;
+	mailbox_post_spsc(t->outbox, MAIL_FORGOTTEN, c, 0);
+}
+
+static uint32_t take_mail(struct ring_thread *t)
+{
+	struct mail m;
+	uint32_t n;
+
+	for (n = 0; mailbox_take_spsc(t->inbox, &m); n++) {
+		switch (m.kind) {
+		case MAIL_ATTACH:
+			attach(t, m.channel);
+			break;
+		case MAIL_SOCKET_ENDED:
+			socket_ended(t, m.channel);
+			break;
+		case MAIL_PROCESS_GONE:
+			process_gone(t, m.channel);
+			break;
+		case MAIL_FORGET:
+			forget(t, m.channel);
+			break;
+		case MAIL_STOP:
+			t->stop = true;
+			break;
+		default: /* the other direction's */
+			break;
+		}
+	}
+	return n;
+}
+
+/* ---- sleep ---------------------------------------------------------------------- */
+
+static void publish(struct ring_thread *t)
+{
+	uint64_t cost, share;
+
+	status_fill(status_writer_begin(t->status), t);
+	status_writer_commit(t->status);
+	t->changed = false;
+	cost = clock_ns() - t->now;
+	share = cost * SNAPSHOT_SHARE;
+	t->next_snapshot = t->now + (share > SNAPSHOT_EVERY ? share : SNAPSHOT_EVERY);
+}
+
+/* Announces sleep in every ring. False: there is work after all. */
+static bool prepare_sleep(struct ring_thread *t)
+{
+	struct channel *c;
+	bool sleep = true;
+
+	TAILQ_FOREACH (c, &t->channels, link) {
+		int r = channel_prepare_sleep(c);
+
+		if (r < 0)
+			kick(t, c, -r);
+		sleep &= r == 0;
+	}
+	return sleep;
+}
+
+static void awake(struct ring_thread *t)
+{
+	struct channel *c;
+
+	TAILQ_FOREACH (c, &t->channels, link)
+		channel_awake(c);
+}
+
+static uint64_t sleep_ns(const struct ring_thread *t)
+{
+	uint64_t until = t->now + HEARTBEAT;
+
+	if (any_open(t) && t->next_poll < until)
+		until = t->next_poll;
+	if (t->changed && t->next_snapshot < until)
+		until = t->next_snapshot;
+	return until > t->now ? until - t->now : 0;
+}
+
+static int wait_events(struct ring_thread *t, uint64_t ns)
+{
+	struct timespec timeout = { .tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S) };
+	struct epoll_event events[16];
+	int n = epoll_pwait2(t->epoll, events, 16, &timeout, NULL);
+
+	if (n < 0 && errno == ENOSYS) /* before Linux 5.11: whole milliseconds */
+		n = epoll_wait(t->epoll, events, 16, (int)((ns + NS_PER_MS - 1) / NS_PER_MS));
+	return n;
+}
+
+static bool any_command(struct ring_thread *t)
+{
+	struct channel *c;
+
+	TAILQ_FOREACH (c, &t->channels, link)
+		if (c->state == CHANNEL_ATTACHED && !c->blocked_slots && ring_consumer_fill_spsc(&c->commands) > 0)
+			return true;
+	return false;
+}
+
+/*
+ * The sleep ended by time-out and yet a command is there. If its doorbell does
+ * not follow within a moment, a wake-up was lost; that must never happen.
+ */
+static void look_for_rescue(struct ring_thread *t)
+{
+	if (any_command(t) && wait_events(t, RESCUE_LOOK) == 0)
+		t->counters.rescues++;
+}
+
+static void sleep_round(struct ring_thread *t)
+{
+	uint64_t ns;
+	int n;
+
+	if (prepare_sleep(t)) {
+		if (t->changed && t->now >= t->next_snapshot)
+			publish(t);
+		ns = sleep_ns(t);
+		t->counters.sleeps++;
+		n = ns ? wait_events(t, ns) : 1;
+		t->now = clock_ns();
+		if (n == 0)
+			look_for_rescue(t);
+	}
+	awake(t);
+	t->last_work = 0; /* a wake-up for nothing does not start another spin */
+}
+
+static void *ring_main(void *arg)
+{
+	struct ring_thread *t = arg;
+	uint64_t idle_snapshot = 0;
+	uint32_t n;
+
+	prctl(PR_SET_NAME, "swakvd-ring");
+	prctl(PR_SET_TIMERSLACK, 1000ul); /* the 50 us timer would come 50 us late */
+	while (!t->stop) {
+		t->now = clock_ns();
+		beat(t);
+		t->counters.rounds++;
+		n = take_mail(t) + serve_all(t);
+		poll_by_timer(t);
+		if ((t->changed && t->now >= t->next_snapshot) || t->now >= idle_snapshot) {
+			publish(t);
+			idle_snapshot = t->now + HEARTBEAT;
+		}
+		if (n)
+			t->last_work = t->now;
+		else if (t->now - t->last_work < t->options.spin_ns)
+			cpu_relax();
+		else
+			sleep_round(t);
+	}
+	return NULL;
+}
+
+int ring_thread_init(struct ring_thread *t, const struct ring_options *o, struct status_writer *status)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.ptr = NULL };
+	int r = -ENOMEM;
+
+	*t = (struct ring_thread){ .options = *o, .status = status, .epoll = -1, .poll_interval = POLL_SHORTEST };
+	TAILQ_INIT(&t->channels);
+	t->engine = engine_new(&o->engine);
+	t->workspace = workspace_new();
+	t->inbox = mailbox_new(o->max_sessions);
+	t->outbox = mailbox_new(o->max_sessions);
+	t->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (t->engine && t->workspace && t->inbox && t->outbox && t->epoll >= 0 &&
+	    epoll_ctl(t->epoll, EPOLL_CTL_ADD, mailbox_fd(t->inbox), &ev) == 0)
+		r = -pthread_create(&t->thread, NULL, ring_main, t);
+	t->running = r == 0;
+	if (r < 0)
+		ring_thread_deinit(t);
+	return r;
+}
+
+void ring_thread_deinit(struct ring_thread *t)
+{
+	struct channel *c;
+
+	if (t->running) {
+		mailbox_post_spsc(t->inbox, MAIL_STOP, NULL, 0);
+		pthread_join(t->thread, NULL);
+		t->running = false;
+	}
+	while ((c = t->channels.tqh_last ? TAILQ_FIRST(&t->channels) : NULL)) {
+		if (c->session) { /* the whole pool goes: there is nobody left to get its pages */
+			session_end(c->session);
+			session_reclaim(c->session);
+		}
+		channel_stop(c);
+		TAILQ_REMOVE(&t->channels, c, link);
+		c->listed = false;
+	}
+	if (t->engine)
+		t->engine = engine_free(t->engine);
+	t->workspace = workspace_free(t->workspace);
+	t->inbox = mailbox_free(t->inbox);
+	t->outbox = mailbox_free(t->outbox);
+	if (t->epoll > 0)
+		close_fd(&t->epoll);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ring_thread.h - the one thread that owns all page state
+ *
+ * It polls the sessions' rings, executes commands and answers; it takes no
+ * lock, makes no driver call, writes no log, waits for no worker. The control
+ * thread talks to it by mailbox.
+ */
+#ifndef SWAKV_BROKER_RING_THREAD_H
+#define SWAKV_BROKER_RING_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "atomics.h"
+#include "channel.h"
+#include "commands.h"
+#include "engine/engine.h"
+#include "mailbox.h"
+#include "status_page.h"
+
+struct ring_options {
+	struct engine_config engine;
+	uint64_t spin_ns;
+	uint32_t budget;
+	uint32_t max_sessions;
+	uint64_t table_area_bytes; /* for the status page */
+};
+
+struct ring_counters {
+	uint64_t attaches, detaches, deaths, kicked, reclaimed_pages;
+	uint64_t commands, refusals, rounds, sleeps, wakeups, rescues, timer_polls;
+};
+
+struct ring_thread {
+	struct ring_options options;
+	struct engine *engine;
+	struct workspace *workspace;
+	struct status_writer *status; /* borrowed */
+	struct mailbox *inbox;        /* from the control thread */
+	struct mailbox *outbox;       /* to it */
+	int epoll;
+	bool running;
+	bool stop;
+	pthread_t thread;
+	TAILQ_HEAD(channel_list, channel) channels;
+	struct ring_counters counters;
+
+	/* ---- time, CLOCK_MONOTONIC ---- */
+	uint64_t now;
+	uint64_t last_work;
+	uint64_t starved_until; /* somebody waits for pages */
+	uint64_t poll_interval;
+	uint64_t next_poll;
+	uint64_t next_snapshot;
+	bool changed; /* since the last snapshot */
+
+	/* ---- written by the control thread, shown on the status page ---- */
+	shm_u64 refused_attaches;
+	shm_u64 table_area_used;
+};
+
+/*
+ * Makes engine, mailboxes and thread. @status is borrowed until
+ * ring_thread_deinit(). 0 or a negative errno.
+ */
+int ring_thread_init(struct ring_thread *t, const struct ring_options *o, struct status_writer *status);
+/* Stops the thread and frees all it owns; channels stay their owners'. Safe to repeat. */
+void ring_thread_deinit(struct ring_thread *t);
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "status.h"
+
+#include <string.h>
+
+static void fill_pool(struct status_snapshot *s, const struct ring_thread *t)
+{
+	struct engine_counts e;
+	struct class_counts k;
+
+	engine_count(t->engine, &e);
+	s->pool_total = e.total;
+	s->pool_held = e.held;
+	s->pool_free = e.free;
+	s->pool_unusable = e.unusable;
+	s->extent_bytes = e.extent_bytes;
+	s->table_area_bytes = t->options.table_area_bytes;
+	s->table_area_used = load_relaxed(&t->table_area_used);
+	while (s->n_classes < STATUS_MAX_CLASSES && engine_class_count(t->engine, s->n_classes, &k))
+		s->classes[s->n_classes++] = (struct status_class){
+			.page_bytes = k.page_bytes,
+			.pages = k.pages,
+			.free = k.free,
+			.leased = k.leased,
+			.quarantined = k.quarantined,
+			.available = k.available,
+			.num_pages = k.num_pages,
+			.extents = k.extents,
+			.sessions = k.sessions,
+		};
+}
+
+static void fill_counters(struct status_snapshot *s, const struct ring_thread *t)
+{
+	const struct ring_counters *c = &t->counters;
+
+	s->attaches = c->attaches;
+	s->detaches = c->detaches;
+	s->deaths = c->deaths;
+	s->kicked = c->kicked;
+	s->refused_attaches = load_relaxed(&t->refused_attaches);
+	s->reclaimed_pages = c->reclaimed_pages;
+	s->commands = c->commands;
+	s->refusals = c->refusals;
+	s->rounds = c->rounds;
+	s->sleeps = c->sleeps;
+	s->wakeups = c->wakeups;
+	s->rescues = c->rescues;
+	s->timer_polls = c->timer_polls;
+}
+
+static uint32_t session_state(const struct channel *c)
+{
+	switch (c->state) {
+	case CHANNEL_CLOSING:
+		return STATUS_CLOSING;
+	case CHANNEL_DEAD:
+		return STATUS_DEAD;
+	case CHANNEL_KICKED:
+		return STATUS_ENDED;
+	default:
+		return STATUS_ATTACHED;
+	}
+}
+
+/*
+ * Lists the bindings of a sequence's row at the end of the array: the bound
+ * ones, then, from another place in the engine's order, the retiring. False:
+ * they do not fit whole, and none is listed.
+ */
+static bool list_bindings(struct status_snapshot *s, const struct channel *c, uint64_t handle,
+			  struct wire_query_state *q, struct wire_sequence_state *state)
+{
+	uint32_t room = STATUS_MAX_BINDINGS - s->n_bindings, n = 0;
+
+	if (sequence_query(c->session, handle, q, state, s->bindings + s->n_bindings, room, &n, NULL) != 0 ||
+	    (uint64_t)state->n_bound + state->n_retiring > room)
+		return false;
+	if (state->n_retiring) {
+		q->first = state->n_bound + state->n_reserved + state->n_new;
+		sequence_query(c->session, handle, q, state, s->bindings + s->n_bindings + state->n_bound,
+			       state->n_retiring, &n, NULL);
+	}
+	s->n_bindings += state->n_bound + state->n_retiring;
+	return true;
+}
+
+static void fill_sequence(struct status_snapshot *s, const struct channel *c, uint64_t handle, int32_t seq)
+{
+	struct wire_query_state q = { .seq = seq };
+	struct wire_sequence_state state = { .slot = -1 };
+	uint32_t first = s->n_bindings;
+
+	if (!list_bindings(s, c, handle, &q, &state)) {
+		first = STATUS_NOT_LISTED;
+		s->truncated = 1;
+	}
+	s->sequences[s->n_sequences++] = (struct status_sequence){
+		.slot = state.slot,
+		.generation = state.generation,
+		.endpoint = state.endpoint,
+		.pending_endpoint = state.pending_endpoint,
+		.retained_begin = state.retained_begin,
+		.retained_end = state.retained_end,
+		.n_bound = state.n_bound,
+		.n_reserved = state.n_reserved,
+		.n_retiring = state.n_retiring,
+		.n_staged = state.n_staged,
+		.first_binding = first,
+	};
+}
+
+/* Begin of the request: that of the slot of its first sequence, 0 when it has none left. */
+static uint64_t begun_ns(const struct channel *c, uint64_t handle)
+{
+	struct wire_query_state q = { .seq = 0 };
+	struct wire_sequence_state state;
+	uint32_t n;
+
+	if (sequence_query(c->session, handle, &q, &state, NULL, 0, &n, NULL) != 0)
+		return 0;
+	return state.slot >= 0 && (uint32_t)state.slot < c->memory.layout.max_batch ? c->begun_ns[state.slot] : 0;
+}
+
+static void fill_request(struct status_snapshot *s, const struct channel *c, uint32_t session, uint64_t handle,
+			 uint64_t begun)
+{
+	struct wire_request_state state;
+	struct status_request *r;
+
+	if (s->n_requests == STATUS_MAX_REQUESTS || request_query(c->session, handle, &state, NULL) != 0) {
+		s->truncated = 1;
+		return;
+	}
+	r = &s->requests[s->n_requests++];
+	*r = (struct status_request){
+		.session = session,
+		.phase = state.phase,
+		.transition = state.transition,
+		.stream = state.stream,
+		.handle = handle,
+		.first_sequence = s->n_sequences,
+		.n_sequences = state.n_seqs,
+		.open_points = state.open_points,
+		.begun_ns = begun,
+	};
+	if (state.n_seqs > STATUS_MAX_SEQUENCES - s->n_sequences) {
+		r->first_sequence = STATUS_NOT_LISTED;
+		s->truncated = 1;
+		return;
+	}
+	for (uint32_t i = 0; i < state.n_seqs; i++)
+		fill_sequence(s, c, handle, (int32_t)i);
+}
+
+static void fill_session(struct status_snapshot *s, const struct channel *c)
+{
+	uint32_t index = s->n_sessions++;
+	struct status_session *out = &s->sessions[index];
+	struct session_counts n;
+	uint64_t handle = 0, begun;
+
+	session_count(c->session, &n);
+	*out = (struct status_session){
+		.id = c->id,
+		.generation = c->generation,
+		.pid = c->pid,
+		.uid = c->uid,
+		.state = session_state(c),
+		.poisoned = n.poisoned,
+		.class_index = session_class(c->session, 0),
+		.n_requests = n.requests,
+		.n_sequences = n.sequences,
+		.n_streams = c->memory.layout.n_streams,
+		.max_batch = c->memory.layout.max_batch,
+		.open_points = n.open_points,
+		.window = c->model.groups[0].window,
+		.page_tokens = c->model.groups[0].page_tokens,
+		.private_pages = c->geometry[0].private_pages,
+		.leased = n.leased,
+		.quarantined = n.quarantined,
+		.behind_points = n.behind_points,
+		.last_op = c->last_op,
+		.last_code = c->last_code,
+		.last_ns = c->last_ns,
+		.attached_ns = c->attached_ns,
+		.ended_ns = c->ended_ns,
+		.commands = c->n_commands,
+		.refused = c->n_refused,
+		.rounds_blocked = c->n_rounds_blocked,
+	};
+	memcpy(out->model, c->model_name, sizeof(out->model));
+	while (session_next_request(c->session, &handle)) {
+		begun = begun_ns(c, handle);
+		if (begun && (out->oldest_lease_ns == 0 || begun < out->oldest_lease_ns))
+			out->oldest_lease_ns = begun;
+		fill_request(s, c, index, handle, begun);
+	}
+}
+
+void status_fill(struct status_snapshot *s, const struct ring_thread *t)
+{
+	const struct channel *c;
+
+	fill_pool(s, t);
+	fill_counters(s, t);
+	TAILQ_FOREACH (c, &t->channels, link) {
+		if (c->state == CHANNEL_RECLAIMED)
+			continue;
+		if (s->n_sessions == STATUS_MAX_SESSIONS) {
+			s->truncated = 1;
+			break;
+		}
+		fill_session(s, c);
+	}
+}

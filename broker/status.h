@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* status.h - the ring thread's picture of itself for the status page */
+#ifndef SWAKV_BROKER_STATUS_H
+#define SWAKV_BROKER_STATUS_H
+
+#include "ring_thread.h"
+#include "status_page.h"
+
+/* @s is fresh from status_writer_begin(). Ring thread only. */
+void status_fill(struct status_snapshot *s, const struct ring_thread *t);
+
+#endif
