@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker.c - see broker.h
+ *
+ * Order of start: names first (a second broker must be refused before it takes
+ * memory), then the pool, then the threads, the socket last: whoever can
+ * connect finds everything there. The stop goes backwards. Exported device
+ * memory is freed only when no worker can have it mapped; otherwise the process
+ * ends without freeing and leaves that to the driver.
+ */
+#include "broker.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "clock.h"
+#include "control.h"
+#include "device_thread.h"
+#include "listener.h"
+#include "log.h"
+#include "plan.h"
+#include "ready.h"
+#include "ring_thread.h"
+
+enum { RELEASE_WAIT_MS = 10000 };
+
+struct broker {
+	const struct config *config;
+	uint8_t boot_id[16];
+	int signals;
+	struct listener listener;
+	struct status_writer status;
+	struct device_thread device;
+	struct ring_thread ring;
+	struct control control;
+};
+
+static bool everyone(const struct config *c)
+{
+	return c->allow_uid.n || c->allow_gid.n;
+}
+
+static int prepare_process(struct broker *b)
+{
+	struct rlimit files;
+	sigset_t set;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* three a session */
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	b->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (b->signals >= 0 && getrandom(b->boot_id, sizeof(b->boot_id), 0) == sizeof(b->boot_id))
+		return 0;
+	log_error("cannot start: %s", strerror(errno));
+	return EXIT_CODE_FAILURE;
+}
+
+static int take_names(struct broker *b)
+{
+	const struct config *c = b->config;
+	char why[512];
+	int r = listener_lock(&b->listener, c->socket, everyone(c), why, sizeof(why));
+
+	if (r) {
+		log_error("%s", why);
+		return r;
+	}
+	r = status_writer_open(&b->status, c->name);
+	if (r == 0)
+		return 0;
+	if (r == -EEXIST)
+		log_error("a running broker is named \"%s\" already: stop it, or give another name", c->name);
+	else
+		log_error("the status page /dev/shm/swakv-%s cannot be made: %s", c->name, strerror(-r));
+	return r == -EEXIST || r == -EPERM || r == -EBUSY || r == -ELOOP ? EXIT_CODE_IN_USE : EXIT_CODE_FAILURE;
+}
+
+static int start_pool(struct broker *b)
+{
+	int r = device_thread_init(&b->device, b->config, &b->status);
+
+	if (r < 0) {
+		log_error("the device thread cannot start: %s", strerror(-r));
+		return EXIT_CODE_FAILURE;
+	}
+	device_thread_do(&b->device, DEVICE_JOB_OPEN, -1);
+	if (b->device.backend.note[0])
+		log_info("%s", b->device.backend.note);
+	if (b->device.code)
+		log_error("%s", b->device.why);
+	return b->device.code;
+}
+
+static int start_threads(struct broker *b)
+{
+	const struct backend_pool *pool = &b->device.backend.pool;
+	struct ring_options options = {
+		.engine = { .half_bytes = pool->half_bytes, .extent_bytes = pool->extent_bytes },
+		.spin_ns = b->config->spin_us * NS_PER_US,
+		.budget = b->config->budget,
+		.max_sessions = b->config->max_sessions,
+		.table_area_bytes = pool->table_area_bytes,
+	};
+	int r = ring_thread_init(&b->ring, &options, &b->status);
+
+	if (r < 0) {
+		log_error("the ring thread cannot start: %s", strerror(-r));
+		return EXIT_CODE_FAILURE;
+	}
+	return 0;
+}
+
+static int start_serving(struct broker *b)
+{
+	char why[512];
+	int r = listener_open(&b->listener, everyone(b->config), why, sizeof(why));
+
+	if (r) {
+		log_error("%s", why);
+		return r;
+	}
+	r = control_init(&b->control, b->config, &b->device.backend.pool, &b->listener, &b->ring, &b->status,
+			 b->boot_id, b->signals);
+	if (r < 0) {
+		log_error("cannot serve: %s", strerror(-r));
+		return EXIT_CODE_FAILURE;
+	}
+	return 0;
+}
+
+static void show_status_page(struct broker *b)
+{
+	const struct backend_pool *pool = &b->device.backend.pool;
+	struct status_head *h = b->status.head;
+
+	memcpy(h->boot_id, b->boot_id, sizeof(h->boot_id));
+	h->heartbeat_interval_ns = 500 * NS_PER_MS;
+	snprintf(h->pool, sizeof(h->pool), "%s", pool->name);
+	snprintf(h->backend, sizeof(h->backend), "%s", backend_name(pool->backend));
+	snprintf(h->device, sizeof(h->device), "%s", pool->device);
+	snprintf(h->device_uuid, sizeof(h->device_uuid), "%s", pool->uuid_text);
+	snprintf(h->export_kind, sizeof(h->export_kind), "%s", export_name(pool->export_kind));
+	snprintf(h->socket_path, sizeof(h->socket_path), "%s", b->config->socket);
+	snprintf(h->version_text, sizeof(h->version_text), "%s", SWAKV_VERSION);
+	status_writer_ready(&b->status);
+}
+
+static void say_ready(const struct broker *b, int ready_fd)
+{
+	const struct backend_pool *p = &b->device.backend.pool;
+	char total[PLAN_BYTES], area[PLAN_BYTES], half[PLAN_BYTES], extent[PLAN_BYTES];
+
+	log_info("ready: pool %s, %s on %s%s%s, export %s, table area %s, halves of %s, extents of %s, socket %s",
+		 p->name, plan_bytes(p->bytes, total), p->device, p->uuid_text[0] ? " " : "", p->uuid_text,
+		 export_name(p->export_kind), plan_bytes(p->table_area_bytes, area), plan_bytes(p->half_bytes, half),
+		 plan_bytes(p->extent_bytes, extent), b->config->socket);
+	ready_notify(ready_fd);
+}
+
+static int start(struct broker *b)
+{
+	int r = prepare_process(b);
+
+	if (r == 0)
+		r = take_names(b);
+	if (r == 0)
+		r = start_pool(b);
+	if (r == 0)
+		r = start_threads(b);
+	return r ? r : start_serving(b);
+}
+
+/* @may_free: no worker can have the pool mapped. */
+static void stop(struct broker *b, bool may_free)
+{
+	ring_thread_deinit(&b->ring);
+	control_deinit(&b->control);
+	if (!may_free)
+		log_warning("workers may still have the pool mapped: leaving without freeing it");
+	else if (b->device.running && !device_thread_do(&b->device, DEVICE_JOB_RELEASE, RELEASE_WAIT_MS))
+		log_warning("the driver does not finish freeing the pool: leaving it to the process's end");
+	device_thread_deinit(&b->device);
+	status_writer_close(&b->status);
+	listener_deinit(&b->listener);
+	close_fd(&b->signals);
+}
+
+int broker_run(const struct config *config, int ready_fd)
+{
+	static struct broker b; /* a thread that hangs in the driver may outlive this call */
+	bool may_free = true;
+	int r;
+
+	b = (struct broker){ .config = config, .signals = -1 };
+	b.listener = (struct listener){ .fd = -1, .lock = -1 };
+	b.status.fd = -1;
+	r = start(&b);
+	if (r == 0) {
+		show_status_page(&b);
+		say_ready(&b, ready_fd);
+		may_free = control_run(&b.control);
+		ready_stopping();
+	}
+	stop(&b, may_free);
+	if (r == 0)
+		log_info("stopped");
+	return r;
+}
+
+int broker_dry_run(const struct config *config)
+{
+	char why[BACKEND_WHY] = "";
+	struct backend b;
+	int r = backend_open(&b, config, why);
+
+	if (b.note[0])
+		printf("%s\n", b.note);
+	if (r) {
+		log_error("%s", why);
+		return r;
+	}
+	r = plan_print(&b.pool, config, stdout);
+	backend_close(&b);
+	return r;
+}

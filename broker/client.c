@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.c - see client.h
+ *
+ * Three things end independently of one another, and each has its own state:
+ * the connection, the process, and the session. The connection's end stops
+ * commands; the process's end (its pidfd turns readable, and on a GPU a grace
+ * has passed) proves that nothing of it runs; the session ends when the ring
+ * thread has given back its pages. Only then do its memory and its device table
+ * go back, in two steps: FORGET is the last mail to the ring thread about it,
+ * FORGOTTEN the last from it.
+ */
+#include "client.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "clock.h"
+#include "handshake.h"
+#include "log.h"
+#include "peer.h"
+
+enum { MAX_SENT_FDS = 4 };
+
+enum connection_state { CONNECTION_HELLO, CONNECTION_OPEN, CONNECTION_ENDED };
+enum process_state { PROCESS_ALIVE, PROCESS_EXITED, PROCESS_TOLD };
+enum session_state {
+	SESSION_NONE,
+	SESSION_ATTACHING, /* the ring thread is asked to take it */
+	SESSION_LIVE,
+	SESSION_ENDED, /* takes no more commands; its pages wait */
+	SESSION_FORGETTING,
+	SESSION_GONE
+};
+
+struct client {
+	TAILQ_ENTRY(client) link;
+	struct control *control;
+	struct peer peer;
+	enum connection_state connection;
+	enum process_state process;
+	enum session_state session;
+	bool closed; /* the worker said close: it unmaps before its connection ends */
+	int socket;
+	int pidfd;
+	struct source socket_source;
+	struct source pidfd_source;
+	uint64_t deadline; /* of the hello, or of the grace after the process's end; 0: none */
+	struct channel *channel;
+	struct area_piece *tables[WIRE_MAX_GROUPS];
+	struct handshake *handshake; /* until the welcome is sent */
+};
+
+/* ---- ends --------------------------------------------------------------------- */
+
+static void free_session(struct client *c)
+{
+	if (!c->channel)
+		return;
+	for (uint32_t i = 0; i < WIRE_MAX_GROUPS; i++)
+		c->tables[i] = area_give(&c->control->table_area, c->tables[i]);
+	session_memory_deinit(&c->channel->memory);
+	close_fd(&c->channel->doorbell);
+	c->control->by_id[c->channel->id - 1] = NULL;
+	free(c->channel);
+	c->channel = NULL;
+}
+
+static void close_connection(struct client *c)
+{
+	dispatcher_remove(&c->control->dispatcher, &c->socket_source);
+	close_fd(&c->socket);
+	if (c->connection == CONNECTION_HELLO)
+		c->control->n_half_open--;
+	c->connection = CONNECTION_ENDED;
+}
+
+static bool holds_pool(const struct client *c)
+{
+	if (c->control->pool->backend == WIRE_BACKEND_HOST) /* a memfd lives as long as its last mapping */
+		return false;
+	return c->session != SESSION_NONE && c->process != PROCESS_TOLD &&
+	       !(c->closed && c->connection == CONNECTION_ENDED);
+}
+
+/* Moves the client to the done list when nothing of it is left. */
+static void settle(struct client *c)
+{
+	if (c->connection != CONNECTION_ENDED || (c->session != SESSION_NONE && c->session != SESSION_GONE) ||
+	    holds_pool(c))
+		return;
+	dispatcher_remove(&c->control->dispatcher, &c->pidfd_source);
+	close_fd(&c->pidfd);
+	if (c->session != SESSION_NONE)
+		c->control->n_sessions--;
+	TAILQ_REMOVE(&c->control->clients, c, link);
+	TAILQ_INSERT_TAIL(&c->control->done, c, link);
+}
+
+static void post(struct client *c, enum mail_kind kind)
+{
+	mailbox_post_spsc(c->control->ring->inbox, kind, c->channel, 0);
+}
+
+/* True while the ring thread may be told about the session. */
+static bool tellable(const struct client *c)
+{
+	return c->session == SESSION_LIVE || c->session == SESSION_ENDED;
+}
+
+/* Once a session, whatever is seen first of its end. */
+static void note_death(struct client *c, const char *how)
+{
+	if (c->session != SESSION_LIVE)
+		return;
+	log_info("session %u.%u: death: pid %d %s; its pages are quarantined", c->channel->id, c->channel->generation,
+		 c->peer.pid, how);
+	c->session = SESSION_ENDED;
+}
+
+static void connection_ended(struct client *c, const char *how)
+{
+	close_connection(c);
+	note_death(c, how);
+	if (tellable(c))
+		post(c, MAIL_SOCKET_ENDED);
+	settle(c);
+}
+
+static void process_gone(struct client *c)
+{
+	c->deadline = 0;
+	c->process = PROCESS_TOLD;
+	if (tellable(c))
+		post(c, MAIL_PROCESS_GONE);
+	settle(c);
+}
+
+static void on_pidfd(void *owner, uint32_t events)
+{
+	struct client *c = owner;
+	uint32_t grace = c->control->pool->backend == WIRE_BACKEND_CUDA ? c->control->config->reclaim_grace_ms : 0;
+
+	(void)events;
+	dispatcher_remove(&c->control->dispatcher, &c->pidfd_source);
+	c->process = PROCESS_EXITED;
+	control_take_mail(c->control); /* what it said before it ended */
+	note_death(c, "has ended");
+	if (!grace) {
+		process_gone(c);
+		return;
+	}
+	if (tellable(c))
+		log_info("session %u.%u: pid %d has ended; its pages return in %u ms", c->channel->id,
+			 c->channel->generation, c->peer.pid, grace);
+	c->deadline = clock_ns() + grace * NS_PER_MS;
+}
+
+/* ---- refusal ------------------------------------------------------------------ */
+
+static void refuse(struct client *c, const struct refusal *r)
+{
+	struct wire_welcome w;
+
+	welcome_refuse(&w, r, c->control->boot_id);
+	if (send(c->socket, &w, sizeof(w), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		errno = 0; /* it has left already */
+	log_refusal("refused pid %d uid %u: %s", c->peer.pid, c->peer.uid, r->text);
+	add_relaxed(&c->control->ring->refused_attaches, 1);
+	close_connection(c);
+}
+
+static void refuse_reason(struct client *c, enum fault_reason reason, int64_t got, int64_t want)
+{
+	struct refusal r;
+
+	refusal_set(&r, reason, got, want);
+	refuse(c, &r);
+}
+
+/* ---- attach ------------------------------------------------------------------- */
+
+static uint32_t sessions_of(const struct control *control, uid_t uid)
+{
+	const struct client *c;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH (c, &control->clients, link)
+		n += c->session != SESSION_NONE && c->peer.uid == uid;
+	return n;
+}
+
+/* Device tables, 0 or a code with *@r filled. */
+static int take_tables(struct client *c, const struct session_layout *l, struct refusal *r)
+{
+	struct area *area = &c->control->table_area;
+
+	for (uint32_t i = 0; i < l->n_groups; i++) {
+		c->tables[i] = area_take(area, l->cells_bytes[i]);
+		if (!c->tables[i])
+			return refusal_set(r, FAULT_TABLE_AREA, (int64_t)l->cells_bytes[i],
+					   (int64_t)area_largest(area));
+	}
+	return 0;
+}
+
+/* Gives the channel the lowest free index. There is one: n_sessions was checked. */
+static void take_id(struct client *c)
+{
+	struct control *control = c->control;
+	uint32_t i = 0;
+
+	while (control->by_id[i])
+		i++;
+	control->by_id[i] = c;
+	c->channel->id = i + 1;
+	c->channel->generation = ++control->generation[i];
+	c->channel->tag = ++control->next_tag & 0xffff;
+}
+
+static int make_channel(struct client *c, struct refusal *r)
+{
+	const struct handshake *h = c->handshake;
+	struct session_layout l;
+	struct channel *ch;
+	int code;
+
+	session_layout_init(&l, &h->model, h->geometry);
+	ch = calloc(1, sizeof(*ch));
+	if (!ch)
+		return refusal_set(r, FAULT_BROKER_MEMORY, sizeof(*ch), 0);
+	*ch = (struct channel){
+		.pid = c->peer.pid,
+		.uid = c->peer.uid,
+		.attached_ns = clock_ns(),
+		.model = h->model,
+		.doorbell = -1,
+		.owner = c,
+	};
+	memcpy(ch->model_name, h->hello.model, sizeof(ch->model_name));
+	memcpy(ch->geometry, h->geometry, sizeof(ch->geometry));
+	c->channel = ch;
+	take_id(c);
+	code = take_tables(c, &l, r);
+	if (code == 0 && session_memory_init(&ch->memory, &l) < 0)
+		code = refusal_set(r, FAULT_BROKER_MEMORY, (int64_t)(l.session_bytes + l.tables_bytes), 0);
+	if (code == 0) {
+		ch->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (ch->doorbell < 0)
+			code = refusal_set(r, FAULT_BROKER_MEMORY, sizeof(uint64_t), 0);
+	}
+	if (code)
+		free_session(c);
+	return code;
+}
+
+/* Everything that can be refused, in the order of the codes. @sent: a descriptor that came with the hello, or -1. */
+static int admit(struct client *c, const void *message, size_t bytes, int sent, struct refusal *r)
+{
+	struct control *control = c->control;
+	uint32_t of_uid;
+	int code;
+
+	if (!peer_allowed(&c->peer, c->socket, control->config))
+		return refusal_set(r, FAULT_CREDENTIALS, c->peer.uid, 0);
+	c->pidfd = peer_pidfd(&c->peer, c->socket, sent);
+	if (c->pidfd < 0)
+		return refusal_set(r, FAULT_NO_PIDFD, c->peer.pid, 0);
+	if (control->stop_at)
+		return refusal_set(r, FAULT_STOPPING, 0, 0);
+	c->handshake = calloc(1, sizeof(*c->handshake));
+	if (!c->handshake)
+		return refusal_set(r, FAULT_BROKER_MEMORY, sizeof(*c->handshake), 0);
+	code = handshake_check(c->handshake, message, bytes, control->pool, r);
+	if (code)
+		return code;
+	of_uid = sessions_of(control, c->peer.uid);
+	if (control->n_sessions >= control->config->max_sessions)
+		return refusal_set(r, FAULT_SESSIONS_FULL, control->n_sessions, control->config->max_sessions);
+	if (of_uid >= control->config->max_sessions_per_uid)
+		return refusal_set(r, FAULT_SESSIONS_FULL, of_uid, control->config->max_sessions_per_uid);
+	return make_channel(c, r);
+}
+
+static void take_hello(struct client *c, const void *message, size_t bytes, int sent)
+{
+	struct refusal r;
+
+	c->deadline = 0;
+	if (admit(c, message, bytes, sent, &r) != 0) {
+		refuse(c, &r);
+		settle(c);
+		return;
+	}
+	if (dispatcher_add(&c->control->dispatcher, &c->pidfd_source, c->pidfd, EPOLLIN, on_pidfd, c) < 0) {
+		free_session(c);
+		refuse_reason(c, FAULT_NO_PIDFD, c->peer.pid, 0);
+		settle(c);
+		return;
+	}
+	c->control->n_half_open--;
+	c->connection = CONNECTION_OPEN;
+	c->session = SESSION_ATTACHING;
+	c->control->n_sessions++;
+	post(c, MAIL_ATTACH);
+}
+
+static bool send_welcome(struct client *c)
+{
+	const struct session_memory *m = &c->channel->memory;
+	int fds[WIRE_MAX_FDS] = { [WIRE_FD_SESSION] = m->session_fd,
+				  [WIRE_FD_TABLES] = m->tables_fd,
+				  [WIRE_FD_DOORBELL] = c->channel->doorbell,
+				  [WIRE_FD_POOLS] = c->control->pool->fd };
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(fds))];
+	} control = { 0 };
+	uint64_t offsets[WIRE_MAX_GROUPS] = { 0 };
+	struct wire_welcome w;
+	struct iovec iov = { .iov_base = &w, .iov_len = sizeof(w) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes };
+	struct cmsghdr *cmsg;
+	size_t fd_bytes;
+
+	for (uint32_t i = 0; i < m->layout.n_groups; i++)
+		offsets[i] = c->tables[i]->offset;
+	welcome_fill(&w, c->handshake, &m->layout, c->control->pool, offsets);
+	w.session_id = c->channel->id;
+	w.session_generation = c->channel->generation;
+	w.spin_ns = c->control->config->spin_us * NS_PER_US;
+	memcpy(w.boot_id, c->control->boot_id, sizeof(w.boot_id));
+	fd_bytes = w.n_fds * sizeof(fds[0]);
+	msg.msg_controllen = CMSG_SPACE(fd_bytes);
+	cmsg = CMSG_FIRSTHDR(&msg);
+	*cmsg = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(fd_bytes) };
+	memcpy(CMSG_DATA(cmsg), fds, fd_bytes);
+	return sendmsg(c->socket, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(w);
+}
+
+static void attached(struct client *c, int code)
+{
+	bool ok;
+
+	if (code) {
+		refuse_reason(c, FAULT_BROKER_MEMORY, 0, 0);
+		free_session(c);
+		c->control->n_sessions--;
+		c->session = SESSION_NONE;
+		settle(c);
+		return;
+	}
+	c->session = SESSION_LIVE;
+	ok = c->connection == CONNECTION_OPEN && send_welcome(c);
+	session_memory_close_fds(&c->channel->memory);
+	log_info("session %u.%u: attached: pid %d uid %u model \"%s\", %d pages a sequence, %" PRId32 " slots",
+		 c->channel->id, c->channel->generation, c->peer.pid, c->peer.uid, c->channel->model_name,
+		 c->channel->geometry[0].private_pages, c->channel->model.max_batch);
+	free(c->handshake);
+	c->handshake = NULL;
+	if (!ok)
+		connection_ended(c, "left before it was welcomed");
+	if (c->process == PROCESS_TOLD)
+		post(c, MAIL_PROCESS_GONE);
+}
+
+/* ---- events ------------------------------------------------------------------- */
+
+/* The message and at most one descriptor; others that came are closed. */
+static ssize_t receive(int socket, void *buf, size_t size, int *sent)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(MAX_SENT_FDS * sizeof(int))];
+	} control;
+	struct iovec iov = { .iov_base = buf, .iov_len = size };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)
+	};
+	ssize_t n = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	*sent = -1;
+	if (n < 0)
+		return n;
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(&msg); h; h = CMSG_NXTHDR(&msg, h)) {
+		size_t count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof(fd));
+			if (*sent < 0)
+				*sent = fd;
+			else
+				close(fd);
+		}
+	}
+	return n;
+}
+
+static void on_socket(void *owner, uint32_t events)
+{
+	struct client *c = owner;
+	unsigned char message[sizeof(struct wire_hello) + 1]; /* one more tells a longer one */
+	AUTO_CLOSE int sent = -1;
+	ssize_t n = receive(c->socket, message, sizeof(message), &sent);
+
+	(void)events;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		control_take_mail(c->control); /* a close that it said before comes first */
+		if (c->connection != CONNECTION_ENDED)
+			connection_ended(c, "lost its connection");
+	} else if (c->connection == CONNECTION_HELLO) {
+		take_hello(c, message, (size_t)n, sent);
+	} else {
+		log_warning("session %u.%u: protocol violation: pid %d sent a message after the hello",
+			    c->channel ? c->channel->id : 0, c->channel ? c->channel->generation : 0, c->peer.pid);
+		connection_ended(c, "was disconnected");
+	}
+}
+
+int client_accept(struct control *control)
+{
+	int fd = accept4(control->listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct client *c;
+
+	if (fd < 0)
+		return errno == ECONNABORTED || errno == EINTR ? 0 : -errno;
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		close(fd);
+		return -ENOMEM;
+	}
+	*c = (struct client){ .control = control,
+			      .socket = fd,
+			      .pidfd = -1,
+			      .socket_source.fd = -1,
+			      .pidfd_source.fd = -1,
+			      .deadline = clock_ns() + control->config->hello_timeout_ms * NS_PER_MS };
+	TAILQ_INSERT_TAIL(&control->clients, c, link);
+	control->n_half_open++;
+	if (peer_read(&c->peer, fd) == 0 &&
+	    dispatcher_add(&control->dispatcher, &c->socket_source, fd, EPOLLIN | EPOLLRDHUP, on_socket, c) == 0)
+		return 0;
+	log_refusal("refused a connection: its process cannot be told: %s", strerror(errno));
+	add_relaxed(&control->ring->refused_attaches, 1);
+	close_connection(c);
+	settle(c);
+	return 0;
+}
+
+static void reclaimed(struct client *c, int64_t pages)
+{
+	const char *why = c->process == PROCESS_TOLD ? "its process has ended" : "all its streams are idle";
+
+	log_info("session %u.%u: reclaimed %" PRId64 " pages: %s", c->channel->id, c->channel->generation, pages, why);
+	c->session = SESSION_FORGETTING;
+	post(c, MAIL_FORGET);
+}
+
+void client_mail(struct client *c, const struct mail *m)
+{
+	switch (m->kind) {
+	case MAIL_ATTACHED:
+		attached(c, (int)m->value);
+		break;
+	case MAIL_CLOSED:
+		log_info("session %u.%u: detached: pid %d", c->channel->id, c->channel->generation, c->peer.pid);
+		c->session = SESSION_ENDED;
+		c->closed = true;
+		break;
+	case MAIL_KICKED:
+		log_warning(
+			"session %u.%u: protocol violation: pid %d: %s; its pages are quarantined until its process "
+			"ends",
+			c->channel->id, c->channel->generation, c->peer.pid, violation_name((int)m->value));
+		c->session = SESSION_ENDED;
+		if (c->connection != CONNECTION_ENDED)
+			connection_ended(c, "");
+		break;
+	case MAIL_RECLAIMED:
+		reclaimed(c, m->value);
+		break;
+	case MAIL_FORGOTTEN:
+		free_session(c);
+		c->session = SESSION_GONE;
+		settle(c);
+		break;
+	default: /* the other direction's */
+		break;
+	}
+}
+
+/* ---- all of them ---------------------------------------------------------------- */
+
+void client_stop_all(struct control *control)
+{
+	struct client *c, *next;
+
+	TAILQ_FOREACH_SAFE(c, &control->clients, link, next)
+	{
+		if (c->connection == CONNECTION_HELLO) {
+			refuse_reason(c, FAULT_STOPPING, 0, 0);
+			settle(c);
+		} else if (c->connection == CONNECTION_OPEN) {
+			shutdown(c->socket, SHUT_WR); /* it reads the end; its own end is still seen here */
+		}
+	}
+}
+
+bool client_any_importer(const struct control *control)
+{
+	const struct client *c;
+
+	TAILQ_FOREACH (c, &control->clients, link)
+		if (holds_pool(c))
+			return true;
+	return false;
+}
+
+uint64_t client_next_deadline(const struct control *control)
+{
+	const struct client *c;
+	uint64_t next = 0;
+
+	TAILQ_FOREACH (c, &control->clients, link)
+		if (c->deadline && (next == 0 || c->deadline < next))
+			next = c->deadline;
+	return next;
+}
+
+void client_deadlines(struct control *control, uint64_t now)
+{
+	struct client *c, *next;
+
+	TAILQ_FOREACH_SAFE(c, &control->clients, link, next)
+	{
+		if (c->deadline == 0 || now < c->deadline)
+			continue;
+		if (c->process == PROCESS_EXITED) {
+			process_gone(c);
+			continue;
+		}
+		log_refusal("refused pid %d uid %u: it did not say hello within %u ms", c->peer.pid, c->peer.uid,
+			    control->config->hello_timeout_ms);
+		add_relaxed(&control->ring->refused_attaches, 1);
+		close_connection(c);
+		settle(c);
+	}
+}
+
+void client_drop(struct client *c)
+{
+	close_connection(c);
+	dispatcher_remove(&c->control->dispatcher, &c->pidfd_source);
+	close_fd(&c->pidfd);
+	free_session(c);
+	TAILQ_REMOVE(&c->control->clients, c, link);
+	TAILQ_INSERT_TAIL(&c->control->done, c, link);
+}
+
+void client_free_done(struct control *control)
+{
+	struct client *c;
+
+	while ((c = TAILQ_FIRST(&control->done))) {
+		TAILQ_REMOVE(&control->done, c, link);
+		free(c->handshake);
+		free(c);
+	}
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.h - one connection, from accept to the last trace of its process
+ *
+ * Control thread only.
+ */
+#ifndef SWAKV_BROKER_CLIENT_H
+#define SWAKV_BROKER_CLIENT_H
+
+#include "control.h"
+#include "mailbox.h"
+
+/* Accepts one connection. 0; -EAGAIN: none is waiting; other negative errno: it cannot be taken now. */
+int client_accept(struct control *control);
+/* A mail from the ring thread about @c. */
+void client_mail(struct client *c, const struct mail *m);
+
+/* Refuses all that have not attached and ends the connection of the others: what they wait for answers "gone". */
+void client_stop_all(struct control *control);
+/* True when some process may still have the pool mapped, as far as that matters for freeing it. */
+bool client_any_importer(const struct control *control);
+
+/* CLOCK_MONOTONIC of the earliest deadline, 0: none. */
+uint64_t client_next_deadline(const struct control *control);
+/* Acts on the deadlines that have passed. */
+void client_deadlines(struct control *control, uint64_t now);
+
+/* Lets go of everything at once, whatever state it is in; the ring thread must have ended. */
+void client_drop(struct client *c);
+/* Frees those that are done. */
+void client_free_done(struct control *control);
+
+#endif

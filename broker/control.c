@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control.c - see control.h
+ *
+ * The loop, the mail from the ring thread, and the orderly stop. What happens
+ * to one connection lies in client.c. Memory of a client is freed at the end of
+ * a turn of the loop, when no event of that turn can name it any more.
+ */
+#include "control.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "client.h"
+#include "clock.h"
+#include "log.h"
+
+enum { BEAT_MS = 500, ACCEPTS_A_TURN = 16 };
+
+static void pause_accepting(struct control *c)
+{
+	dispatcher_remove(&c->dispatcher, &c->listener_source);
+	c->accepting = false;
+}
+
+static void on_accept(void *owner, uint32_t events)
+{
+	struct control *c = owner;
+	int r = 0;
+
+	(void)events;
+	for (int i = 0; r == 0 && i < ACCEPTS_A_TURN && c->n_half_open < c->config->max_half_open; i++)
+		r = client_accept(c);
+	if (r < 0 && r != -EAGAIN) { /* out of descriptors, most likely: trying again at once would only burn time */
+		log_refusal("no connection can be accepted now: %s", strerror(-r));
+		c->accept_at = clock_ns() + BEAT_MS * NS_PER_MS;
+		pause_accepting(c);
+	} else if (c->n_half_open >= c->config->max_half_open) { /* the others wait in the backlog */
+		pause_accepting(c);
+	}
+}
+
+static int accept_again(struct control *c, uint64_t now)
+{
+	int r;
+
+	if (c->accepting || c->stop_at || c->n_half_open >= c->config->max_half_open || now < c->accept_at)
+		return 0;
+	r = dispatcher_add(&c->dispatcher, &c->listener_source, c->listener->fd, EPOLLIN, on_accept, c);
+	c->accepting = r == 0;
+	return r;
+}
+
+void control_take_mail(struct control *c)
+{
+	struct mail m;
+
+	while (mailbox_take_spsc(c->ring->outbox, &m))
+		client_mail(m.channel->owner, &m);
+}
+
+static void on_mail(void *owner, uint32_t events)
+{
+	(void)events;
+	control_take_mail(owner);
+}
+
+static void begin_stop(struct control *c)
+{
+	log_info("stopping: no more workers are taken, %u are told", c->n_sessions);
+	c->stop_at = clock_ns() + c->config->stop_wait_ms * NS_PER_MS;
+	if (c->accepting)
+		pause_accepting(c);
+	listener_close(c->listener);
+	client_stop_all(c);
+}
+
+static void on_signal(void *owner, uint32_t events)
+{
+	struct signalfd_siginfo info;
+	struct control *c = owner;
+
+	(void)events;
+	if (read(c->signals, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (c->n_stop_signals++ == 0)
+		begin_stop(c);
+}
+
+int control_init(struct control *c, const struct config *config, const struct backend_pool *pool,
+		 struct listener *listener, struct ring_thread *ring, struct status_writer *status,
+		 const uint8_t boot_id[16], int signals)
+{
+	int r;
+
+	*c = (struct control){
+		.config = config, .pool = pool, .listener = listener, .ring = ring, .status = status, .signals = signals
+	};
+	memcpy(c->boot_id, boot_id, sizeof(c->boot_id));
+	TAILQ_INIT(&c->clients);
+	TAILQ_INIT(&c->done);
+	area_init(&c->table_area, pool->table_area_bytes);
+	c->listener_source.fd = c->mail_source.fd = c->signal_source.fd = -1;
+	r = dispatcher_init(&c->dispatcher);
+	if (r == 0)
+		r = dispatcher_add(&c->dispatcher, &c->mail_source, mailbox_fd(ring->outbox), EPOLLIN | EPOLLET,
+				   on_mail, c);
+	if (r == 0)
+		r = dispatcher_add(&c->dispatcher, &c->signal_source, signals, EPOLLIN, on_signal, c);
+	return r == 0 ? accept_again(c, clock_ns()) : r;
+}
+
+/* Milliseconds until the next deadline, no more than a heartbeat. */
+static int turn_ms(const struct control *c, uint64_t now)
+{
+	uint64_t next = client_next_deadline(c), ms;
+
+	if (c->stop_at && (next == 0 || c->stop_at < next))
+		next = c->stop_at;
+	if (next == 0)
+		return BEAT_MS;
+	ms = next > now ? (next - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+	return ms < BEAT_MS ? (int)ms : BEAT_MS;
+}
+
+/* The stop is over when all let go, when time is up, or when a second signal asks for haste. */
+static bool stopped(const struct control *c, uint64_t now)
+{
+	if (!c->stop_at)
+		return false;
+	return !client_any_importer(c) || now >= c->stop_at || c->n_stop_signals > 1;
+}
+
+bool control_run(struct control *c)
+{
+	uint64_t now = clock_ns();
+
+	while (!stopped(c, now)) {
+		store_relaxed(&c->status->head->threads[STATUS_THREAD_CONTROL].heartbeat_ns, now);
+		dispatcher_run(&c->dispatcher, turn_ms(c, now));
+		now = clock_ns();
+		client_deadlines(c, now);
+		client_free_done(c);
+		if (accept_again(c, now) < 0)
+			c->accept_at = now + BEAT_MS * NS_PER_MS;
+		store_relaxed(&c->ring->table_area_used, c->table_area.used);
+	}
+	return !client_any_importer(c);
+}
+
+void control_deinit(struct control *c)
+{
+	struct client *client;
+
+	if (!c->clients.tqh_last) /* never initialised */
+		return;
+	while ((client = TAILQ_FIRST(&c->clients)))
+		client_drop(client);
+	client_free_done(c);
+	area_deinit(&c->table_area);
+	dispatcher_deinit(&c->dispatcher);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control.h - the control thread: connections, processes, reclaim, stop
+ *
+ * Accepts, checks who asks, makes session memory, watches sockets and pidfds,
+ * and tells the ring thread. It never looks into a ring.
+ */
+#ifndef SWAKV_BROKER_CONTROL_H
+#define SWAKV_BROKER_CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "area.h"
+#include "backend.h"
+#include "config.h"
+#include "dispatcher.h"
+#include "listener.h"
+#include "ring_thread.h"
+#include "status_page.h"
+
+#define CONTROL_MAX_SESSIONS 256
+
+struct client;
+TAILQ_HEAD(client_list, client);
+
+struct control {
+	const struct config *config;
+	const struct backend_pool *pool;
+	struct listener *listener;
+	struct ring_thread *ring;
+	struct status_writer *status;
+	uint8_t boot_id[16];
+	struct dispatcher dispatcher;
+	struct source listener_source;
+	struct source mail_source;
+	struct source signal_source;
+	int signals;
+	struct area table_area;
+	struct client_list clients;
+	struct client_list done; /* to be freed when no event can name them any more */
+	uint32_t n_half_open;
+	uint32_t n_sessions;
+	uint32_t n_stop_signals;
+	uint64_t stop_at; /* when waiting for workers ends, 0: not stopping */
+	uint32_t next_tag;
+	struct client *by_id[CONTROL_MAX_SESSIONS];
+	uint32_t generation[CONTROL_MAX_SESSIONS];
+	bool accepting;
+	uint64_t accept_at; /* not before: descriptors had run out */
+};
+
+/*
+ * All pointers are borrowed until control_deinit(). @signals: a signalfd with
+ * the signals that stop the broker. 0 or a negative errno.
+ */
+int control_init(struct control *c, const struct config *config, const struct backend_pool *pool,
+		 struct listener *listener, struct ring_thread *ring, struct status_writer *status,
+		 const uint8_t boot_id[16], int signals);
+/* Serves until a signal ends it. True: no worker can have the pool mapped any more. */
+bool control_run(struct control *c);
+/* Handles what the ring thread has said so far. */
+void control_take_mail(struct control *c);
+/* After the ring thread's end: frees every client. */
+void control_deinit(struct control *c);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - swakvd: arguments, then broker.c */
+#include <stdio.h>
+
+#include "broker.h"
+#include "config.h"
+#include "log.h"
+
+int main(int argc, char **argv)
+{
+	static struct config config;
+	struct config_arguments arguments;
+	struct config_error error;
+
+	config_init(&config);
+	if (config_parse_arguments(&config, argc, argv, &arguments, &error) < 0) {
+		log_error("%s", error.text);
+		return EXIT_CODE_CONFIG;
+	}
+	if (arguments.help) {
+		config_usage(stdout);
+		return EXIT_CODE_OK;
+	}
+	if (arguments.version) {
+		printf("swakvd %s\n", SWAKV_VERSION);
+		return EXIT_CODE_OK;
+	}
+	if (arguments.dry_run)
+		return broker_dry_run(&config);
+	if (arguments.check_config) {
+		printf("configuration is correct\n");
+		return EXIT_CODE_OK;
+	}
+	return broker_run(&config, arguments.ready_fd);
+}
