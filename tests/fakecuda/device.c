@@ -191,7 +191,11 @@ FAKE_API CUresult CUDAAPI cuGetErrorName(CUresult error, const char **text)
 #undef FAKE_NAME
 	};
 
+	CUresult r = fake_enter(__func__, 0, NULL);
+
 	*text = NULL;
+	if (r)
+		return r;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (names[i].code == error)
 			*text = names[i].name;
