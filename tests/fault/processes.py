@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""processes - real brokers and workers for the process tests
+
+Programs come from the build folder in $SWAKV_BUILD. Everything a test starts
+ends with it: use Broker as a context manager, and start workers through it.
+Each broker has its own run-time folder and an instance name of its own, so
+tests run beside each other.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("SWAKV_BUILD", ROOT / "build-tests")).resolve()
+PROGRAMS = {
+    "swakvd": "broker/swakvd",
+    "swakv-status": "tools/status/swakv-status",
+    "swakv-demo-worker": "tools/demo/swakv-demo-worker",
+}
+SKIP = 77
+
+# Two models of different page size, decoding until they are told to end.
+DEMO_SMALL = ("--preset", "gemma3-1b", "--scale", "22", "--batch", "4", "--max-decode", "200", "--loop", "--quiet",
+              "--trace", str(ROOT / "tools/demo/sample-trace.csv"), "--poison", "--time-limit", "600")
+DEMO_OTHER = (*DEMO_SMALL, "--preset", "gpt-oss-20b", "--scale", "12")
+
+# How long a test waits before it gives up. Never a claim about speed.
+PATIENCE = 60
+
+
+def program(name):
+    path = BUILD / PROGRAMS.get(name, name)
+    if not path.exists():
+        sys.exit(f"there is no {path}: build first, or set SWAKV_BUILD")
+    return str(path)
+
+
+def check(condition, *what):
+    """A failed check ends the test with what was wrong."""
+    if not condition:
+        raise AssertionError(" ".join(str(w) for w in what))
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(SKIP)
+
+
+def wait_until(condition, what, patience=PATIENCE):
+    """Polls until @condition() is true and returns its value."""
+    end = time.monotonic() + patience
+    while True:
+        value = condition()
+        if value:
+            return value
+        check(time.monotonic() < end, f"waited {patience} s for:", what)
+        time.sleep(0.02)
+
+
+class Broker:
+    """A private broker on the host backend."""
+
+    counter = 0
+
+    def __init__(self, size="64M", arguments=(), name=None, expect_ready=True, env=None):
+        Broker.counter += 1
+        self.name = name or f"test-{os.getpid()}-{Broker.counter}"
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="swakv-test."))
+        self.env = dict(os.environ, XDG_RUNTIME_DIR=str(self.folder), **(env or {}))
+        self.log = self.folder / "swakvd.log"
+        self.arguments = ["--name", self.name, "--backend", "host", "--size", size, *arguments]
+        self.workers = []
+        self.process = None
+        self.expect_ready = expect_ready
+
+    def __enter__(self):
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+        return self
+
+    def start(self):
+        ready, ready_child = os.pipe()
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [program("swakvd"), *self.arguments, "-n", str(ready_child)], env=self.env, pass_fds=[ready_child],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        os.close(ready_child)
+        try:
+            if self.expect_ready:
+                readable, _, _ = select.select([ready], [], [], PATIENCE)
+                check(readable and os.read(ready, 1), "the broker did not get ready:", self.text())
+        finally:
+            os.close(ready)
+
+    def __exit__(self, kind, error, trace):
+        for worker in self.workers:
+            end(worker)
+        if self.process:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(signal.SIGCONT)
+            end(self.process)
+        if kind is not None and kind is not SystemExit:
+            print(f"--- log of broker {self.name}:\n{self.text()}", file=sys.stderr)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.expect_ready:  # otherwise the name may be another broker's
+            pathlib.Path(f"/dev/shm/swakv-{self.name}").unlink(missing_ok=True)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def text(self):
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def stop(self):
+        """An orderly stop; returns the exit code."""
+        self.process.terminate()
+        return self.process.wait(PATIENCE)
+
+    # ---- what it shows ----
+
+    def status_command(self, *arguments):
+        return subprocess.run([program("swakv-status"), "--name", self.name, *arguments], env=self.env, check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def status(self):
+        result = self.status_command("--json")
+        check(result.returncode == 0, "swakv-status said", result.returncode, result.stderr)
+        return json.loads(result.stdout)
+
+    def idle(self):
+        """True when no session is left and all pages are free."""
+        now = self.status()
+        return not now["sessions"] and all(c["pages"]["free"] == c["pages"]["total"] for c in now["classes"])
+
+    def n_fds(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def n_maps(self):
+        with open(f"/proc/{self.pid}/maps", encoding="utf-8", errors="replace") as maps:
+            return len(maps.readlines())
+
+    # ---- workers ----
+
+    def worker(self, *arguments, executable="swakv-demo-worker", **options):
+        """Starts a demo worker, or another executable; it ends with the broker's block."""
+        command = [program(executable), "--broker", self.name, *arguments]
+        options.setdefault("stdout", subprocess.DEVNULL)
+        options.setdefault("stderr", subprocess.DEVNULL)
+        process = subprocess.Popen(command, env=self.env, stdin=subprocess.DEVNULL, **options)
+        self.workers.append(process)
+        return process
+
+
+def check_sums(status):
+    """The page counts of one picture agree with each other."""
+    for c in status["classes"]:
+        pages = c["pages"]
+        check(pages["free"] + pages["leased"] + pages["quarantined"] == pages["total"], "class counts differ:", c)
+        for key in ("leased", "quarantined"):
+            of_sessions = sum(s["pages"][key] for s in status["sessions"] if s["model"]["class"] == c["index"])
+            check(of_sessions == pages[key], key, "pages of the sessions:", of_sessions, "of the class:", c)
+    pool = status["pool"]["bytes"]
+    check(pool["held"] + pool["free"] + pool["unusable"] == pool["total"], "bytes differ:", pool)
+    extents = 2 * sum(c["extents"] for c in status["classes"]) * pool["extent"]
+    # The pool's last extent may be a short one.
+    check(extents - 2 * pool["extent"] < pool["held"] <= extents or pool["held"] == 0 == extents, "extents:", pool)
+
+
+def end(process):
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+
+
+def main(test):
+    """Runs @test(); says what failed; exits."""
+    try:
+        test()
+    except AssertionError as why:
+        print(f"FAIL: {why}", file=sys.stderr)
+        sys.exit(1)
