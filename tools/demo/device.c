@@ -68,7 +68,10 @@ void device_close(struct device *d)
 
 const char *device_why(const struct device *d)
 {
-	return d->driver ? driver_why(d->driver) : swakv_session_error(d->session);
+	/* Marks and waits go through the session, and on CUDA all else through a driver of our own. */
+	const char *why = d->driver ? driver_why(d->driver) : "";
+
+	return why[0] ? why : swakv_session_error(d->session);
 }
 
 int device_buffer_new(struct device *d, struct buffer *b, size_t bytes)
