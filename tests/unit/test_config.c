@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "config.h"
+
+static struct config c;
+static struct config_error e;
+static struct config_arguments a;
+
+static void setup(void)
+{
+	setenv("XDG_RUNTIME_DIR", "/tmp/runtime", 1);
+	config_init(&c);
+	e.text[0] = '\0';
+}
+
+TestSuite(config, .init = setup);
+
+static int read_text(const char *text)
+{
+	AUTO_FCLOSE FILE *f = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+	int r;
+
+	cr_assert(f);
+	r = config_read(&c, f, "x.ini", &e);
+	return r < 0 ? r : config_finish(&c, "x.ini", &e);
+}
+
+static int parse(int argc, const char *const *argv)
+{
+	char *copy[16] = { 0 };
+
+	for (int i = 0; i < argc; i++)
+		copy[i] = strdup(argv[i]);
+	return config_parse_arguments(&c, argc, copy, &a, &e);
+}
+
+#define ARGUMENTS(...)                                                                                                 \
+	({                                                                                                             \
+		const char *const argv_[] = { "swakvd", __VA_ARGS__ };                                                 \
+		parse((int)(sizeof(argv_) / sizeof(argv_[0])), argv_);                                                 \
+	})
+
+/* The text must be refused, and the message must hold each of the words. */
+#define REFUSED(ini_, ...)                                                                                             \
+	do {                                                                                                           \
+		const char *const words_[] = { __VA_ARGS__ };                                                          \
+		config_init(&c);                                                                                       \
+		cr_assert_lt(read_text(ini_), 0, "accepted");                                                          \
+		for (size_t i_ = 0; i_ < sizeof(words_) / sizeof(words_[0]); i_++)                                     \
+			cr_assert(strstr(e.text, words_[i_]), "\"%s\" lacks \"%s\"", e.text, words_[i_]);              \
+	} while (0)
+
+#define MODEL "[model m]\nwindow=1024\nlayers=2\nkv_heads=4\nhead_dim=64\nmax_batch=8\nmax_seq=4096\n"
+
+Test(config, every_kind_of_key_is_read)
+{
+	cr_assert_eq(read_text("# comment\n[broker]\nname = prod\nbackend = host\nspin_us = 0\n"
+			       "allow_uid = 0, 65534\nallow_gid=root\n"
+			       "[pool main]\nsize = 64G\ntable_area = 16M\ndevice = 3\nextent=4096\n" MODEL
+			       "dtype = bf16\nv_head_dim = 32\n"),
+		     0, "%s", e.text);
+	cr_assert_str_eq(c.name, "prod");
+	cr_assert_str_eq(c.socket, "/tmp/runtime/swakv/prod.sock");
+	cr_assert_eq(c.backend, CONFIG_BACKEND_HOST);
+	cr_assert_eq(c.spin_us, 0);
+	cr_assert_eq(c.allow_uid.n, 2);
+	cr_assert_eq(c.allow_uid.ids[1], 65534);
+	cr_assert_eq(c.allow_gid.n, 1);
+	cr_assert_eq(c.allow_gid.ids[0], 0);
+	cr_assert_str_eq(c.pool.name, "main");
+	cr_assert_eq(c.pool.size.value, 64ull << 30);
+	cr_assert_not(c.pool.size.percent);
+	cr_assert_eq(c.pool.table_area.value, 16 << 20);
+	cr_assert_eq(c.pool.device.ordinal, 3);
+	cr_assert_eq(c.n_models, 1);
+	cr_assert_eq(c.models[0].model.groups[0].window, 1024);
+	cr_assert_eq(c.models[0].model.groups[0].dtype, WIRE_BF16);
+	cr_assert_eq(c.models[0].model.groups[0].k_head_dim, 64);
+	cr_assert_eq(c.models[0].model.groups[0].v_head_dim, 32);
+	cr_assert_eq(c.models[0].model.groups[0].page_tokens, 128);
+	cr_assert_eq(c.models[0].model.max_batch, 8);
+}
+
+Test(config, a_percentage_is_told_from_bytes)
+{
+	cr_assert_eq(read_text("[pool]\nsize = 80%\n"), 0, "%s", e.text);
+	cr_assert(c.pool.size.percent);
+	cr_assert_eq(c.pool.size.value, 80);
+}
+
+Test(config, a_uuid_names_a_device)
+{
+	cr_assert_eq(read_text("[pool]\ndevice = GPU-01020304-0506-0708-090a-0b0c0d0e0f10\n"), 0, "%s", e.text);
+	cr_assert(c.pool.device.by_uuid);
+	cr_assert_eq(c.pool.device.uuid[15], 0x10);
+}
+
+Test(config, without_a_runtime_folder_the_socket_lies_in_run)
+{
+	unsetenv("XDG_RUNTIME_DIR");
+	cr_assert_eq(read_text("[broker]\nname=x\n"), 0, "%s", e.text);
+	cr_assert_str_eq(c.socket, "/run/swakv/x.sock");
+}
+
+Test(config, an_unknown_key_is_named_with_its_place_and_the_allowed_ones)
+{
+	REFUSED("[broker]\n\nnmae = x\n", "x.ini:3", "[broker]", "nmae", "allowed", "name", "spin_us");
+	REFUSED("[pool]\nspin_us = 1\n", "x.ini:2", "[pool]", "spin_us", "table_area");
+}
+
+Test(config, an_unknown_section_is_named_even_without_keys)
+{
+	REFUSED("[broker]\nname=x\n[pol]\n", "x.ini:3", "[pol]", "[pool]", "[model NAME]");
+}
+
+Test(config, a_wrong_value_is_named_with_what_is_allowed)
+{
+	REFUSED("[broker]\nspin_us = fast\n", "x.ini:2", "spin_us", "fast", "0 to 1000000");
+	REFUSED("[broker]\nbackend = gpu\n", "gpu", "auto, host, cuda");
+	REFUSED("[broker]\nname = ../x\n", "name", "../x", "A-Z");
+	REFUSED("[pool]\nsize = 64Q\n", "size", "64Q", "K, M, G");
+	REFUSED("[pool]\nsize = 101%\n", "size", "101%", "1% to 100%");
+	REFUSED("[pool]\nsize = -1G\n", "size", "-1G");
+	REFUSED("[pool]\ntable_area = 5%\n", "table_area", "5%");
+	REFUSED("[pool]\ndevice = first\n", "device", "first", "GPU-");
+	REFUSED("[broker]\nallow_uid = no-such-user-here\n", "allow_uid", "no-such-user-here", "user names");
+	REFUSED("[broker]\nbudget = 0\n", "budget", "1 to 65536");
+	REFUSED("[broker]\nbudget = 99999999999999999999\n", "budget", "1 to 65536");
+}
+
+Test(config, a_line_that_is_neither_key_nor_section_is_named)
+{
+	REFUSED("[broker]\nname = x\nwhat is this\n", "x.ini:3");
+}
+
+Test(config, a_key_given_twice_is_refused)
+{
+	REFUSED("[broker]\nname = x\nname = y\n", "x.ini:3", "twice");
+	REFUSED(MODEL "window = 5\n", "twice", "window");
+}
+
+Test(config, two_pools_are_refused_and_one_broker_each_is_advised)
+{
+	REFUSED("[pool a]\nsize=1G\n[pool b]\nsize=1G\n", "x.ini:3", "one pool", "one broker for each");
+}
+
+Test(config, two_models_may_share_keys_but_not_a_name)
+{
+	cr_assert_eq(read_text(MODEL "[model n]\nwindow=1\nlayers=1\nkv_heads=1\nhead_dim=8\nmax_batch=1\nmax_seq=9\n"),
+		     0, "%s", e.text);
+	cr_assert_eq(c.n_models, 2);
+	REFUSED(MODEL MODEL, "[model m]", "line 1");
+}
+
+Test(config, a_model_that_lacks_a_key_is_named)
+{
+	REFUSED("[model m]\nwindow=1024\n", "x.ini:1", "[model m]", "layers");
+}
+
+Test(config, a_line_too_long_is_refused_not_cut)
+{
+	char text[400];
+
+	memset(text, 'x', sizeof(text));
+	memcpy(text, "socket = /", 10);
+	text[399] = '\0';
+	REFUSED(text, "x.ini:1", "longer");
+}
+
+Test(config, flags_override_the_file)
+{
+	char path[] = "/tmp/swakv-config-XXXXXX";
+	AUTO_CLOSE int fd = mkstemp(path);
+	const char *text = "[broker]\nname = file\nspin_us = 7\n";
+
+	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	cr_assert_eq(ARGUMENTS("--name", "flag", "-c", path, "--pool=p", "--size", "3M", "-n", "5"), 0, "%s", e.text);
+	unlink(path);
+	cr_assert_str_eq(c.name, "flag");
+	cr_assert_eq(c.spin_us, 7);
+	cr_assert_str_eq(c.pool.name, "p");
+	cr_assert_eq(c.pool.size.value, 3 << 20);
+	cr_assert_eq(a.ready_fd, 5);
+}
+
+Test(config, wrong_flags_are_named)
+{
+	cr_assert_lt(ARGUMENTS("--nmae=x"), 0);
+	cr_assert(strstr(e.text, "--nmae"), "%s", e.text);
+	cr_assert_lt(ARGUMENTS("--spin-us=x"), 0);
+	cr_assert(strstr(e.text, "--spin-us") && strstr(e.text, "0 to 1000000"), "%s", e.text);
+	cr_assert_lt(ARGUMENTS("stray"), 0);
+	cr_assert(strstr(e.text, "stray"), "%s", e.text);
+	cr_assert_lt(ARGUMENTS("--name"), 0);
+	cr_assert(strstr(e.text, "--name"), "%s", e.text);
+	cr_assert_lt(ARGUMENTS("-n", "1"), 0);
+	cr_assert(strstr(e.text, "--ready-fd"), "%s", e.text);
+	cr_assert_lt(ARGUMENTS("-c", "/nonexistent/x.ini"), 0);
+	cr_assert(strstr(e.text, "/nonexistent/x.ini"), "%s", e.text);
+}
+
+Test(config, the_usage_shows_every_flag)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+
+	config_usage(f);
+	fclose(f);
+	for (size_t i = 0; config_key_at(i); i++) {
+		char flag[64] = "--";
+
+		if (config_key_at(i)->section != SECTION_BROKER)
+			continue;
+		strcat(flag, config_key_at(i)->name);
+		for (char *p = flag; *p; p++)
+			if (*p == '_')
+				*p = '-';
+		cr_assert(strstr(text, flag), "usage lacks %s", flag);
+	}
+	free(text);
+}

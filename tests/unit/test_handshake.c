@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "handshake.h"
+
+static struct wire_hello hello;
+static struct handshake h;
+static struct refusal r;
+static const struct backend_pool pool = { .name = "main",
+					  .backend = WIRE_BACKEND_HOST,
+					  .fd = -1,
+					  .bytes = 9 << 20,
+					  .table_area_bytes = 1 << 20,
+					  .half_bytes = 4 << 20,
+					  .extent_bytes = 1 << 20 };
+
+static void setup(void)
+{
+	hello = (struct wire_hello){
+		.magic = WIRE_MAGIC,
+		.size = sizeof(hello),
+		.version_min = WIRE_VERSION_MIN,
+		.version_max = WIRE_VERSION_MAX,
+		.size_welcome = sizeof(struct wire_welcome),
+		.size_command = sizeof(struct wire_command),
+		.size_reply = sizeof(struct wire_reply),
+		.size_ring_control = sizeof(struct ring_control),
+		.n_groups = 1,
+		.n_streams = 1,
+		.max_batch = 4,
+		.max_seq = 4096,
+		.model = "m",
+	};
+	hello.groups[0] = (struct wire_group){ .kind = WIRE_GROUP_SLIDING,
+					       .page_tokens = 16,
+					       .window = 64,
+					       .layers = 1,
+					       .kv_heads = 1,
+					       .k_head_dim = 64,
+					       .v_head_dim = 64,
+					       .dtype = WIRE_F16 };
+}
+
+TestSuite(handshake, .init = setup);
+
+static int check(void)
+{
+	memset(&r, 0, sizeof(r));
+	return handshake_check(&h, &hello, sizeof(hello), &pool, &r);
+}
+
+#define REFUSED(code_, reason_)                                                                                        \
+	do {                                                                                                           \
+		cr_assert_eq(check(), code_, "%s", r.text);                                                            \
+		cr_assert_eq(r.fault.reason, reason_, "%s", r.text);                                                   \
+		cr_assert_eq(r.fault.code, code_);                                                                     \
+		cr_assert_gt(strlen(r.text), 10u);                                                                     \
+	} while (0)
+
+Test(handshake, a_valid_hello_is_taken)
+{
+	cr_assert_eq(check(), 0, "%s", r.text);
+	cr_assert_eq(h.version, WIRE_VERSION_MAX);
+	cr_assert_eq(h.geometry[0].page_bytes, 16 * 64 * 2);
+	cr_assert_eq(h.model.max_batch, 4);
+}
+
+Test(handshake, every_length_but_the_right_one_is_refused)
+{
+	unsigned char longer[sizeof(hello) + 1] = { 0 };
+
+	memcpy(longer, &hello, sizeof(hello));
+	for (size_t n = 0; n < sizeof(hello); n++)
+		cr_assert_lt(handshake_check(&h, &hello, n, &pool, &r), 0, "%zu bytes", n);
+	cr_assert_lt(handshake_check(&h, longer, sizeof(longer), &pool, &r), 0);
+}
+
+Test(handshake, garbage_is_no_hello)
+{
+	hello.magic ^= 1;
+	REFUSED(SWAKV_EINVALID, FAULT_MESSAGE);
+}
+
+Test(handshake, versions_must_overlap)
+{
+	hello.version_min = hello.version_max = WIRE_VERSION_MAX + 1;
+	REFUSED(SWAKV_EVERSION, FAULT_VERSION);
+	hello.version_min = hello.version_max = WIRE_VERSION_MIN - 1;
+	REFUSED(SWAKV_EVERSION, FAULT_VERSION);
+	hello.version_min = 2;
+	hello.version_max = 1;
+	REFUSED(SWAKV_EVERSION, FAULT_VERSION);
+}
+
+Test(handshake, a_newer_client_that_still_speaks_our_version_is_taken)
+{
+	hello.version_max = WIRE_VERSION_MAX + 5;
+	cr_assert_eq(check(), 0, "%s", r.text);
+	cr_assert_eq(h.version, WIRE_VERSION_MAX);
+}
+
+Test(handshake, struct_sizes_must_agree)
+{
+	uint16_t *sizes[] = { &hello.size_welcome, &hello.size_command, &hello.size_reply, &hello.size_ring_control };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		*sizes[i] += 8;
+		REFUSED(SWAKV_EVERSION, FAULT_STRUCT_SIZE);
+		*sizes[i] -= 8;
+	}
+	hello.size += 8;
+	REFUSED(SWAKV_EVERSION, FAULT_STRUCT_SIZE);
+}
+
+Test(handshake, reserved_fields_must_be_zero)
+{
+	hello.flags = 1;
+	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
+	hello.flags = 0;
+	for (size_t i = 0; i < 6; i++) {
+		hello.reserved[i] = 1;
+		REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
+		hello.reserved[i] = 0;
+	}
+	hello.groups[0].reserved[6] = 1;
+	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
+	hello.groups[0].reserved[6] = 0;
+	hello.groups[WIRE_MAX_GROUPS - 1].dtype = 1;
+	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
+}
+
+Test(handshake, names_must_be_terminated_printable_and_clean_behind)
+{
+	memset(hello.model, 'a', sizeof(hello.model));
+	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
+	setup();
+	hello.model[0] = '\n';
+	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
+	setup();
+	hello.model[20] = 'x';
+	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
+}
+
+Test(handshake, another_pools_name_is_refused_with_ours)
+{
+	strcpy(hello.pool, "main");
+	cr_assert_eq(check(), 0, "%s", r.text);
+	strcpy(hello.pool, "other");
+	REFUSED(SWAKV_EINVALID, FAULT_POOL_NAME);
+	cr_assert(strstr(r.text, "\"other\"") && strstr(r.text, "\"main\""), "%s", r.text);
+}
+
+Test(handshake, too_many_groups_are_refused_before_they_are_read)
+{
+	hello.n_groups = WIRE_MAX_GROUPS + 1;
+	REFUSED(SWAKV_EUNSUPPORTED, FAULT_MODEL_GROUPS);
+	hello.n_groups = UINT32_MAX;
+	REFUSED(SWAKV_EUNSUPPORTED, FAULT_MODEL_GROUPS);
+	hello.n_groups = 0;
+	cr_assert_neq(check(), 0);
+}
+
+Test(handshake, a_model_the_pool_cannot_hold_is_refused)
+{
+	hello.max_batch = UINT32_MAX;
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_BATCH);
+	setup();
+	hello.groups[0].layers = 4000;
+	REFUSED(SWAKV_ENEVER, FAULT_MODEL_PAGE_BYTES);
+	setup();
+	hello.n_streams = WIRE_MAX_STREAMS + 1;
+	REFUSED(SWAKV_EINVALID, FAULT_STREAM_COUNT);
+}
+
+/* Any bytes: a verdict, and never more streams, slots or groups than there is room for. */
+Test(handshake, random_damage_is_survived)
+{
+	unsigned int seed = 1;
+
+	for (int round = 0; round < 200000; round++) {
+		unsigned char bytes[sizeof(hello)];
+
+		memcpy(bytes, &hello, sizeof(bytes));
+		for (int i = 0; i < 1 + round % 4; i++)
+			bytes[32 + (size_t)rand_r(&seed) % (sizeof(bytes) - 32)] = (unsigned char)rand_r(&seed);
+		if (handshake_check(&h, bytes, sizeof(bytes), &pool, &r) != 0)
+			continue;
+		cr_assert_leq(h.model.n_groups, WIRE_MAX_GROUPS);
+		cr_assert_leq(h.model.n_streams, WIRE_MAX_STREAMS);
+		cr_assert(h.model.max_batch >= 1 && h.model.max_batch <= WIRE_MAX_BATCH);
+		cr_assert_gt(h.geometry[0].width, 0);
+	}
+}
+
+/* V id = K id + num_pages, and the last V page ends where the pool's V half does. */
+Test(handshake, the_welcome_puts_the_v_half_behind_the_k_half)
+{
+	uint64_t offsets[WIRE_MAX_GROUPS] = { 512 };
+	struct session_layout l;
+	struct wire_welcome w;
+
+	cr_assert_eq(check(), 0, "%s", r.text);
+	session_layout_init(&l, &h.model, h.geometry);
+	welcome_fill(&w, &h, &l, &pool, offsets);
+	cr_assert_eq(w.layouts[0].k_base, pool.table_area_bytes);
+	cr_assert_eq(w.layouts[0].v_base + (uint64_t)w.layouts[0].num_pages * w.layouts[0].page_stride,
+		     pool.table_area_bytes + pool.half_bytes);
+	cr_assert_eq(w.tables[0].device_offset, 512);
+	cr_assert_eq(w.code, 0);
+	cr_assert_eq(w.pools[0].fd_index, -1);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+static struct config c;
+static struct backend_pool pool;
+static char why[BACKEND_WHY];
+
+static void setup(void)
+{
+	config_init(&c);
+	memset(&pool, 0, sizeof(pool));
+	strcpy(pool.name, "p");
+	strcpy(pool.device, "test memory");
+}
+
+TestSuite(plan, .init = setup);
+
+static void add_model(int64_t window, uint32_t page_tokens, int32_t max_batch, int64_t max_seq)
+{
+	struct config_model *m = &c.models[c.n_models++];
+
+	*m = (struct config_model){
+		.name = "m", .model = { .n_groups = 1, .n_streams = 1, .max_batch = max_batch, .max_seq = max_seq }
+	};
+	m->model.groups[0] = (struct wire_group){ .kind = WIRE_GROUP_SLIDING,
+						  .page_tokens = page_tokens,
+						  .window = window,
+						  .layers = 2,
+						  .kv_heads = 1,
+						  .k_head_dim = 64,
+						  .v_head_dim = 64,
+						  .dtype = WIRE_F16 };
+}
+
+static char *print(int *code)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	*code = plan_print(&pool, &c, f);
+	fclose(f);
+	return text;
+}
+
+Test(plan, the_parts_add_up_to_no_more_than_the_pool)
+{
+	static const uint64_t sizes[] = { 1 << 20, 3 << 20, (8 << 20) + 4096, 1 << 30, 100ull << 30 };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		c.pool.size = (struct config_size){ .value = sizes[i] };
+		cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+		cr_assert_eq(pool.bytes, sizes[i]);
+		cr_assert_leq(pool.table_area_bytes + 2 * pool.half_bytes, pool.bytes);
+		cr_assert_gt(pool.table_area_bytes + 2 * pool.half_bytes + 32, pool.bytes);
+		cr_assert_gt(pool.extent_bytes, 0);
+		cr_assert_leq(pool.extent_bytes, pool.half_bytes);
+	}
+}
+
+Test(plan, a_percentage_is_of_what_is_free)
+{
+	c.pool.size = (struct config_size){ .value = 50, .percent = true };
+	cr_assert_eq(plan_pool(&pool, &c, 1ull << 30, why), 0, "%s", why);
+	cr_assert_leq(pool.bytes, 512 << 20);
+	cr_assert_gt(pool.bytes, 508 << 20);
+	cr_assert_eq(pool.bytes % (2 << 20), 0);
+}
+
+/* A pool of exactly so many pages: two halves of 10 pages of 4,096 bytes. */
+Test(plan, an_exact_number_of_pages_can_be_asked_for)
+{
+	c.pool.size.value = 65536 + 2 * 10 * 4096;
+	c.pool.table_area.value = 65536;
+	c.pool.extent.value = 4096;
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+	cr_assert_eq(pool.half_bytes, 10 * 4096);
+	cr_assert_eq(pool.extent_bytes, 4096);
+}
+
+Test(plan, an_extent_holds_the_largest_configured_page)
+{
+	add_model(1024, 256, 4, 4096);
+	c.models[0].model.groups[0].layers = 64;
+	c.pool.size.value = 64 << 20;
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+	cr_assert_geq(pool.extent_bytes, 64 * 256 * 64 * 2);
+}
+
+Test(plan, impossible_cuts_are_refused)
+{
+	c.pool.size.value = 65536;
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), EXIT_CODE_CONFIG);
+	cr_assert(strstr(why, "table area"), "%s", why);
+	c.pool.size.value = 8 << 20;
+	c.pool.extent.value = 8 << 20;
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), EXIT_CODE_CONFIG);
+	cr_assert(strstr(why, "extent"), "%s", why);
+}
+
+/* W=1024, P=128: M=9, 19 private pages; a page is 2 layers x 128 x 64 x 2 = 32,768 bytes, twice. */
+Test(plan, a_model_that_fits_is_told_with_its_bytes)
+{
+	char *text;
+	int code;
+
+	add_model(1024, 128, 4, 8192);
+	c.pool.size.value = 64 << 20;
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+	text = print(&code);
+	cr_assert_eq(code, 0, "%s", text);
+	cr_assert(strstr(text, "needs 19 of "), "%s", text);
+	cr_assert(strstr(text, "1245184 bytes"), "%s", text);
+	cr_assert(strstr(text, ": fits"), "%s", text);
+	free(text);
+}
+
+Test(plan, a_model_that_does_not_fit_is_told_and_fails)
+{
+	char *text;
+	int code;
+
+	add_model(1024, 128, 4, 8192);
+	c.pool.size.value = 1 << 20;
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+	text = print(&code);
+	cr_assert_eq(code, EXIT_CODE_POOL, "%s", text);
+	cr_assert(strstr(text, "does not fit"), "%s", text);
+	free(text);
+}
+
+Test(plan, a_device_table_that_does_not_fit_is_told_and_fails)
+{
+	char *text;
+	int code;
+
+	add_model(1024, 16, 4096, 1 << 20);
+	c.pool.size.value = 64 << 20;
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+	text = print(&code);
+	cr_assert_eq(code, EXIT_CODE_POOL, "%s", text);
+	cr_assert(strstr(text, "table_area"), "%s", text);
+	free(text);
+}
