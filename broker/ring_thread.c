@@ -464,8 +464,11 @@ int ring_thread_init(struct ring_thread *t, const struct ring_options *o, struct
 	t->outbox = mailbox_new(o->max_sessions);
 	t->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (t->engine && t->workspace && t->inbox && t->outbox && t->epoll >= 0 &&
-	    epoll_ctl(t->epoll, EPOLL_CTL_ADD, mailbox_fd(t->inbox), &ev) == 0)
+	    epoll_ctl(t->epoll, EPOLL_CTL_ADD, mailbox_fd(t->inbox), &ev) == 0) {
+		t->now = clock_ns();
+		publish(t); /* whoever finds the page finds a picture on it */
 		r = -pthread_create(&t->thread, NULL, ring_main, t);
+	}
 	t->running = r == 0;
 	if (r < 0)
 		ring_thread_deinit(t);
