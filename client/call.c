@@ -393,7 +393,8 @@ static struct call *call_of_ticket(struct swakv_session *s, swakv_ticket ticket,
 		return NULL;
 	c = call_find(s, ticket);
 	if (!c || c->orphan || c->state == CALL_MADE) {
-		*r = session_error(s, SWAKV_EINVALID, "ticket 0x%" PRIx64 " names no call in flight", ticket);
+		if (*r == 0)
+			*r = session_error(s, SWAKV_EINVALID, "ticket 0x%" PRIx64 " names no call in flight", ticket);
 		return NULL;
 	}
 	return c;
