@@ -152,12 +152,13 @@ static int state_fill(struct swakv_session *s, const struct wire_sequence_state 
 		.n_new = w->n_new,
 		.n_retiring = w->n_retiring,
 		.n_staged = w->n_staged,
-		.bindings = take_bindings(&p, w->n_bound),
-		.reserved = take_pages(&p, w->n_reserved),
-		.new_bindings = take_bindings(&p, w->n_new),
-		.retiring = take_bindings(&p, w->n_retiring),
-		.staged = take_pages(&p, w->n_staged),
 	};
+	/* in the order of the wire format, which an initialiser would not keep */
+	out->bindings = take_bindings(&p, w->n_bound);
+	out->reserved = take_pages(&p, w->n_reserved);
+	out->new_bindings = take_bindings(&p, w->n_new);
+	out->retiring = take_bindings(&p, w->n_retiring);
+	out->staged = take_pages(&p, w->n_staged);
 	if (out->bindings && out->new_bindings && out->retiring && out->reserved && out->staged)
 		return 0;
 	swakv_sequence_state_clear(out);
