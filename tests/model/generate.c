@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Worlds and commands. Most commands are right, and steps are by far the most
+ * frequent, so that sequences live long enough to cross many page boundaries;
+ * prefills end near the edges of pages and windows.
+ */
+#include "generate.h"
+
+#include <string.h>
+
+uint64_t rng_next(struct rng *r)
+{
+	/* splitmix64 */
+	uint64_t z = (r->state += 0x9e3779b97f4a7c15ull);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+int64_t rng_between(struct rng *r, int64_t low, int64_t high)
+{
+	return high <= low ? low : low + (int64_t)(rng_next(r) % (uint64_t)(high - low + 1));
+}
+
+bool rng_one_in(struct rng *r, uint32_t n)
+{
+	return n > 0 && rng_next(r) % n == 0;
+}
+
+/* ---- worlds ---------------------------------------------------------------------- */
+
+static int64_t draw_window(struct rng *r, int64_t p, int64_t max_seq)
+{
+	switch (rng_between(r, 0, 8)) {
+	case 0:
+		return rng_between(r, 1, p - 1);
+	case 1:
+		return p;
+	case 2:
+		return p + 1;
+	case 3:
+		return p * rng_between(r, 1, 5);
+	case 4:
+		return p * rng_between(r, 1, 5) + rng_between(r, -1, 1);
+	case 5:
+		return max_seq;
+	case 6:
+		return max_seq + rng_between(r, 1, 2 * p);
+	case 7:
+		return 1;
+	default:
+		return rng_between(r, 1, 6 * p);
+	}
+}
+
+static void draw_model(struct rng *r, struct ref_model *m, bool large)
+{
+	static const uint32_t tokens[] = { 16, 16, 16, 16, 32, 32, 64, 128, 256 };
+	struct wire_group *g = &m->group;
+	int64_t width;
+
+	memset(m, 0, sizeof *m);
+	m->n_groups = 1;
+	m->n_streams = (uint32_t)rng_between(r, 1, 3);
+	m->max_batch = (int32_t)(large ? REF_BATCH : rng_between(r, 1, rng_one_in(r, 4) ? REF_BATCH : 6));
+	g->kind = WIRE_GROUP_SLIDING;
+	g->page_tokens = tokens[rng_between(r, 0, 8)];
+	width = large ? REF_WIDTH : rng_between(r, 1, rng_one_in(r, 3) ? 40 : 14);
+	m->max_seq = width * g->page_tokens - (rng_one_in(r, 2) ? 0 : rng_between(r, 0, g->page_tokens - 1));
+	g->window = large ? 40 * g->page_tokens : draw_window(r, g->page_tokens, m->max_seq);
+	g->layers = (uint32_t)rng_between(r, 1, 3);
+	g->kv_heads = (uint32_t)rng_between(r, 1, 2);
+	g->k_head_dim = (uint32_t)rng_between(r, 1, 4);
+	g->v_head_dim = rng_one_in(r, 3) ? (uint32_t)rng_between(r, 1, 4) : g->k_head_dim;
+	g->dtype = (uint32_t)rng_between(r, WIRE_F16, WIRE_FP8);
+}
+
+static bool setup_fits(const struct setup *s)
+{
+	if (s->half / REF_GRAIN > REF_GRAINS || s->half / s->extent >= REF_EXTENTS)
+		return false;
+	for (uint32_t i = 0; i < s->n_models; i++)
+		if (s->half / ref_page_bytes(&s->models[i].group) > REF_PAGES)
+			return false;
+	return true;
+}
+
+static void draw_pool(struct rng *r, struct setup *s)
+{
+	const struct ref_model *m = &s->models[0];
+	uint64_t bytes = ref_page_bytes(&m->group);
+	int64_t one = ref_private_pages(m->group.window, m->group.page_tokens, m->max_seq);
+	int64_t pages = rng_one_in(r, 30) ? rng_between(r, one / 2 + 1, one + 2)
+					  : rng_between(r, one, 3 * one * m->max_batch + 2);
+
+	s->half = (uint64_t)pages * bytes + (rng_one_in(r, 2) ? 0 : (uint64_t)rng_between(r, 0, (int64_t)bytes - 1));
+	if (rng_one_in(r, 2))
+		s->extent = bytes * (uint64_t)rng_between(r, 1, 1 + pages / 3);
+	else
+		s->extent = s->half / (uint64_t)rng_between(r, 1, 12) - (uint64_t)(rng_one_in(r, 2) ? 0 : 7);
+	if (s->extent == 0 || s->extent > s->half)
+		s->extent = s->half;
+}
+
+void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
+{
+	static const uint32_t often[] = { 6, 20, 60, 200 };
+
+	do {
+		bool large = rng_one_in(r, 20);
+
+		memset(s, 0, sizeof *s);
+		s->n_models = (uint32_t)rng_between(r, 1, 3);
+		for (uint32_t i = 0; i < s->n_models; i++) {
+			draw_model(r, &s->models[i], large && i == 0);
+			/* the same page bytes as another model: the two share a class */
+			if (i > 0 && rng_one_in(r, 2)) {
+				struct wire_group g = s->models[i - 1].group;
+
+				g.window = s->models[i].group.window;
+				s->models[i].group = g;
+				s->models[i].max_seq = rng_between(r, 1, 20 * g.page_tokens);
+			}
+		}
+		draw_pool(r, s);
+	} while (!setup_fits(s));
+	*mood = (struct mood){
+		.late = (uint32_t)rng_between(r, 0, 1) * (uint32_t)rng_between(r, 1, 40),
+		.fail = rng_one_in(r, 3) ? 300 : 0,
+		.wrong = often[rng_between(r, 1, 3)],
+		.ending = often[rng_between(r, 2, 3)] * 2,
+		.compact = often[rng_between(r, 1, 3)],
+		.death = rng_one_in(r, 2) ? 0 : 400,
+	};
+	/* tables large enough for rows by reference: that takes whole prefills */
+	if (s->models[0].max_batch == REF_BATCH && s->models[0].max_seq > (REF_WIDTH - 1) * 16)
+		mood->ending = 30;
+}
+
+/* ---- parts of commands --------------------------------------------------------------- */
+
+static uint32_t draw_fence(struct rng *r, const struct mood *mood, bool ending)
+{
+	if (rng_one_in(r, 8 * mood->wrong))
+		return (uint32_t)rng_between(r, FENCE_POINT, FENCE_COUNT - 1);
+	if (rng_one_in(r, mood->fail))
+		return FENCE_FAILED;
+	if (ending && rng_one_in(r, 2))
+		return FENCE_POINT;
+	if (!mood->late || rng_one_in(r, 8))
+		return FENCE_DONE;
+	return rng_one_in(r, 6) ? (rng_one_in(r, 2) ? FENCE_ARMED : FENCE_OLD) : FENCE_NEW;
+}
+
+static int32_t label_of(const struct world *w, uint32_t session, const struct ref_request *q)
+{
+	for (int32_t i = 0; i < WORLD_COMMANDS; i++)
+		if (w->labels[i].handle && w->labels[i].handle == q->handle && w->labels[i].session == session)
+			return i;
+	return -1;
+}
+
+/* A live request, ended one, foreign one, or none at all. */
+static int32_t draw_label(struct rng *r, const struct world *w, int32_t label)
+{
+	return rng_one_in(r, 4) ? (int32_t)rng_between(r, -3, -1) : (int32_t)rng_between(r, 0, label);
+}
+
+static int32_t draw_length(struct rng *r, const struct ref_session *s, int64_t most)
+{
+	int64_t p = s->page_tokens, n;
+
+	switch (rng_between(r, 0, 5)) {
+	case 0:
+		n = p * rng_between(r, 1, s->width) + rng_between(r, -2, 1);
+		break;
+	case 1:
+		n = s->window + p * rng_between(r, 0, s->width) + rng_between(r, -2, 1);
+		break;
+	case 2:
+		n = most - rng_between(r, 0, 3);
+		break;
+	case 3:
+		n = rng_between(r, 1, p + 1);
+		break;
+	default:
+		n = rng_between(r, 1, most);
+	}
+	return (int32_t)(n < 1 || n > most ? rng_between(r, 1, most) : n);
+}
+
+/* Lengths of all sequences. Where that many pages can be had, as many as just fit into a reply, or do not. */
+static void draw_lengths(struct rng *r, const struct ref_session *s, const struct ref_request *q, int32_t *out)
+{
+	int64_t pages = WIRE_MAX_INLINE_UPDATES + rng_between(r, -1, 1), p = s->page_tokens;
+	bool edge = q->n_seqs * (s->window / p) > pages && q->max_tokens == s->max_seq && !rng_one_in(r, 4);
+
+	for (int32_t i = 0; i < q->n_seqs; i++) {
+		int64_t share = pages / (q->n_seqs - i);
+
+		out[i] = edge ? (int32_t)(share * p - rng_between(r, 0, p - 1)) : draw_length(r, s, q->max_tokens);
+		pages -= share;
+	}
+}
+
+static uint32_t draw_map(struct rng *r, int32_t *map, int32_t n)
+{
+	int32_t keep = (int32_t)(rng_one_in(r, 12) ? 0 : rng_one_in(r, 3) ? n : rng_between(r, 0, n));
+
+	for (int32_t i = 0; i < n; i++)
+		map[i] = i < keep ? i : -1;
+	for (int32_t i = n - 1; i > 0; i--) {
+		int32_t j = (int32_t)rng_between(r, 0, i), swap = map[i];
+
+		map[i] = map[j];
+		map[j] = swap;
+	}
+	return (uint32_t)keep;
+}
+
+static void draw_begin(struct rng *r, const struct ref_session *s, struct command *c)
+{
+	/* mostly no more than the pool has pages for */
+	int64_t fit = ref_available(s->class) / s->private_pages + rng_one_in(r, 8);
+	bool all = rng_one_in(r, s->max_batch == REF_BATCH ? 2 : 4);
+	int32_t n = 0;
+
+	c->op = OP_BEGIN;
+	c->stream = (uint32_t)rng_between(r, 0, s->n_streams - 1);
+	c->value = rng_one_in(r, 6) ? rng_between(r, 1, s->max_seq) : 0;
+	for (int32_t i = 0; i < s->max_batch; i++)
+		if (s->slots[i].owner < 0 && (n == 0 || (n < fit && (all || rng_one_in(r, 2)))))
+			c->list[n++] = i;
+	if (n > 1 && rng_one_in(r, 2)) {
+		int32_t first = c->list[0];
+
+		c->list[0] = c->list[n - 1];
+		c->list[n - 1] = first;
+	}
+	c->n = (uint8_t)n;
+}
+
+/* Steps all requests that can, or one of them. */
+static void draw_step(struct rng *r, const struct mood *mood, struct world *w, const struct ref_request *q,
+		      bool prepare, struct command *c)
+{
+	const struct ref_session *s = &w->sessions[c->session];
+	bool all = rng_one_in(r, 2);
+
+	c->op = prepare ? OP_STEP_PREPARE : OP_STEP_COMPLETE;
+	for (int i = 0; i < REF_REQUESTS && c->n < STEP_ENTRIES; i++) {
+		const struct ref_request *o = &s->requests[i];
+
+		if (!o->live || (o != q && !all) ||
+		    (prepare ? o->phase != PHASE_EXECUTING || o->transition != TRANSITION_NONE
+			     : o->transition != TRANSITION_STEP))
+			continue;
+		c->entries[c->n].request = label_of(w, c->session, o);
+		c->entries[c->n].tokens = 1;
+		c->entries[c->n].accepted = (int32_t)rng_between(r, 0, 1);
+		c->entries[c->n].fence = prepare ? 0 : draw_fence(r, mood, false);
+		c->n++;
+	}
+}
+
+/* ---- wrong commands ---------------------------------------------------------------------- */
+
+/* Takes a right command and makes something about it wrong. It may still be right. */
+static void spoil(struct rng *r, const struct world *w, int32_t label, struct command *c)
+{
+	const struct ref_session *s = &w->sessions[c->session];
+	int32_t i = (int32_t)rng_between(r, 0, c->n > 0 ? c->n - 1 : 0);
+
+	switch (rng_between(r, 0, 7)) {
+	case 0:
+		if (c->op != OP_BEGIN)
+			c->request = draw_label(r, w, label);
+		c->entries[i % STEP_ENTRIES].request = draw_label(r, w, label);
+		break;
+	case 1:
+		c->n = (uint8_t)rng_between(r, 0,
+					    c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE ? c->n : REF_BATCH);
+		break;
+	case 2:
+		c->list[i] = (int32_t)rng_between(r, -2, s->max_batch + 1);
+		c->entries[i % STEP_ENTRIES].tokens = (int32_t)rng_between(r, -1, 3);
+		break;
+	case 3:
+		c->list[i] = c->op == OP_PREFILL_PREPARE ? (int32_t)(s->max_seq + rng_between(r, 0, 1)) : c->list[0];
+		c->entries[i % STEP_ENTRIES].accepted = (int32_t)rng_between(r, -1, 3);
+		break;
+	case 4:
+		c->list[i] = rng_one_in(r, 2) ? INT32_MIN : INT32_MAX;
+		c->new_batch = (int32_t)rng_between(r, -1, s->max_batch + 1);
+		break;
+	case 5:
+		c->stream = (uint32_t)rng_between(r, 0, s->n_streams);
+		c->flags = (uint32_t)rng_between(r, 0, 3);
+		c->value = rng_one_in(r, 3) ? -1 : rng_between(r, s->max_seq - 1, s->max_seq + 1);
+		break;
+	case 6:
+		c->entries[i % STEP_ENTRIES] = c->entries[0];
+		c->list[i] = c->list[c->n > 1 ? 1 : 0];
+		break;
+	default:
+		/* the right arguments for the wrong call */
+		c->op = (uint8_t)rng_between(r, OP_PREFILL_PREPARE, OP_ABANDON);
+		c->n = c->n > STEP_ENTRIES ? STEP_ENTRIES : c->n;
+	}
+}
+
+/* ---- the next command ------------------------------------------------------------------------ */
+
+static void draw_shutdown(struct rng *r, const struct mood *mood, const struct ref_session *s, struct command *c)
+{
+	c->op = OP_SHUTDOWN;
+	c->n = (uint8_t)(rng_one_in(r, 12) ? rng_between(r, 0, s->n_streams + 1) : s->n_streams);
+	for (uint32_t i = 0; i < c->n; i++)
+		c->list[i] = rng_one_in(r, 10)  ? (int32_t)rng_between(r, 0, FENCE_COUNT - 1)
+			     : rng_one_in(r, 8) ? FENCE_FAILED
+			     : rng_one_in(r, 3) ? FENCE_ARMED
+						: FENCE_DONE;
+}
+
+static const struct ref_request *draw_live(struct rng *r, const struct ref_session *s)
+{
+	int32_t n = ref_live(s), k = (int32_t)rng_between(r, 0, n - 1);
+
+	for (int i = 0; i < REF_REQUESTS; i++)
+		if (s->requests[i].live && k-- == 0)
+			return &s->requests[i];
+	return NULL;
+}
+
+static void draw_pending(struct rng *r, const struct mood *mood, struct world *w, const struct ref_request *q,
+			 struct command *c)
+{
+	c->fence = (uint8_t)draw_fence(r, mood, false);
+	if (q->transition == TRANSITION_PREFILL)
+		c->op = OP_PREFILL_COMPLETE;
+	else if (q->transition == TRANSITION_COMPACT)
+		c->op = OP_COMPACT_COMPLETE;
+	else
+		draw_step(r, mood, w, q, false, c);
+}
+
+static void draw_request(struct rng *r, const struct mood *mood, struct world *w, const struct ref_request *q,
+			 struct command *c)
+{
+	const struct ref_session *s = &w->sessions[c->session];
+
+	c->request = label_of(w, c->session, q);
+	if (rng_one_in(r, q->phase == PHASE_FINISHING && q->transition == TRANSITION_NONE ? 3 : mood->ending)) {
+		c->op = rng_one_in(r, 3) || q->transition != TRANSITION_NONE ? OP_ABANDON : OP_FINISH;
+		c->fence = (uint8_t)draw_fence(r, mood, true);
+	} else if (q->transition != TRANSITION_NONE) {
+		draw_pending(r, mood, w, q, c);
+	} else if (q->phase == PHASE_ADMITTED) {
+		c->op = OP_PREFILL_PREPARE;
+		c->n = (uint8_t)q->n_seqs;
+		draw_lengths(r, s, q, c->list);
+	} else if (rng_one_in(r, mood->compact)) {
+		c->op = OP_COMPACT_BEGIN;
+		c->n = (uint8_t)q->n_seqs;
+		c->new_batch = (int32_t)draw_map(r, c->list, q->n_seqs);
+		c->flags = rng_one_in(r, 2) ? WIRE_COMPACT_MOVE_ROWS : 0;
+	} else {
+		draw_step(r, mood, w, q, true, c);
+	}
+}
+
+/* A stream with values that are armed but not written, and how many of them stay so. */
+static bool draw_reach(struct rng *r, const struct mood *mood, const struct world *w, struct command *c)
+{
+	const struct ref_session *s = &w->sessions[c->session];
+	uint32_t stream = (uint32_t)rng_between(r, 0, s->n_streams - 1);
+	uint64_t behind;
+
+	/* never more open points than engine and model have room for */
+	for (uint32_t i = 0; i < s->n_streams; i++)
+		if (w->sides[c->session].armed[i] - s->word[i] > REF_POINTS - 20)
+			stream = i;
+	behind = w->sides[c->session].armed[stream] - s->word[stream];
+	if (behind == 0 || (behind <= REF_POINTS - 20 && !rng_one_in(r, mood->late)))
+		return false;
+	c->op = OP_REACH;
+	c->stream = stream;
+	c->value = rng_one_in(r, 2) ? 0 : rng_between(r, 0, (int64_t)behind / 2);
+	return true;
+}
+
+static void draw_command(struct rng *r, const struct mood *mood, struct world *w, struct command *c)
+{
+	const struct ref_session *s = &w->sessions[c->session];
+	bool room = false, pages = ref_available(s->class) >= s->private_pages;
+
+	for (int32_t i = 0; i < s->max_batch; i++)
+		room |= s->slots[i].owner < 0;
+	if (draw_reach(r, mood, w, c))
+		return;
+	if (rng_one_in(r, s->poisoned ? 12 : 500))
+		draw_shutdown(r, mood, s, c);
+	else if (rng_one_in(r, 100) && mood->late) {
+		c->op = OP_ARM;
+		c->stream = (uint32_t)rng_between(r, 0, s->n_streams - 1);
+	} else if (room && (pages || rng_one_in(r, 20)) && (ref_live(s) == 0 || rng_one_in(r, 40)))
+		draw_begin(r, s, c);
+	else if (ref_live(s) > 0)
+		draw_request(r, mood, w, draw_live(r, s), c);
+	else
+		draw_begin(r, s, c);
+}
+
+/* A session that can do nothing because others hold the pages. */
+static bool starved(const struct ref_session *s)
+{
+	return s->attached && !s->ended && ref_live(s) == 0 && ref_available(s->class) < s->private_pages;
+}
+
+void generate_command(struct rng *r, const struct mood *mood, struct world *w, int32_t label, struct command *c)
+{
+	const struct ref_session *s;
+
+	memset(c, 0, sizeof *c);
+	do
+		c->session = (uint8_t)rng_between(r, 0, rng_one_in(r, 8) ? REF_SESSIONS - 1 : 1);
+	while (starved(&w->sessions[c->session]) && !rng_one_in(r, 20));
+	c->request = label;
+	s = &w->sessions[c->session];
+	if (rng_one_in(r, 1000)) {
+		c->op = OP_MODEL;
+		c->value = rng_between(r, 0, 99);
+	} else if (!s->attached) {
+		c->op = OP_ATTACH;
+		c->value = rng_between(r, 0, w->setup.n_models - 1);
+	} else if (!s->ended && starved(s) && rng_one_in(r, 2)) {
+		/* extents stay with their class: make room for a session of another model */
+		c->op = OP_RECLAIM;
+	} else if (s->ended ? rng_one_in(r, 12) : rng_one_in(r, 8 * mood->death)) {
+		c->op = OP_RECLAIM;
+	} else if (rng_one_in(r, mood->death)) {
+		c->op = OP_END;
+	} else if (rng_one_in(r, 60)) {
+		c->op = OP_QUERY;
+		c->request = rng_one_in(r, 3) || !ref_live(s) ? draw_label(r, w, label)
+							      : label_of(w, c->session, draw_live(r, s));
+		c->list[0] = (int32_t)rng_between(r, rng_one_in(r, 8) ? -1 : 0, rng_one_in(r, 3) ? s->max_batch : 0);
+		c->list[1] = (int32_t)rng_between(r, 0, 2);
+	} else {
+		draw_command(r, mood, w, c);
+		if (rng_one_in(r, mood->wrong))
+			spoil(r, w, label, c);
+	}
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* generate.h - worlds and commands from a seed */
+#ifndef SWAKV_TEST_GENERATE_H
+#define SWAKV_TEST_GENERATE_H
+
+#include "world.h"
+
+struct rng {
+	uint64_t state;
+};
+
+uint64_t rng_next(struct rng *r);
+/* A number in [low, high]. */
+int64_t rng_between(struct rng *r, int64_t low, int64_t high);
+/* True once in @n. */
+bool rng_one_in(struct rng *r, uint32_t n);
+
+/* How the commands of one world are chosen. */
+struct mood {
+	uint32_t late;    /* 0: completes are DONE; else one word in so many is written before it is waited for */
+	uint32_t fail;    /* one completion in so many fails */
+	uint32_t wrong;   /* one command in so many is wrong */
+	uint32_t ending;  /* one command in so many ends a request that could go on */
+	uint32_t compact; /* one command in so many compacts */
+	uint32_t death;   /* one command in so many ends a session */
+};
+
+void generate_setup(struct rng *r, struct setup *setup, struct mood *mood);
+/* The next command for @w as it is now; @label names the request of a begin. */
+void generate_command(struct rng *r, const struct mood *mood, struct world *w, int32_t label, struct command *c);
+
+#endif

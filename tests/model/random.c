@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * random - seeded random commands to the page engine and to the reference model
+ *
+ * A run is a row of worlds, each with its own pool, models and a few thousand
+ * commands; the world's seed is all that is needed to repeat it. Worlds run in
+ * a child that keeps its commands in shared memory, so that a crash of the
+ * engine is a finding like any other. A finding is shrunk: ever smaller parts
+ * of the list are left out as long as it still fails, each try in a child.
+ */
+#include "generate.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <swakv/error.h>
+
+/* Written by the child, read by the parent. */
+struct record {
+	uint64_t seed; /* of the world being run */
+	uint64_t n_worlds, n_commands;
+	uint64_t codes[32], ops[OP_COUNT];
+	uint64_t n_updates, n_references;
+	struct setup setup;
+	uint32_t n;
+	char error[512];
+	struct command list[WORLD_COMMANDS];
+};
+
+struct options {
+	uint64_t seed, commands, seconds;
+	int64_t world; /* seed of the only world to run, -1: none */
+	const char *write;
+	bool quiet;
+};
+
+/* ---- one world -------------------------------------------------------------------- */
+
+static bool run_world(struct record *rec, uint64_t seed)
+{
+	struct rng rng = { seed };
+	struct mood mood;
+	struct world *w;
+	uint32_t most;
+	bool good;
+
+	generate_setup(&rng, &rec->setup, &mood);
+	rec->seed = seed;
+	rec->n = 0;
+	most = (uint32_t)rng_between(&rng, 100, WORLD_COMMANDS);
+	w = world_new(&rec->setup);
+	if (!w)
+		abort();
+	good = !w->pool.error[0];
+	while (good && rec->n < most) {
+		struct command *c = &rec->list[rec->n];
+
+		generate_command(&rng, &mood, w, (int32_t)rec->n, c);
+		rec->n++;
+		rec->ops[c->op]++;
+		good = world_run(w, c) && (rec->n % 128 || world_scan(w));
+	}
+	good = good && world_scan(w);
+	for (int i = 0; i < 32; i++)
+		rec->codes[i] += w->codes[i];
+	rec->n_updates += w->n_updates;
+	rec->n_references += w->n_references;
+	if (!good)
+		snprintf(rec->error, sizeof rec->error, "%s", w->pool.error);
+	else
+		world_free(w);
+	rec->n_worlds++;
+	return good;
+}
+
+/* ---- shrinking -------------------------------------------------------------------- */
+
+/* The child's part of a try: exit 0 when all went well. */
+static void replay(const struct setup *setup, const struct command *list, uint32_t n, char *error, size_t size)
+{
+	struct world *w = world_new(setup);
+	bool good = w != NULL;
+
+	for (uint32_t i = 0; i < n && good; i++)
+		good = world_run(w, &list[i]) && world_scan(w);
+	if (w)
+		snprintf(error, size, "%s", w->pool.error);
+	if (good)
+		world_free(w);
+	_exit(good ? 0 : 1);
+}
+
+/* True when the commands still end in a disagreement or a crash. */
+static bool fails(const struct record *rec, const struct command *list, uint32_t n, char *error, size_t size)
+{
+	pid_t pid;
+	int status;
+
+	fflush(NULL);
+	error[0] = '\0';
+	pid = fork();
+	if (pid < 0)
+		return false;
+	if (pid == 0) {
+		if (!freopen("/dev/null", "w", stderr))
+			_exit(0);
+		replay(&rec->setup, list, n, error, size);
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFSIGNALED(status))
+		snprintf(error, size, "the engine ends with signal %d", WTERMSIG(status));
+	return WIFSIGNALED(status) || WEXITSTATUS(status) != 0;
+}
+
+static void shrink(struct record *rec, char *error, size_t size)
+{
+	struct command *try = calloc(WORLD_COMMANDS, sizeof *try);
+	char *seen = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (!try || seen == MAP_FAILED || !fails(rec, rec->list, rec->n, seen, size)) {
+		fprintf(stderr, "the list alone does not fail: not shrunk\n");
+		free(try);
+		return;
+	}
+	for (uint32_t part = rec->n / 2; part > 0; part /= 2) {
+		bool again = true;
+
+		while (again) {
+			again = false;
+			for (uint32_t from = 0; from < rec->n;) {
+				uint32_t out = from + part > rec->n ? rec->n - from : part;
+
+				memcpy(try, rec->list, from * sizeof *try);
+				memcpy(try + from, rec->list + from + out, (rec->n - from - out) * sizeof *try);
+				if (fails(rec, try, rec->n - out, seen, size)) {
+					rec->n -= out;
+					memcpy(rec->list, try, rec->n * sizeof *try);
+					again = part <= 4;
+				} else {
+					from += part;
+				}
+			}
+		}
+	}
+	if (fails(rec, rec->list, rec->n, seen, size))
+		snprintf(error, size, "%s", seen);
+	free(try);
+}
+
+/* ---- the run ------------------------------------------------------------------------- */
+
+static double seconds_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void run_child(struct record *rec, const struct options *o)
+{
+	double end = seconds_now() + (double)o->seconds;
+	struct rng rng = { o->seed };
+
+	if (o->world >= 0)
+		_exit(run_world(rec, (uint64_t)o->world) ? 0 : 1);
+	while (rec->n_commands < o->commands && (!o->seconds || seconds_now() < end)) {
+		/* worlds are named by small numbers, easy to type */
+		if (!run_world(rec, rng_next(&rng) >> 16))
+			_exit(1);
+		rec->n_commands += rec->n;
+	}
+	_exit(0);
+}
+
+static void print_totals(const struct record *rec, double seconds)
+{
+	printf("%" PRIu64 " commands in %" PRIu64 " worlds, %.1f s, %.2f us each\nanswers:", rec->n_commands,
+	       rec->n_worlds, seconds, rec->n_commands ? seconds * 1e6 / (double)rec->n_commands : 0);
+	for (int i = 0; i < 32; i++)
+		if (rec->codes[i])
+			printf(" %s %" PRIu64, swakv_error_name(-i), rec->codes[i]);
+	printf("\ncommands:");
+	for (int i = 0; i < OP_COUNT; i++)
+		printf(" %s %" PRIu64, command_name((enum op)i), rec->ops[i]);
+	printf("\nupdates delivered %" PRIu64 ", deliveries by reference %" PRIu64 "\n", rec->n_updates,
+	       rec->n_references);
+}
+
+static void report(struct record *rec, const struct options *o)
+{
+	char error[512];
+	FILE *out;
+
+	snprintf(error, sizeof error, "%s", rec->error);
+	printf("FOUND after %" PRIu64 " commands: %s\nworld %" PRIu64 ", command %u (repeat: --world %" PRIu64 ")\n",
+	       rec->n_commands + rec->n, error, rec->seed, rec->n, rec->seed);
+	if (o->quiet)
+		return;
+	shrink(rec, error, sizeof error);
+	printf("shrunk to %u commands: %s\n", rec->n, error);
+	for (uint32_t i = 0; i < rec->n && i < 200; i++)
+		command_print(stdout, &rec->setup, &rec->list[i]);
+	fflush(stdout);
+	out = fopen(o->write, "w");
+	if (out && fork() == 0) {
+		scenario_write(out, &rec->setup, rec->list, rec->n, error);
+		fclose(out);
+		_exit(0);
+	}
+	if (out) {
+		wait(NULL);
+		fclose(out);
+		printf("written to %s\n", o->write);
+	}
+}
+
+static void parse(int argc, char **argv, struct options *o)
+{
+	static const struct option table[] = {
+		{ "seed", required_argument, NULL, 's' },    { "commands", required_argument, NULL, 'c' },
+		{ "seconds", required_argument, NULL, 't' }, { "world", required_argument, NULL, 'w' },
+		{ "write", required_argument, NULL, 'o' },   { "quiet", no_argument, NULL, 'q' },
+		{ "help", no_argument, NULL, 'h' },          { 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "h", table, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			o->seed = strtoull(optarg, NULL, 0);
+			break;
+		case 'c':
+			o->commands = strtoull(optarg, NULL, 0);
+			break;
+		case 't':
+			o->seconds = strtoull(optarg, NULL, 0);
+			break;
+		case 'w':
+			o->world = strtoll(optarg, NULL, 0);
+			break;
+		case 'o':
+			o->write = optarg;
+			break;
+		case 'q':
+			o->quiet = true;
+			break;
+		default:
+			printf("usage: %s [--seed N] [--commands N] [--seconds N] [--world N] [--write FILE] "
+			       "[--quiet]\n",
+			       argv[0]);
+			exit(c == 'h' ? 0 : 2);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { .seed = 1, .commands = 200000, .world = -1, .write = "found.swakv" };
+	struct record *rec = mmap(NULL, sizeof *rec, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	double start = seconds_now();
+	int status;
+	pid_t pid;
+
+	if (rec == MAP_FAILED)
+		return 2;
+	parse(argc, argv, &o);
+	printf("seed %" PRIu64 "\n", o.seed);
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0)
+		return 2;
+	if (pid == 0)
+		run_child(rec, &o);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFSIGNALED(status))
+		snprintf(rec->error, sizeof rec->error, "the engine ends with signal %d", WTERMSIG(status));
+	if (WIFSIGNALED(status) || WEXITSTATUS(status) != 0)
+		report(rec, &o);
+	print_totals(rec, seconds_now() - start);
+	return WIFSIGNALED(status) || WEXITSTATUS(status) != 0;
+}

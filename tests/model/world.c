@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* world.c - gives a command to the engine and to the reference model, and compares what comes of it */
+#include "world.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <swakv/error.h>
+
+/* ---- making and ending ------------------------------------------------------------- */
+
+static void to_model(const struct ref_model *m, struct model *out)
+{
+	memset(out, 0, sizeof *out);
+	out->n_groups = m->n_groups;
+	out->n_streams = m->n_streams;
+	out->max_batch = m->max_batch;
+	out->max_seq = m->max_seq;
+	out->max_advance = m->max_advance;
+	out->max_rewind = m->max_rewind;
+	out->in_flight = 2;
+	out->groups[0] = m->group;
+}
+
+struct world *world_new(const struct setup *setup)
+{
+	struct engine_config config = { .half_bytes = setup->half, .extent_bytes = setup->extent };
+	struct world *w = calloc(1, sizeof *w);
+
+	if (!w)
+		return NULL;
+	w->setup = *setup;
+	ref_pool_init(&w->pool, setup->half, setup->extent);
+	w->engine = engine_new(&config);
+	if (!w->engine)
+		ref_complain(&w->pool, "engine_new() refuses halves of %llu bytes, extents of %llu",
+			     (unsigned long long)setup->half, (unsigned long long)setup->extent);
+	return w;
+}
+
+static void run_attach(struct world *w, const struct command *c)
+{
+	const struct ref_model *m = &w->setup.models[(uint64_t)c->value % w->setup.n_models];
+	struct ref_session *s = &w->sessions[c->session];
+	struct side *e = &w->sides[c->session];
+	struct geometry g[WIRE_MAX_GROUPS] = { 0 };
+	struct model model;
+	struct fault f;
+
+	if (s->attached)
+		return;
+	to_model(m, &model);
+	compare_code(w, "model_check", model_check(&model, w->setup.half, g, &f), ref_model_check(m, w->setup.half),
+		     &f);
+	if (w->pool.error[0] || w->code)
+		return;
+	ref_attach(s, &w->pool, m);
+	if ((int64_t)g[0].page_bytes != (int64_t)s->class->page_bytes || g[0].num_pages != s->class->num_pages ||
+	    g[0].width != s->width || g[0].private_pages != s->private_pages ||
+	    g[0].layer_stride * m->group.layers != g[0].page_bytes)
+		ref_complain(&w->pool,
+			     "model_check: %llu bytes, %d pages, width %d, %d private, should be %llu %d %d %d",
+			     (unsigned long long)g[0].page_bytes, g[0].num_pages, g[0].width, g[0].private_pages,
+			     (unsigned long long)s->class->page_bytes, s->class->num_pages, s->width, s->private_pages);
+	memset(e, 0, sizeof *e);
+	memset(e->device, -1, sizeof e->device);
+	e->model = (uint32_t)c->value % w->setup.n_models;
+	e->tables.cells = calloc((size_t)s->max_batch * 2 * (size_t)s->width, sizeof *e->tables.cells);
+	e->tables.rows = calloc((size_t)s->max_batch, sizeof *e->tables.rows);
+	e->session = session_new(w->engine, &model, &e->tables, (uint32_t)c->session + 1);
+	if (!e->session)
+		ref_complain(&w->pool, "session_new() gives nothing");
+	else if (session_class(e->session, 0) != s->class_index)
+		ref_complain(&w->pool, "the session's class is %u, it should be %u", session_class(e->session, 0),
+			     s->class_index);
+}
+
+static void detach(struct world *w, uint32_t session)
+{
+	struct side *e = &w->sides[session];
+
+	if (e->session)
+		session_free(e->session);
+	free(e->tables.cells);
+	free(e->tables.rows);
+	memset(e, 0, sizeof *e);
+	ref_detach(&w->sessions[session]);
+}
+
+static void run_end(struct world *w, const struct command *c)
+{
+	session_end(w->sides[c->session].session);
+	if (!w->sessions[c->session].ended)
+		ref_end(&w->sessions[c->session]);
+}
+
+static void run_reclaim(struct world *w, const struct command *c)
+{
+	int64_t got, want;
+
+	if (!w->sessions[c->session].ended)
+		run_end(w, c);
+	got = session_reclaim(w->sides[c->session].session);
+	want = ref_reclaim(&w->sessions[c->session]);
+	if (got != want)
+		ref_complain(&w->pool, "session_reclaim: %lld pages come back, it should be %lld", (long long)got,
+			     (long long)want);
+	detach(w, c->session);
+}
+
+struct world *world_free(struct world *w)
+{
+	if (!w)
+		return NULL;
+	for (uint32_t i = 0; i < REF_SESSIONS; i++) {
+		if (!w->sessions[i].attached)
+			continue;
+		session_end(w->sides[i].session);
+		session_reclaim(w->sides[i].session);
+		detach(w, i);
+	}
+	engine_free(w->engine);
+	free(w);
+	return NULL;
+}
+
+/* Fields of a model and values that are wrong, or just right: the model says what must be answered. */
+#define FIELD(name, value)                                                                                             \
+	{                                                                                                              \
+		offsetof(struct ref_model, name), sizeof(((struct ref_model *)0)->name), value                         \
+	}
+static const struct {
+	size_t at, size;
+	int64_t value;
+} odd_fields[] = {
+	FIELD(n_groups, 0),
+	FIELD(n_groups, 2),
+	FIELD(n_streams, 0),
+	FIELD(n_streams, WIRE_MAX_STREAMS),
+	FIELD(n_streams, WIRE_MAX_STREAMS + 1),
+	FIELD(max_batch, -1),
+	FIELD(max_batch, 0),
+	FIELD(max_batch, WIRE_MAX_BATCH),
+	FIELD(max_batch, WIRE_MAX_BATCH + 1),
+	FIELD(max_seq, 0),
+	FIELD(max_seq, 1ll << 31),
+	FIELD(max_advance, 4),
+	FIELD(max_rewind, 1),
+	FIELD(group.kind, WIRE_GROUP_FULL),
+	FIELD(group.kind, 7),
+	FIELD(group.window, -5),
+	FIELD(group.window, 0),
+	FIELD(group.window, INT32_MAX),
+	FIELD(group.window, 1ll << 31),
+	FIELD(group.page_tokens, 0),
+	FIELD(group.page_tokens, 8),
+	FIELD(group.page_tokens, 48),
+	FIELD(group.page_tokens, 256),
+	FIELD(group.page_tokens, 512),
+	FIELD(group.layers, 0),
+	FIELD(group.layers, 4096),
+	FIELD(group.kv_heads, 0),
+	FIELD(group.k_head_dim, 0),
+	FIELD(group.dtype, 0),
+	FIELD(group.dtype, 9),
+};
+
+static void run_model(struct world *w, const struct command *c)
+{
+	size_t i = (size_t)c->value % (sizeof odd_fields / sizeof odd_fields[0]);
+	struct ref_model m = w->setup.models[0];
+	struct geometry g[WIRE_MAX_GROUPS];
+	struct model model;
+	struct fault f;
+
+	memcpy((char *)&m + odd_fields[i].at, &odd_fields[i].value, odd_fields[i].size);
+	to_model(&m, &model);
+	compare_code(w, "model_check", model_check(&model, w->setup.half, g, &f), ref_model_check(&m, w->setup.half),
+		     &f);
+}
+
+/* ---- arguments --------------------------------------------------------------------------- */
+
+static uint64_t handle_of(const struct world *w, int32_t label)
+{
+	if (label < 0 || label >= WORLD_COMMANDS)
+		return label == -1 ? 0 : 0xfedcba9876543210ull >> (-label & 15);
+	return w->labels[label].handle;
+}
+
+static struct wire_fence fence_of(struct world *w, uint32_t session, uint32_t mode, uint32_t stream)
+{
+	struct side *e = &w->sides[session];
+	uint64_t armed;
+
+	if (stream >= REF_STREAMS)
+		stream = 0;
+	if (mode == FENCE_NEW)
+		e->armed[stream]++;
+	armed = e->armed[stream];
+	switch (mode) {
+	case FENCE_DONE:
+		return (struct wire_fence){ WIRE_FENCE_DONE, 0, 0 };
+	case FENCE_OLD:
+		return (struct wire_fence){ WIRE_FENCE_LINE, stream, armed ? armed - 1 : 0 };
+	case FENCE_POINT:
+		return (struct wire_fence){ WIRE_FENCE_POINT, 0, 0 };
+	case FENCE_FAILED:
+		return (struct wire_fence){ WIRE_FENCE_FAILED, 0, 0 };
+	case FENCE_LINE:
+		return (struct wire_fence){ WIRE_FENCE_LINE, stream + 1, 0 };
+	case FENCE_BEYOND:
+		return (struct wire_fence){ WIRE_FENCE_LINE, stream, armed + 1 };
+	case FENCE_KIND:
+		return (struct wire_fence){ 17, stream, armed };
+	default:
+		return (struct wire_fence){ WIRE_FENCE_LINE, stream, armed };
+	}
+}
+
+static uint32_t stream_of(struct world *w, uint32_t session, uint64_t handle)
+{
+	const struct ref_request *r = ref_find(&w->sessions[session], handle);
+
+	return r ? r->stream : 0;
+}
+
+static struct delivery delivery_of(struct world *w)
+{
+	/* The engine sets all of it; what it leaves shows. */
+	return (struct delivery){ .flags = 99, .n_updates = 99, .n_rows = 99, .updates = w->updates, .rows = w->rows };
+}
+
+/* ---- commands ------------------------------------------------------------------------------ */
+
+static void run_begin(struct world *w, const struct command *c)
+{
+	struct ref_session *s = &w->sessions[c->session];
+	struct session *e = w->sides[c->session].session;
+	struct label *l = &w->labels[c->request % WORLD_COMMANDS];
+	uint64_t handle = 77;
+	struct ref_request *r;
+	struct fault f;
+
+	compare_code(w, "request_begin", request_begin(e, c->stream, c->value, c->list, c->n, &handle, &f),
+		     ref_begin(s, c->stream, c->value, c->list, c->n, &r), &f);
+	*l = (struct label){ .session = c->session };
+	if (w->pool.error[0])
+		return;
+	if (!r) {
+		if (handle != 0)
+			ref_complain(&w->pool, "a refused begin leaves handle %llx", (unsigned long long)handle);
+		return;
+	}
+	if (handle == 0 || ref_find(s, handle) || ref_has_ended(s, handle))
+		ref_complain(&w->pool, "handle %llx was given out before", (unsigned long long)handle);
+	r->handle = l->handle = handle;
+	compare_extents(w, (int32_t)s->class_index, (int64_t)r->n_seqs * r->reservation);
+	for (int32_t i = 0; i < r->n_seqs && !w->pool.error[0]; i++) {
+		struct wire_query_state q = { .seq = i };
+		struct wire_binding b[REF_WIDTH];
+		struct wire_sequence_state state;
+		int32_t pages[REF_WIDTH];
+		uint32_t n = 0;
+
+		if (sequence_query(e, handle, &q, &state, b, REF_WIDTH, &n, &f) || n != (uint32_t)r->reservation) {
+			ref_complain(&w->pool, "sequence %d has %u pages after begin, it should be %d", i, n,
+				     r->reservation);
+			return;
+		}
+		for (uint32_t j = 0; j < n; j++)
+			pages[j] = b[j].page;
+		ref_begin_learn(s, r, i, pages);
+	}
+}
+
+static void run_prefill_prepare(struct world *w, const struct command *c)
+{
+	uint64_t handle = handle_of(w, c->request);
+	struct delivery d = delivery_of(w);
+	struct fault f;
+	int got = request_prefill_prepare(w->sides[c->session].session, handle, c->list, c->n, &d, &f);
+	int want = ref_prefill_prepare(&w->sessions[c->session], handle, c->list, c->n, &w->expected);
+
+	compare_code(w, "prefill_prepare", got, want, &f);
+	if (want == SWAKV_OK && !w->pool.error[0])
+		compare_delivery(w, c->session, &d);
+}
+
+static void run_complete(struct world *w, const struct command *c)
+{
+	struct session *e = w->sides[c->session].session;
+	struct ref_session *s = &w->sessions[c->session];
+	uint64_t handle = handle_of(w, c->request);
+	uint32_t stream = stream_of(w, c->session, handle);
+	struct wire_fence fence = fence_of(w, c->session, c->fence, stream);
+	uint64_t armed = w->sides[c->session].armed[stream];
+	struct delivery d = delivery_of(w);
+	struct fault f;
+
+	switch (c->op) {
+	case OP_PREFILL_COMPLETE:
+		compare_code(w, "prefill_complete", request_prefill_complete(e, handle, &fence, armed, &f),
+			     ref_prefill_complete(s, handle, &fence, armed), &f);
+		break;
+	case OP_FINISH:
+		compare_code(w, "finish", request_finish(e, handle, &fence, armed, &f),
+			     ref_finish(s, handle, &fence, armed), &f);
+		break;
+	case OP_ABANDON:
+		compare_code(w, "abandon", request_abandon(e, handle, &fence, armed, &f),
+			     ref_abandon(s, handle, &fence, armed), &f);
+		break;
+	default:
+		compare_code(w, "compact_complete", request_compact_complete(e, handle, &fence, armed, &d, &f),
+			     ref_compact_complete(s, handle, &fence, armed, &w->expected), &f);
+		if (w->code == SWAKV_OK && !w->pool.error[0])
+			compare_delivery(w, c->session, &d);
+	}
+}
+
+static void compare_entries(struct world *w, const char *call, const struct wire_entry_fault *faults, uint32_t n_faults,
+			    const int *codes, uint32_t n)
+{
+	uint32_t j = 0;
+
+	w->code = SWAKV_OK;
+	for (uint32_t i = 0; i < n && !w->pool.error[0]; i++) {
+		const struct wire_entry_fault *e = j < n_faults && faults[j].entry == i ? &faults[j++] : NULL;
+		int first = w->code;
+
+		compare_code(w, call, e ? e->fault.code : SWAKV_OK, codes[i], e ? &e->fault : NULL);
+		if (first)
+			w->code = first;
+	}
+	if (j != n_faults)
+		ref_complain(&w->pool, "%s: %u faults, they are not those of the %u entries in order", call, n_faults,
+			     n);
+}
+
+static void run_step(struct world *w, const struct command *c)
+{
+	bool prepare = c->op == OP_STEP_PREPARE;
+	const char *call = prepare ? "step_prepare" : "step_complete";
+	struct session *e = w->sides[c->session].session;
+	struct ref_session *s = &w->sessions[c->session];
+	struct wire_step_entry entries[STEP_ENTRIES];
+	struct wire_entry_fault faults[STEP_ENTRIES];
+	struct delivery d = delivery_of(w);
+	int codes[STEP_ENTRIES], got, want;
+	uint32_t n_faults = 99;
+	struct fault f;
+
+	memset(entries, 0, sizeof entries);
+	for (uint32_t i = 0; i < c->n; i++) {
+		entries[i].request = handle_of(w, c->entries[i].request);
+		entries[i].tokens = c->entries[i].tokens;
+		entries[i].accepted = c->entries[i].accepted;
+		entries[i].fence =
+			fence_of(w, c->session, c->entries[i].fence, stream_of(w, c->session, entries[i].request));
+	}
+	if (prepare) {
+		got = step_prepare(e, entries, c->n, faults, &n_faults, &d, &f);
+		want = ref_step_prepare(s, entries, c->n, codes, &w->expected);
+	} else {
+		got = step_complete(e, entries, c->n, w->sides[c->session].armed, faults, &n_faults, &f);
+		want = ref_step_complete(s, entries, c->n, w->sides[c->session].armed, codes);
+	}
+	compare_code(w, call, got, want, &f);
+	if (want || w->pool.error[0])
+		return;
+	compare_entries(w, call, faults, n_faults, codes, c->n);
+	if (prepare && !w->pool.error[0])
+		compare_delivery(w, c->session, &d);
+}
+
+static void run_compact_begin(struct world *w, const struct command *c)
+{
+	uint64_t handle = handle_of(w, c->request);
+	struct delivery d = delivery_of(w);
+	struct fault f;
+	int got = request_compact_begin(w->sides[c->session].session, handle, c->list, c->n, c->new_batch, c->flags, &d,
+					&f);
+	int want = ref_compact_begin(&w->sessions[c->session], handle, c->list, c->n, c->new_batch, c->flags,
+				     &w->expected);
+
+	compare_code(w, "compact_begin", got, want, &f);
+	if (want == SWAKV_OK && !w->pool.error[0])
+		compare_delivery(w, c->session, &d);
+}
+
+static void run_shutdown(struct world *w, const struct command *c)
+{
+	struct wire_fence fences[REF_BATCH];
+	struct fault f;
+
+	for (uint32_t i = 0; i < c->n; i++)
+		fences[i] = fence_of(w, c->session, (uint32_t)c->list[i], i);
+	compare_code(w, "shutdown",
+		     session_shutdown(w->sides[c->session].session, fences, c->n, w->sides[c->session].armed, &f),
+		     ref_shutdown(&w->sessions[c->session], fences, c->n, w->sides[c->session].armed), &f);
+}
+
+static void run_reach(struct world *w, const struct command *c)
+{
+	uint32_t stream = c->stream % REF_STREAMS;
+	uint64_t armed = w->sides[c->session].armed[stream];
+	uint64_t word = armed > (uint64_t)c->value ? armed - (uint64_t)c->value : 0;
+
+	if (stream >= w->sessions[c->session].n_streams)
+		return;
+	session_reach(w->sides[c->session].session, stream, word);
+	ref_reach(&w->sessions[c->session], stream, word);
+}
+
+/* A query by generation, and in pieces: what the pieces say must be the whole. */
+static void run_query(struct world *w, const struct command *c)
+{
+	struct session *e = w->sides[c->session].session;
+	struct ref_session *s = &w->sessions[c->session];
+	struct ref_request *r = ref_find(s, handle_of(w, c->request));
+	struct wire_binding whole[4 * REF_WIDTH], part[3];
+	struct wire_query_state q = { .seq = c->list[0] };
+	struct wire_sequence_state state;
+	struct wire_request_state request;
+	uint32_t n = 0, m = 0;
+	bool valid = r && q.seq >= 0 && q.seq < r->n_seqs;
+	int want = s->ended ? SWAKV_EGONE : !valid || c->list[1] == 2 ? SWAKV_EINVALID : SWAKV_OK;
+	struct fault f;
+
+	if (valid && c->list[1])
+		q.generation = r->seqs[q.seq].generation + (c->list[1] == 2 ? 1 : 0);
+	compare_code(w, "sequence_query",
+		     sequence_query(e, handle_of(w, c->request), &q, &state, whole, 4 * REF_WIDTH, &n, &f), want, &f);
+	for (q.first = 0; want == SWAKV_OK && q.first < n + 3 && !w->pool.error[0]; q.first += 3) {
+		if (sequence_query(e, handle_of(w, c->request), &q, &state, part, 3, &m, &f) ||
+		    m != (q.first + 3 <= n ? 3
+			  : q.first < n    ? n - q.first
+					   : 0) ||
+		    (m && memcmp(part, whole + q.first, m * sizeof *part) != 0))
+			ref_complain(&w->pool, "bindings from %u on differ when asked for in pieces", q.first);
+	}
+	if (!s->ended)
+		compare_code(w, "request_query", request_query(e, handle_of(w, c->request), &request, &f),
+			     r ? SWAKV_OK : SWAKV_EINVALID, &f);
+}
+
+/* ---- dispatch -------------------------------------------------------------------------------- */
+
+static void dispatch(struct world *w, const struct command *c)
+{
+	switch (c->op) {
+	case OP_ATTACH:
+		run_attach(w, c);
+		break;
+	case OP_MODEL:
+		run_model(w, c);
+		break;
+	case OP_END:
+		run_end(w, c);
+		break;
+	case OP_RECLAIM:
+		run_reclaim(w, c);
+		break;
+	case OP_ARM:
+		w->sides[c->session].armed[c->stream % REF_STREAMS]++;
+		break;
+	case OP_REACH:
+		run_reach(w, c);
+		break;
+	case OP_BEGIN:
+		run_begin(w, c);
+		break;
+	case OP_PREFILL_PREPARE:
+		run_prefill_prepare(w, c);
+		break;
+	case OP_STEP_PREPARE:
+	case OP_STEP_COMPLETE:
+		run_step(w, c);
+		break;
+	case OP_COMPACT_BEGIN:
+		run_compact_begin(w, c);
+		break;
+	case OP_SHUTDOWN:
+		run_shutdown(w, c);
+		break;
+	case OP_QUERY:
+		run_query(w, c);
+		break;
+	default:
+		run_complete(w, c);
+	}
+}
+
+static void compare_touched(struct world *w, const struct command *c)
+{
+	struct ref_session *s = &w->sessions[c->session];
+
+	compare_extents(w, -1, 0);
+	if (w->pool.error[0] || !s->attached)
+		return;
+	compare_session(w, c->session);
+	for (int i = 0; i < REF_REQUESTS && !w->pool.error[0]; i++) {
+		bool touched = s->requests[i].live && (w->n_commands % 16 == 0 || c->op == OP_REACH);
+
+		if (s->requests[i].live && !touched) {
+			touched = s->requests[i].handle == handle_of(w, c->request);
+			for (uint32_t j = 0; j < c->n && (c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE); j++)
+				touched |= s->requests[i].handle == handle_of(w, c->entries[j].request);
+		}
+		if (touched)
+			compare_request(w, c->session, &s->requests[i]);
+	}
+}
+
+bool world_run(struct world *w, const struct command *c)
+{
+	w->code = SWAKV_OK;
+	if (w->pool.error[0])
+		return false;
+	if (c->op != OP_ATTACH && c->op != OP_MODEL && !w->sessions[c->session].attached)
+		return true;
+	w->n_commands++;
+	dispatch(w, c);
+	if (!w->pool.error[0])
+		compare_touched(w, c);
+	if (!w->pool.error[0])
+		compare_counts(w);
+	return !w->pool.error[0];
+}
+
+bool world_scan(struct world *w)
+{
+	char text[256] = "";
+
+	for (uint32_t i = 0; i < REF_SESSIONS; i++) {
+		struct ref_session *s = &w->sessions[i];
+
+		if (!s->attached || w->pool.error[0])
+			continue;
+		compare_session(w, i);
+		for (int j = 0; j < REF_REQUESTS && !w->pool.error[0]; j++)
+			if (s->requests[j].live)
+				compare_request(w, i, &s->requests[j]);
+	}
+	if (!engine_check(w->engine, text, sizeof text))
+		ref_complain(&w->pool, "engine_check: %s", text);
+	return !w->pool.error[0];
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * world.h - one engine and one reference model that are given the same commands
+ *
+ * A command names requests by label (the number of their begin in this world),
+ * fences by how they relate to the armed value, so a list of commands still
+ * means something when some of them are taken out.
+ */
+#ifndef SWAKV_TEST_WORLD_H
+#define SWAKV_TEST_WORLD_H
+
+#include <stdio.h>
+
+#include "engine.h"
+#include "model.h"
+
+enum op {
+	OP_ATTACH,  /* session, value: which model */
+	OP_MODEL,   /* value: which field of a model is odd */
+	OP_END,     /* session */
+	OP_RECLAIM, /* session: proof is there that its device work has ended */
+	OP_ARM,     /* session, stream: work is enqueued, and a write of the next value behind it */
+	OP_REACH,   /* session, stream: of the values that are armed but not written all but `value` are written */
+	OP_BEGIN,   /* session, request, stream, value: max_tokens, list[n]: slots */
+	OP_PREFILL_PREPARE,  /* session, request, list[n]: lengths */
+	OP_PREFILL_COMPLETE, /* session, request, fence */
+	OP_STEP_PREPARE,     /* session, entries[n] */
+	OP_STEP_COMPLETE,    /* session, entries[n] */
+	OP_COMPACT_BEGIN,    /* session, request, list[n], new_batch, flags */
+	OP_COMPACT_COMPLETE, /* session, request, fence */
+	OP_FINISH,           /* session, request, fence */
+	OP_ABANDON,          /* session, request, fence */
+	OP_SHUTDOWN,         /* session, list[n]: one fence mode a stream */
+	OP_QUERY,            /* session, request, list[0]: sequence, list[1]: generation, 0 any, 1 right, 2 stale */
+	OP_COUNT
+};
+
+enum fence_mode {
+	FENCE_DONE,
+	FENCE_NEW,   /* arms a value and names it */
+	FENCE_ARMED, /* the last armed value */
+	FENCE_OLD,   /* the last but one */
+	FENCE_POINT,
+	FENCE_FAILED,
+	FENCE_LINE,   /* another stream's line */
+	FENCE_BEYOND, /* a value that was never armed */
+	FENCE_KIND,   /* no such kind */
+	FENCE_COUNT
+};
+
+enum { STEP_ENTRIES = 6, WORLD_MODELS = 4, WORLD_COMMANDS = 4096 };
+
+struct command {
+	uint8_t op, session, n, fence;
+	int32_t request; /* label; negative: never given out */
+	int64_t value;
+	uint32_t stream, flags;
+	int32_t new_batch;
+	int32_t list[REF_BATCH + 2];
+	struct {
+		int32_t request, tokens, accepted;
+		uint32_t fence;
+	} entries[STEP_ENTRIES];
+};
+
+/* What a world is made of; drawn from the seed. */
+struct setup {
+	uint64_t half, extent;
+	uint32_t n_models;
+	struct ref_model models[WORLD_MODELS];
+};
+
+/* The engine's side of a session, and what its client would see. */
+struct side {
+	struct session *session;
+	struct session_tables tables;
+	uint64_t armed[REF_STREAMS];
+	int32_t device[REF_BATCH][REF_WIDTH];
+	uint32_t version[REF_BATCH];
+	uint32_t model;
+};
+
+struct label {
+	uint64_t handle;
+	uint32_t session;
+};
+
+struct world {
+	struct setup setup;
+	struct engine *engine;
+	struct ref_pool pool;
+	struct ref_session sessions[REF_SESSIONS];
+	struct side sides[REF_SESSIONS];
+	struct label labels[WORLD_COMMANDS];
+	uint64_t n_commands;
+	int code;           /* of the last command; of a step: of its first entry that was refused */
+	uint64_t codes[32]; /* how often each code was seen, by its negative */
+	uint64_t n_updates, n_references;
+	struct wire_update updates[WIRE_MAX_INLINE_UPDATES];
+	struct wire_row rows[REF_BATCH];
+	struct ref_delivery expected;
+};
+
+struct world *world_new(const struct setup *setup);
+/* Ends what is left and frees all; NULL is ignored. Returns NULL. */
+struct world *world_free(struct world *w);
+/* Gives @c to both sides and compares. False: w->pool.error says what differs. */
+bool world_run(struct world *w, const struct command *c);
+/* Compares everything, and asks the engine to check itself. */
+bool world_scan(struct world *w);
+
+/* ---- compare.c ------------------------------------------------------------- */
+
+struct geometry world_geometry(const struct setup *setup, uint32_t model);
+void compare_code(struct world *w, const char *call, int got, int want, const struct fault *f);
+/* Applies the engine's delivery to the client's table and compares it with the model's. */
+void compare_delivery(struct world *w, uint32_t session, const struct delivery *d);
+void compare_session(struct world *w, uint32_t session);
+void compare_request(struct world *w, uint32_t session, struct ref_request *r);
+void compare_counts(struct world *w);
+/* Reads which extents each class holds; @taker, @need: see ref_extents_learn(). */
+void compare_extents(struct world *w, int32_t taker, int64_t need);
+
+/* ---- scenario.c -------------------------------------------------------------- */
+
+const char *command_name(enum op op);
+/* One line of a log. */
+void command_print(FILE *out, const struct setup *setup, const struct command *c);
+/* The commands as a scenario file, as far as its grammar can say them. */
+void scenario_write(FILE *out, const struct setup *setup, const struct command *list, uint32_t n, const char *why);
+
+#endif
