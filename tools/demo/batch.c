@@ -14,6 +14,7 @@
  */
 #include "batch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "kvgen.h"
@@ -159,6 +160,17 @@ static void pages_returned(struct worker *w)
 		w->retry_ns = worker_now() + BACKOFF_MIN;
 }
 
+static int begin_failed(struct worker *w, int rc)
+{
+	char detail[384];
+
+	if (rc != SWAKV_ENEVER)
+		return worker_fail(w, rc, "beginning a request");
+	snprintf(detail, sizeof(detail), "%s; a larger pool would do, or a smaller --batch or --max-seq",
+		 swakv_session_error(w->session));
+	return worker_fail_detail(w, rc, "beginning a request", detail);
+}
+
 /* Admits w->next. 1: yes; 0: not now; a code: failed. */
 static int begin(struct worker *w)
 {
@@ -182,7 +194,7 @@ static int begin(struct worker *w)
 		return 0;
 	}
 	if (rc)
-		return worker_fail(w, rc, "beginning a request");
+		return begin_failed(w, rc);
 	for (uint32_t i = 0; i < job->n_seqs; i++)
 		job->seqs[i]->slot = slots[i];
 	w->n_free_slots -= job->n_seqs;

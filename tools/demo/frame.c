@@ -297,7 +297,7 @@ static void check_table(struct frame *f, struct worker *w)
 		if (got[i] == f->expected[i])
 			continue;
 		w->stats.cells_wrong++;
-		if (w->n_printed++ < PRINTED)
+		if (w->n_cells_printed++ < PRINTED)
 			fprintf(stderr,
 				"swakv-demo-worker: %s: WRONG TABLE ENTRY slot %zu logical page %zu %s: the device "
 				"holds %d, "

@@ -85,8 +85,8 @@ struct worker {
 
 	uint64_t started_ns, next_report_ns, next_progress_ns;
 	struct stats stats;
-	uint32_t n_printed; /* mismatches shown in full */
-	int code;           /* why it failed, 0: it has not */
+	uint32_t n_printed, n_cells_printed; /* wrong results and table entries shown in full */
+	int code;                            /* why it failed, 0: it has not */
 	char why[512];
 };
 
