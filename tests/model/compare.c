@@ -205,6 +205,29 @@ static void compare_state(struct world *w, const struct ref_session *s, const st
 	compare_lengths(w, s, r, q, got);
 }
 
+static uint64_t fingerprint(uint64_t print, const void *data, size_t size)
+{
+	/* FNV-1a */
+	for (size_t i = 0; i < size; i++)
+		print = (print ^ ((const unsigned char *)data)[i]) * 0x100000001b3ull;
+	return print;
+}
+
+/* A state that differs from the last one seen must show it in `change`: who reads it in pieces relies on that. */
+static void compare_change(struct world *w, struct side *e, struct wire_sequence_state state,
+			   const struct wire_binding *b, uint32_t n)
+{
+	uint64_t change = state.change, print;
+
+	state.change = 0;
+	print = fingerprint(fingerprint(0xcbf29ce484222325ull, &state, sizeof state), b, n * sizeof *b);
+	if (e->seen[state.slot].print != print && e->seen[state.slot].change == change && change)
+		COMPLAIN(w, "slot %d: the state differs, but `change` is still %llu", state.slot,
+			 (unsigned long long)change);
+	e->seen[state.slot].print = print;
+	e->seen[state.slot].change = change;
+}
+
 static void swap_bindings(struct wire_binding *a, struct wire_binding *b)
 {
 	struct wire_binding saved = *a;
@@ -231,6 +254,7 @@ static void compare_sequence(struct world *w, uint32_t session, struct ref_reque
 	n_want = list_bindings(s, r, q, want);
 	if (!same(w, "bindings", q->slot, n, n_want))
 		return;
+	compare_change(w, &w->sides[session], state, got, n);
 	/* staged pages may come in any order */
 	for (uint32_t j = n - (uint32_t)q->n_staged; j < n; j++)
 		for (uint32_t k = j + 1; k < n; k++)
@@ -297,11 +321,28 @@ static void compare_session_counts(struct world *w, uint32_t session)
 	     got.open_points > 0);
 }
 
+/* A walk over the requests meets each live one once. */
+static void compare_walk(struct world *w, uint32_t session)
+{
+	struct ref_session *s = &w->sessions[session];
+	uint64_t handle = 0;
+	int32_t n = 0;
+
+	while (session_next_request(w->sides[session].session, &handle) && n <= s->max_batch) {
+		n++;
+		if (!ref_find(s, handle))
+			COMPLAIN(w, "the walk over requests meets %llx, which is not alive",
+				 (unsigned long long)handle);
+	}
+	same(w, "requests met by a walk", session, n, ref_live(s));
+}
+
 void compare_session(struct world *w, uint32_t session)
 {
 	const struct ref_session *s = &w->sessions[session];
 
 	compare_session_counts(w, session);
+	compare_walk(w, session);
 	for (int32_t i = 0; i < s->max_batch && !w->pool.error[0]; i++)
 		compare_row(w, session, i);
 	same(w, "pages that a session could get", session, session_free_pages(w->sides[session].session),

@@ -71,16 +71,21 @@ void command_print(FILE *out, const struct setup *setup, const struct command *c
 
 /* ---- scenario files -------------------------------------------------------------------- */
 
-static void write_setup(FILE *out, const struct setup *s)
+static void write_setup(FILE *out, const struct setup *s, const struct command *list, uint32_t n)
 {
 	static const char *const dtypes[] = { "?", "f16", "bf16", "f32", "fp8" };
+	bool used[WORLD_MODELS] = { false };
 
-	fprintf(out, "# extents of %" PRIu64 " bytes in halves of %" PRIu64 "\n", s->extent, s->half);
-	fprintf(out, "broker backend=host bytes=%" PRIu64 "\n", 2 * s->half);
+	for (uint32_t i = 0; i < n; i++)
+		if (list[i].op == OP_ATTACH)
+			used[(uint64_t)list[i].value % s->n_models] = true;
+	fprintf(out, "broker backend=host bytes=%" PRIu64 " extent=%" PRIu64 "\n", 2 * s->half, s->extent);
 	for (uint32_t i = 0; i < s->n_models; i++) {
 		const struct ref_model *m = &s->models[i];
 		const struct wire_group *g = &m->group;
 
+		if (!used[i])
+			continue;
 		fprintf(out,
 			"model m%u window=%" PRId64 " max_batch=%d max_seq=%" PRId64
 			" page_tokens=%u layers=%u kv_heads=%u head_dim=%u dtype=%s\n",
@@ -94,57 +99,58 @@ static const char *fence_word(uint32_t fence)
 	return fence == FENCE_DONE ? "done" : fence == FENCE_FAILED ? "fail" : "pending";
 }
 
+static bool known(const struct world *w, const struct command *c, int32_t label)
+{
+	return label >= 0 && w->labels[label].session == c->session;
+}
+
 static bool sayable(const struct world *w, const struct command *c)
 {
-	if (c->op == OP_MODEL || c->op == OP_QUERY || c->fence > FENCE_FAILED)
+	if (c->op == OP_MODEL || c->op == OP_QUERY)
 		return false;
-	if (c->op != OP_BEGIN && c->op >= OP_PREFILL_PREPARE && c->op <= OP_ABANDON && c->op != OP_STEP_PREPARE &&
-	    c->op != OP_STEP_COMPLETE)
-		return c->request >= 0 && w->labels[c->request].session == c->session;
-	if (c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE)
-		return c->n == 1 && c->entries[0].request >= 0 && c->entries[0].tokens == 1 &&
-		       c->entries[0].fence <= FENCE_FAILED && c->entries[0].accepted >= 0 &&
-		       c->entries[0].accepted <= 1;
+	if (c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE) {
+		for (uint32_t i = 0; i < c->n; i++)
+			if (!known(w, c, c->entries[i].request) || c->entries[i].fence > FENCE_FAILED ||
+			    (c->op == OP_STEP_PREPARE ? c->entries[i].tokens != 1
+						      : c->entries[i].accepted < 0 || c->entries[i].accepted > 1))
+				return false;
+		return c->n > 0;
+	}
+	if (c->op > OP_BEGIN && c->op <= OP_ABANDON)
+		return known(w, c, c->request) && c->fence <= FENCE_FAILED;
 	return true;
+}
+
+static void write_steps(FILE *out, const struct world *w, const struct command *c)
+{
+	for (uint32_t i = 0; i < c->n; i++) {
+		fprintf(out, "%sdecode_%s w%u r%d", i ? "\n" : "", c->op == OP_STEP_PREPARE ? "prepare" : "complete",
+			c->session, c->entries[i].request);
+		if (c->op == OP_STEP_COMPLETE)
+			fprintf(out, " fence=%s", fence_word(c->entries[i].fence));
+		if (w->entry_codes[i])
+			fprintf(out, " -> error=%s", swakv_error_name(w->entry_codes[i]));
+	}
 }
 
 static void write_call(FILE *out, const struct command *c)
 {
-	uint32_t s = c->session;
-
-	switch (c->op) {
-	case OP_BEGIN:
-		fprintf(out, "begin w%u r%d", s, c->request);
+	fprintf(out, "%s w%u r%d", op_names[c->op], c->session, c->request);
+	if (c->op == OP_BEGIN) {
 		print_list(out, "slots", c->list, c->n);
 		if (c->value)
 			fprintf(out, " max_tokens=%" PRId64, c->value);
-		break;
-	case OP_PREFILL_PREPARE:
-		fprintf(out, "prefill_prepare w%u r%d", s, c->request);
+	} else if (c->op == OP_PREFILL_PREPARE) {
 		print_list(out, "lens", c->list, c->n);
-		break;
-	case OP_PREFILL_COMPLETE:
-	case OP_COMPACT_COMPLETE:
-		fprintf(out, "%s w%u r%d fence=%s", op_names[c->op], s, c->request, fence_word(c->fence));
-		break;
-	case OP_STEP_PREPARE:
-		fprintf(out, "decode_prepare w%u r%d", s, c->entries[0].request);
-		break;
-	case OP_STEP_COMPLETE:
-		fprintf(out, "decode_complete w%u r%d fence=%s", s, c->entries[0].request,
-			fence_word(c->entries[0].fence));
-		break;
-	case OP_COMPACT_BEGIN:
-		fprintf(out, "compact_begin w%u r%d", s, c->request);
+	} else if (c->op == OP_COMPACT_BEGIN) {
 		print_list(out, "map", c->list, c->n);
 		fprintf(out, " new=%d%s", c->new_batch, c->flags ? " rows=move" : "");
-		break;
-	default:
-		fprintf(out, "%s w%u r%d", op_names[c->op], s, c->request);
+	} else if (c->op == OP_PREFILL_COMPLETE || c->op == OP_COMPACT_COMPLETE) {
+		fprintf(out, " fence=%s", fence_word(c->fence));
 	}
 }
 
-static void write_command(FILE *out, const struct command *c)
+static void write_command(FILE *out, const struct world *w, const struct command *c)
 {
 	switch (c->op) {
 	case OP_ATTACH:
@@ -157,17 +163,79 @@ static void write_command(FILE *out, const struct command *c)
 		fprintf(out, "kill w%u", c->session);
 		break;
 	case OP_ARM:
-		fprintf(out, "# work on stream %u of w%u", c->stream, c->session);
+		fprintf(out, "# more work on stream %u of w%u", c->stream, c->session);
 		break;
 	case OP_REACH:
-		fprintf(out, "signal w%u # stream %u, all but %" PRId64, c->session, c->stream, c->value);
+		fprintf(out, "signal w%u # stream %u only, and not the last %" PRId64 " values", c->session, c->stream,
+			c->value);
 		break;
+	case OP_STEP_PREPARE:
+	case OP_STEP_COMPLETE:
+		write_steps(out, w, c);
+		return;
 	case OP_SHUTDOWN:
 		fprintf(out, "shutdown w%u", c->session);
 		break;
 	default:
 		write_call(out, c);
 	}
+	if (w->code)
+		fprintf(out, " -> error=%s", swakv_error_name(w->code));
+	if (c->op == OP_BEGIN && c->stream)
+		fprintf(out, " # on stream %u", c->stream);
+}
+
+/* What the model says of a sequence at the end. */
+static void expect_sequence(FILE *out, const struct ref_session *s, uint32_t session, int32_t label,
+			    const struct ref_request *r, int32_t seq)
+{
+	const struct ref_seq *q = &r->seqs[seq];
+	int64_t begin, end;
+	int32_t bound = 0, mapped = 0;
+	bool sent = true;
+
+	ref_retiring_range(s, r, q, &begin, &end);
+	for (int32_t c = 0; c < s->width; c++) {
+		bound += q->row[c] >= 0 && (c < begin || c >= end);
+		sent &= q->row[c] == s->slots[q->slot].device[c];
+	}
+	fprintf(out, "expect state w%u r%d seq=%d endpoint=%" PRId64 " begin=%" PRId64 " end=%" PRId64, session, label,
+		seq, q->endpoint, ref_retained_begin(q->endpoint, s->window, s->page_tokens),
+		ref_retained_end(q->endpoint, s->page_tokens));
+	fprintf(out, " bound=%d reserved=%d staged=%d slot=%d", bound, q->n_free, q->n_staged, q->slot);
+	if (q->pending_endpoint >= 0)
+		fprintf(out, " pending=%" PRId64 "\n", q->pending_endpoint);
+	else
+		fprintf(out, " pending=none\n");
+	/* a row with cleared pages that go out with the next prepare differs from the host's */
+	if (!sent)
+		return;
+	fprintf(out, "expect row w%u slot=%d mapped=", session, q->slot);
+	for (int32_t c = 0; c < s->width; c++)
+		if (s->slots[q->slot].device[c] >= 0)
+			fprintf(out, "%s%d", mapped++ ? "," : "", c);
+	fprintf(out, "%s\n", mapped ? "" : "none");
+}
+
+static void write_expectations(FILE *out, struct world *w)
+{
+	for (int32_t i = 0; i < WORLD_COMMANDS; i++) {
+		uint32_t session = w->labels[i].session;
+		struct ref_request *r =
+			w->labels[i].handle ? ref_find(&w->sessions[session], w->labels[i].handle) : NULL;
+
+		for (int32_t j = 0; r && j < r->n_seqs; j++)
+			expect_sequence(out, &w->sessions[session], session, i, r, j);
+	}
+	for (uint32_t i = 0; i < REF_SESSIONS; i++) {
+		const struct ref_class *c = w->sessions[i].class;
+
+		if (w->sessions[i].attached)
+			fprintf(out, "expect free=%" PRId64 " leased=%" PRId64 " quarantined=%" PRId64 " model=m%u\n",
+				ref_available(c), ref_count(c, REF_LEASED), ref_count(c, REF_QUARANTINED),
+				w->sides[i].model);
+	}
+	fprintf(out, "expect disjoint\n");
 }
 
 void scenario_write(FILE *out, const struct setup *setup, const struct command *list, uint32_t n, const char *why)
@@ -175,22 +243,19 @@ void scenario_write(FILE *out, const struct setup *setup, const struct command *
 	struct world *w = world_new(setup);
 
 	fprintf(out, "# found by the random test: %s\n", why);
-	write_setup(out, setup);
+	write_setup(out, setup, list, n);
 	for (uint32_t i = 0; i < n && w; i++) {
-		bool agreed = world_run(w, &list[i]);
-
-		if (!sayable(w, &list[i])) {
+		/* an engine that crashes here leaves what came before */
+		fflush(out);
+		world_run(w, &list[i]);
+		if (sayable(w, &list[i])) {
+			write_command(out, w, &list[i]);
+			fputc('\n', out);
+		} else {
 			fprintf(out, "# not to be said in this grammar: ");
 			command_print(out, setup, &list[i]);
-			continue;
 		}
-		write_command(out, &list[i]);
-		if (w->code)
-			fprintf(out, " -> error=%s", swakv_error_name(w->code));
-		if (list[i].op == OP_BEGIN && list[i].stream)
-			fprintf(out, " # on stream %u", list[i].stream);
-		fprintf(out, "%s\n", agreed ? "" : " # here");
 	}
-	fprintf(out, "expect disjoint\n");
-	world_free(w);
+	if (w)
+		write_expectations(out, w);
 }

@@ -348,7 +348,7 @@ static void run_step(struct world *w, const struct command *c)
 	struct wire_step_entry entries[STEP_ENTRIES];
 	struct wire_entry_fault faults[STEP_ENTRIES];
 	struct delivery d = delivery_of(w);
-	int codes[STEP_ENTRIES], got, want;
+	int codes[STEP_ENTRIES] = { 0 }, got, want;
 	uint32_t n_faults = 99;
 	struct fault f;
 
@@ -370,6 +370,7 @@ static void run_step(struct world *w, const struct command *c)
 	compare_code(w, call, got, want, &f);
 	if (want || w->pool.error[0])
 		return;
+	memcpy(w->entry_codes, codes, sizeof codes);
 	compare_entries(w, call, faults, n_faults, codes, c->n);
 	if (prepare && !w->pool.error[0])
 		compare_delivery(w, c->session, &d);

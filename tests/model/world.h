@@ -77,6 +77,9 @@ struct side {
 	uint64_t armed[REF_STREAMS];
 	int32_t device[REF_BATCH][REF_WIDTH];
 	uint32_t version[REF_BATCH];
+	struct {
+		uint64_t change, print; /* of the last state seen of a sequence in this slot */
+	} seen[REF_BATCH];
 	uint32_t model;
 };
 
@@ -93,8 +96,9 @@ struct world {
 	struct side sides[REF_SESSIONS];
 	struct label labels[WORLD_COMMANDS];
 	uint64_t n_commands;
-	int code;           /* of the last command; of a step: of its first entry that was refused */
-	uint64_t codes[32]; /* how often each code was seen, by its negative */
+	int code;                      /* of the last command; of a step: of its first entry that was refused */
+	int entry_codes[STEP_ENTRIES]; /* of the last step */
+	uint64_t codes[32];            /* how often each code was seen, by its negative */
 	uint64_t n_updates, n_references;
 	struct wire_update updates[WIRE_MAX_INLINE_UPDATES];
 	struct wire_row rows[REF_BATCH];
@@ -126,7 +130,10 @@ void compare_extents(struct world *w, int32_t taker, int64_t need);
 const char *command_name(enum op op);
 /* One line of a log. */
 void command_print(FILE *out, const struct setup *setup, const struct command *c);
-/* The commands as a scenario file, as far as its grammar can say them. */
+/*
+ * The commands as a scenario file, as far as its grammar can say them, with
+ * what must hold at the end. Leaves its world behind: it may be broken.
+ */
 void scenario_write(FILE *out, const struct setup *setup, const struct command *list, uint32_t n, const char *why);
 
 #endif
