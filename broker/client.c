@@ -241,6 +241,7 @@ static int make_channel(struct client *c, struct refusal *r)
 		.uid = c->peer.uid,
 		.attached_ns = clock_ns(),
 		.model = h->model,
+		.memory = { .session_fd = -1, .tables_fd = -1 },
 		.doorbell = -1,
 		.owner = c,
 	};

@@ -117,6 +117,10 @@ class Broker:
             pathlib.Path(f"/dev/shm/swakv-{self.name}").unlink(missing_ok=True)
 
     @property
+    def socket_path(self):
+        return str(self.folder / "swakv" / f"{self.name}.sock")
+
+    @property
     def pid(self):
         return self.process.pid
 
