@@ -20,8 +20,8 @@
 #include "kvgen.h"
 #include "worker.h"
 
-#define BACKOFF_MIN 1000000ull   /* ns */
-#define BACKOFF_MAX 250000000ull /* ns */
+#define BACKOFF_MIN 1000000ull  /* ns */
+#define BACKOFF_MAX 20000000ull /* ns */
 
 int batch_init(struct worker *w)
 {

@@ -15,7 +15,7 @@
 
 #include "driver.h"
 
-enum launch_kind { LAUNCH_KV_WRITE, LAUNCH_ATTENTION, LAUNCH_FILL, LAUNCH_READ };
+enum launch_kind { LAUNCH_KV_WRITE, LAUNCH_ATTENTION, LAUNCH_FILL, LAUNCH_READ, LAUNCH_PAUSE };
 
 struct launch {
 	enum launch_kind kind;
@@ -28,6 +28,7 @@ struct launch {
 			uint64_t from;
 			size_t bytes;
 		} read;
+		uint32_t pause_ms;
 	};
 };
 
@@ -112,6 +113,11 @@ void device_buffer_free(struct device *d, struct buffer *b)
 	*b = (struct buffer){ 0 };
 }
 
+static void sleep_ms(uint32_t ms)
+{
+	nanosleep(&(struct timespec){ ms / 1000, (long)(ms % 1000) * 1000000 }, NULL);
+}
+
 static void run(void *arg)
 {
 	struct launch *l = arg;
@@ -128,6 +134,9 @@ static void run(void *arg)
 		break;
 	case LAUNCH_READ:
 		memcpy(l->read.to, (const void *)(uintptr_t)l->read.from, l->read.bytes);
+		break;
+	case LAUNCH_PAUSE:
+		sleep_ms(l->pause_ms);
 		break;
 	}
 	free(l);
@@ -187,6 +196,20 @@ int device_fill(struct device *d, const struct kernel_fill *p)
 	if (d->driver)
 		return driver_run_fill(d->driver, d->cu_stream, p);
 	return launch(d, (struct launch){ LAUNCH_FILL, .fill = *p });
+}
+
+static void pause_host(void *arg)
+{
+	sleep_ms((uint32_t)(uintptr_t)arg);
+}
+
+int device_pause(struct device *d, uint32_t ms)
+{
+	if (!ms)
+		return 0;
+	if (d->driver)
+		return driver_stream_host_func(d->driver, d->cu_stream, pause_host, (void *)(uintptr_t)ms);
+	return launch(d, (struct launch){ LAUNCH_PAUSE, .pause_ms = ms });
 }
 
 /*

@@ -51,6 +51,9 @@ int device_kv_write(struct device *d, const struct kernel_kv_write *p);
 int device_attention(struct device *d, const struct kernel_attention *p);
 int device_fill(struct device *d, const struct kernel_fill *p);
 
+/* The stream sleeps for @ms milliseconds; 0: nothing is enqueued. */
+int device_pause(struct device *d, uint32_t ms);
+
 /* Waits until @fence is reached: 0, or SWAKV_EDEVICE when the stream has failed. */
 int device_wait(struct device *d, struct swakv_fence fence);
 

@@ -9,7 +9,9 @@
  * The attention reads through the device table alone. Beside it, a copy of the
  * whole device table is taken in stream order and compared with the mirror:
  * attention shows a wrong page inside the window, the copy also a wrong entry
- * outside it, or a V id that is not K id + num_pages.
+ * outside it, or a V id that is not K id + num_pages. And once every request has
+ * been prepared, no change of the broker's own table is left to be delivered:
+ * then that one must equal the mirror, too.
  */
 #include "frame.h"
 
@@ -192,6 +194,27 @@ static void expect_table(struct frame *f, const struct worker *w)
 		}
 }
 
+/* Counts and shows the entries in which the table @got differs from what the frame expects. */
+static void compare_table(const struct frame *f, struct worker *w, const int32_t *got, const char *whose)
+{
+	size_t n = table_bytes(w) / sizeof(int32_t), width = (size_t)w->layout.width;
+
+	w->stats.cells += n;
+	if (memcmp(got, f->expected, n * sizeof(*got)) == 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		if (got[i] == f->expected[i])
+			continue;
+		w->stats.cells_wrong++;
+		if (w->n_cells_printed++ < PRINTED)
+			fprintf(stderr,
+				"swakv-demo-worker: %s: WRONG TABLE ENTRY slot %zu logical page %zu %s: %s holds %d, "
+				"expected %d\n",
+				w->opt.name, i / (2 * width), i % width, i / width % 2 ? "V" : "K", whose, got[i],
+				f->expected[i]);
+	}
+}
+
 static int read_back(struct frame *f, struct worker *w)
 {
 	size_t out = w->opt.preset.layers * q_elements(f, &w->opt.preset) * sizeof(float);
@@ -220,8 +243,10 @@ int frame_submit(struct frame *f, struct worker *w)
 
 	make_inputs(f, w);
 	expect_table(f, w);
+	if (f->whole)
+		compare_table(f, w, w->layout.host_table, "the broker");
 	(void)((rc = send_inputs(f, w)) || (rc = launch_kernels(f, w)) || (rc = read_back(f, w)) ||
-	       (rc = poison_ended(f, w)));
+	       (rc = device_pause(&w->device, w->opt.lag_ms)) || (rc = poison_ended(f, w)));
 	if (rc)
 		return worker_fail_detail(w, rc, "enqueueing a step", device_why(&w->device));
 	rc = swakv_stream_mark(w->session, w->device.stream, &f->fence);
@@ -285,28 +310,6 @@ static int check_entry(struct frame *f, struct worker *w, uint32_t i)
 	return 0;
 }
 
-static void check_table(struct frame *f, struct worker *w)
-{
-	const int32_t *got = host(f, f->table);
-	size_t n = table_bytes(w) / sizeof(int32_t), width = (size_t)w->layout.width;
-
-	w->stats.cells += n;
-	if (memcmp(got, f->expected, n * sizeof(*got)) == 0)
-		return;
-	for (size_t i = 0; i < n; i++) {
-		if (got[i] == f->expected[i])
-			continue;
-		w->stats.cells_wrong++;
-		if (w->n_cells_printed++ < PRINTED)
-			fprintf(stderr,
-				"swakv-demo-worker: %s: WRONG TABLE ENTRY slot %zu logical page %zu %s: the device "
-				"holds %d, "
-				"expected %d\n",
-				w->opt.name, i / (2 * width), i % width, i / width % 2 ? "V" : "K", got[i],
-				f->expected[i]);
-	}
-}
-
 int frame_check(struct frame *f, struct worker *w)
 {
 	if (!f->in_flight)
@@ -314,7 +317,7 @@ int frame_check(struct frame *f, struct worker *w)
 	int rc = device_wait(&w->device, f->fence);
 	if (rc)
 		return worker_fail_detail(w, rc, "waiting for a step", device_why(&w->device));
-	check_table(f, w);
+	compare_table(f, w, host(f, f->table), "the device");
 	for (uint32_t i = 0; i < f->n; i++) {
 		if (!rc)
 			rc = check_entry(f, w, i);

@@ -26,6 +26,7 @@ struct frame {
 	struct frame_entry *entries; /* [batch] */
 	uint32_t n;
 	int32_t *expected; /* [batch][2][width]: what the device table must hold */
+	bool whole;        /* every request of the session is in this step */
 	bool in_flight;
 	struct swakv_fence fence;
 };

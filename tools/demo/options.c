@@ -27,6 +27,7 @@ enum {
 	OPT_SEED,
 	OPT_NAME,
 	OPT_POISON,
+	OPT_LAG,
 	OPT_LOOP,
 	OPT_REPORT,
 	OPT_JSON,
@@ -51,6 +52,7 @@ static const struct option table[] = {
 	{ "seed", required_argument, NULL, OPT_SEED },
 	{ "name", required_argument, NULL, OPT_NAME },
 	{ "poison", no_argument, NULL, OPT_POISON },
+	{ "lag", required_argument, NULL, OPT_LAG },
 	{ "loop", no_argument, NULL, OPT_LOOP },
 	{ "report", required_argument, NULL, OPT_REPORT },
 	{ "json", no_argument, NULL, OPT_JSON },
@@ -86,6 +88,7 @@ static const char usage[] =
 	"      --seed N          seed of the made-up values (default: random, printed)\n"
 	"      --name NAME       name shown in status and reports (default: the preset's)\n"
 	"      --poison          fill pages with NaN as soon as they are given up\n"
+	"      --lag MS          let the stream sleep so long at the end of each step\n"
 	"      --report FILE     keep a JSON report in FILE, renewed every second\n"
 	"      --json            print the last report as JSON\n"
 	"  -q, --quiet           no progress lines\n"
@@ -201,6 +204,10 @@ static int set_number(struct options *o, struct overrides *v, int opt, const cha
 	case OPT_MAX_DECODE:
 		rc = number("max-decode", text, 1, INT32_MAX, &n);
 		o->max_decode = (int64_t)n;
+		return rc;
+	case OPT_LAG:
+		rc = number("lag", text, 0, 60000, &n);
+		o->lag_ms = (uint32_t)n;
 		return rc;
 	case OPT_SEED:
 		return number("seed", text, 0, UINT64_MAX, &o->seed);

@@ -27,6 +27,7 @@ struct options {
 	int64_t max_decode;     /* tokens a sequence decodes at most, 0: as the trace says */
 	uint64_t time_limit_ns; /* 0: none */
 	uint64_t seed;
+	uint32_t lag_ms; /* how much later than computed each step ends on its stream */
 	bool poison, loop, quiet, json;
 };
 

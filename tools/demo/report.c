@@ -144,7 +144,8 @@ static void print_text(const struct worker *w, const char *state)
 	printf("  results    %" PRIu64 " checked, %" PRIu64 " mismatches\n", s->results, s->mismatches);
 	printf("  error      %.3g at most; tolerance up to %.3g = 4 * 2^-24 * (sqrt(tokens) + sqrt(%u))\n",
 	       s->max_error, s->tolerance, p->head_dim);
-	printf("  table      %" PRIu64 " device entries compared, %" PRIu64 " wrong\n", s->cells, s->cells_wrong);
+	printf("  table      %" PRIu64 " entries compared with the updates, %" PRIu64 " wrong\n", s->cells,
+	       s->cells_wrong);
 	printf("  prepare    p50 %.1f us, p99 %.1f us\n", us(&s->prepare, 0.5), us(&s->prepare, 0.99));
 	printf("  complete   p50 %.1f us, p99 %.1f us\n", us(&s->complete, 0.5), us(&s->complete, 0.99));
 	printf("  client     %" PRIu64 " commands, %" PRIu64 " doorbells, %" PRIu64 " sleeps, %" PRIu64

@@ -273,6 +273,7 @@ static int prepare(struct worker *w, struct frame *f, uint32_t *n_steps)
 	if (rc && !refused)
 		return worker_fail(w, rc, "preparing a step");
 	w->stats.pending += refused;
+	f->whole = !refused;
 	*n_steps = kept;
 	return 0;
 }

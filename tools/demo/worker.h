@@ -49,7 +49,7 @@ struct stats {
 	uint64_t tokens_prefilled, tokens_decoded;
 	uint64_t steps, requests, compactions;
 	uint64_t results, mismatches; /* attention vectors */
-	uint64_t cells, cells_wrong;  /* device table entries, and those of compaction mappings */
+	uint64_t cells, cells_wrong;  /* entries of tables and compaction mappings */
 	uint64_t nopages, pending;    /* refusals answered by waiting */
 	double max_error, tolerance;
 	struct histogram prepare, complete; /* ns */
