@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fuzz_commands.c - the broker's command path against workers that write what they like
+ *
+ * Two sessions with pages of different sizes share one engine. The input is a
+ * list of moves of their workers: the right next command of a request, so that
+ * requests get far; commands of any kind; slots, positions and timeline words of
+ * any value. The broker reads lines, takes, executes and answers as its ring
+ * thread does. Whatever comes: no invariant of
+ * the engine breaks, no reply is larger than what was reserved for it, and when
+ * both sessions have ended every page is free.
+ */
+#include "commands.h"
+#include "input.h"
+
+enum { N_SESSIONS = 2, MAX_BATCH = 4, N_STREAMS = 2, N_HANDLES = 8, MAX_MOVES = 256 };
+
+/* Where a request stands, as its worker knows it. */
+enum step { STEP_BEGUN, STEP_PREFILLING, STEP_SETTLED, STEP_DECODING, STEP_COMPACTING };
+
+struct request {
+	uint64_t handle;
+	enum step step;
+	uint32_t stream;
+	uint32_t n; /* sequences */
+};
+
+struct worker {
+	struct channel channel;
+	bool gone; /* the broker has ended the session */
+	uint32_t tail;
+	struct request requests[N_HANDLES]; /* its last begins */
+	unsigned n_requests;
+	struct request begun; /* what a successful begin makes */
+	struct request *next; /* whom a success of the command on its way moves, and how far */
+	enum step next_step;
+	uint32_t next_n;
+};
+
+static struct workspace *workspace;
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	workspace = workspace_new();
+	FUZZ_CHECK(workspace);
+	return 0;
+}
+
+/* ---- a session without a process ------------------------------------------- */
+
+static void worker_start(struct worker *w, struct engine *e, uint32_t index, const struct engine_config *config)
+{
+	struct channel *c = &w->channel;
+	struct session_memory *m = &c->memory;
+	struct fault f;
+
+	c->id = index + 1;
+	c->tag = index + 1;
+	c->model = (struct model){ .n_groups = 1, .n_streams = N_STREAMS, .max_batch = MAX_BATCH, .max_seq = 128 };
+	c->model.groups[0] = (struct wire_group){ .kind = WIRE_GROUP_SLIDING,
+						  .page_tokens = 16,
+						  .window = index ? 16 : 40,
+						  .layers = 1,
+						  .kv_heads = 1 + index,
+						  .k_head_dim = 16,
+						  .v_head_dim = 16,
+						  .dtype = WIRE_F16 };
+	FUZZ_CHECK(model_check(&c->model, config->half_bytes, c->geometry, &f) == 0);
+	session_layout_init(&m->layout, &c->model, c->geometry);
+	m->session = aligned_alloc(4096, m->layout.session_bytes);
+	m->tables = aligned_alloc(4096, m->layout.tables_bytes);
+	FUZZ_CHECK(m->session && m->tables);
+	memset(m->session, 0, m->layout.session_bytes);
+	memset(m->tables, 0, m->layout.tables_bytes);
+	FUZZ_CHECK(channel_start(c, e));
+	c->state = CHANNEL_ATTACHED;
+}
+
+static void worker_end(struct worker *w)
+{
+	if (!w->gone)
+		session_end(w->channel.session);
+	w->gone = true;
+}
+
+static void worker_stop(struct worker *w)
+{
+	worker_end(w);
+	session_reclaim(w->channel.session);
+	channel_stop(&w->channel);
+	free(w->channel.memory.session);
+	free(w->channel.memory.tables);
+}
+
+/* ---- what the worker writes --------------------------------------------------- */
+
+static uint64_t any_handle(struct worker *w, struct input *in)
+{
+	uint8_t which = input_u8(in);
+
+	return which < 240 && w->n_requests ? w->requests[which % w->n_requests].handle : input_u32(in);
+}
+
+static struct wire_fence any_fence(struct worker *w, struct input *in)
+{
+	uint8_t v = input_u8(in);
+	uint32_t line = (v >> 3) % (N_STREAMS + 1);
+
+	return (struct wire_fence){
+		.kind = v % 5,
+		.line = line,
+		.value = line < N_STREAMS
+				 ? load_relaxed(&w->channel.lines[line].armed) + (uint64_t)(int64_t)((v >> 5) - 3)
+				 : 0,
+	};
+}
+
+/* Small numbers, negative ones too. */
+static void put_numbers(unsigned char *to, uint32_t n, struct input *in)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		int32_t v = (int8_t)input_u8(in);
+
+		memcpy(to + i * sizeof(v), &v, sizeof(v));
+	}
+}
+
+static size_t put_entries(struct worker *w, unsigned char *to, uint32_t n, struct input *in)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct wire_step_entry e = { .request = any_handle(w, in), .tokens = 1, .fence = any_fence(w, in) };
+		uint8_t odd = input_u8(in);
+
+		if (odd > 200)
+			e.tokens = (int8_t)input_u8(in);
+		if (odd & 1)
+			e.accepted = (int8_t)odd;
+		memcpy(to + i * sizeof(e), &e, sizeof(e));
+	}
+	return n * sizeof(struct wire_step_entry);
+}
+
+/* The payload that @op wants with @n elements; returns its bytes. */
+static size_t put_payload(struct worker *w, unsigned char *to, uint16_t op, uint32_t n, struct input *in)
+{
+	struct wire_begin begin = { .stream = input_u8(in) % (N_STREAMS + 1), .max_tokens = input_u8(in) & 128 };
+	struct wire_compact compact = { .new_batch = (int32_t)(begin.max_tokens ? n : begin.stream) };
+	struct wire_query_state query = { .seq = (int32_t)begin.stream, .first = input_u8(in) % 32 };
+	struct wire_fence fence;
+
+	switch (op) {
+	case WIRE_OP_BEGIN:
+		memcpy(to, &begin, sizeof(begin));
+		put_numbers(to + sizeof(begin), n, in);
+		return sizeof(begin) + n * sizeof(int32_t);
+	case WIRE_OP_PREFILL_PREPARE:
+		put_numbers(to, n, in);
+		return n * sizeof(int32_t);
+	case WIRE_OP_COMPACT_BEGIN:
+		memcpy(to, &compact, sizeof(compact));
+		put_numbers(to + sizeof(compact), n, in);
+		return sizeof(compact) + n * sizeof(int32_t);
+	case WIRE_OP_STEP_PREPARE:
+	case WIRE_OP_STEP_COMPLETE:
+		return put_entries(w, to, n, in);
+	case WIRE_OP_QUERY_STATE:
+		memcpy(to, &query, sizeof(query));
+		return sizeof(query);
+	case WIRE_OP_SHUTDOWN:
+		for (uint32_t i = 0; i < n; i++) {
+			fence = any_fence(w, in);
+			memcpy(to + i * sizeof(fence), &fence, sizeof(fence));
+		}
+		return n * sizeof(fence);
+	case WIRE_OP_PREFILL_COMPLETE:
+	case WIRE_OP_COMPACT_COMPLETE:
+	case WIRE_OP_FINISH:
+	case WIRE_OP_ABANDON:
+		fence = any_fence(w, in);
+		memcpy(to, &fence, sizeof(fence));
+		return sizeof(fence);
+	default:
+		return 0;
+	}
+}
+
+/* Writes @slots slots at the worker's tail and publishes them. */
+static void publish(struct worker *w, const unsigned char *message, uint32_t slots)
+{
+	const struct session_layout *l = &w->channel.memory.layout;
+	unsigned char *ring = w->channel.memory.session + l->commands_slots;
+
+	for (uint32_t i = 0; i < slots; i++)
+		memcpy(ring + (size_t)((w->tail + i) % l->ring_slots) * RING_SLOT, message + (size_t)i * RING_SLOT,
+		       RING_SLOT);
+	w->tail += slots;
+	store_release(&w->channel.commands.control->tail, w->tail);
+}
+
+static void send_command(struct worker *w, struct input *in)
+{
+	_Alignas(8) unsigned char message[8 * RING_SLOT] = { 0 };
+	struct wire_command head = { .op = input_u8(in) % (WIRE_OP_COUNT + 1), .user_data = w->tail };
+	uint8_t odd = input_u8(in);
+	size_t bytes;
+
+	w->next = NULL;
+	w->begun = (struct request){ .n = 1 };
+	head.n = odd % (MAX_BATCH + 2);
+	head.request = any_handle(w, in);
+	bytes = put_payload(w, message + sizeof(head), head.op, head.n, in);
+	head.n_slots = (uint16_t)message_slots(bytes);
+	if (odd >= 250) /* a header that lies */
+		input_bytes(in, &head, sizeof(head));
+	memcpy(message, &head, sizeof(head));
+	publish(w, message, message_slots(bytes));
+}
+
+/* The fence of a complete: mostly a value that was just armed, for which the word will come later. */
+static struct wire_fence next_fence(struct worker *w, const struct request *r, struct input *in)
+{
+	struct wire_line *line = &w->channel.lines[r->stream];
+	uint8_t v = input_u8(in);
+
+	if (v < 32)
+		return (struct wire_fence){ .kind = WIRE_FENCE_DONE };
+	if (v > 252)
+		return (struct wire_fence){ .kind = WIRE_FENCE_FAILED };
+	store_release(&line->armed, load_relaxed(&line->armed) + 1);
+	return (struct wire_fence){ .kind = WIRE_FENCE_LINE, .line = r->stream, .value = load_relaxed(&line->armed) };
+}
+
+static size_t next_begin(struct worker *w, struct wire_command *head, unsigned char *to, struct input *in)
+{
+	uint8_t v = input_u8(in);
+	struct wire_begin begin = { .stream = v % N_STREAMS };
+
+	head->op = WIRE_OP_BEGIN;
+	head->n = 1 + (v >> 1) % 3;
+	memcpy(to, &begin, sizeof(begin));
+	for (uint32_t i = 0; i < head->n; i++) {
+		int32_t slot = (int32_t)(((v >> 3) + i) % MAX_BATCH);
+
+		memcpy(to + sizeof(begin) + i * sizeof(slot), &slot, sizeof(slot));
+	}
+	w->begun = (struct request){ .stream = begin.stream, .n = head->n };
+	return sizeof(begin) + head->n * sizeof(int32_t);
+}
+
+static size_t next_prefill(struct worker *w, struct wire_command *head, unsigned char *to, struct input *in)
+{
+	head->op = WIRE_OP_PREFILL_PREPARE;
+	head->n = w->next->n;
+	for (uint32_t i = 0; i < head->n; i++) {
+		int32_t length = 1 + input_u8(in) % 127;
+
+		memcpy(to + i * sizeof(length), &length, sizeof(length));
+	}
+	w->next_step = STEP_PREFILLING;
+	return head->n * sizeof(int32_t);
+}
+
+static size_t next_compact(struct worker *w, struct wire_command *head, unsigned char *to, uint8_t v)
+{
+	struct wire_compact compact = { .flags = v & 1 ? WIRE_COMPACT_MOVE_ROWS : 0 };
+
+	head->op = WIRE_OP_COMPACT_BEGIN;
+	head->n = w->next->n;
+	for (uint32_t i = 0; i < head->n; i++) { /* bits of v say who goes; who stays is turned round */
+		int32_t stays = !(v >> (i + 1) & 1);
+
+		compact.new_batch += stays;
+		memcpy(to + sizeof(compact) + i * sizeof(stays), &stays, sizeof(stays));
+	}
+	for (uint32_t i = 0, left = (uint32_t)compact.new_batch; i < head->n; i++) {
+		int32_t stays;
+
+		memcpy(&stays, to + sizeof(compact) + i * sizeof(stays), sizeof(stays));
+		stays = stays ? (int32_t)--left : -1;
+		memcpy(to + sizeof(compact) + i * sizeof(stays), &stays, sizeof(stays));
+	}
+	memcpy(to, &compact, sizeof(compact));
+	w->next_step = STEP_COMPACTING;
+	w->next_n = (uint32_t)compact.new_batch;
+	return sizeof(compact) + head->n * sizeof(int32_t);
+}
+
+static size_t next_step(struct worker *w, struct wire_command *head, unsigned char *to, struct input *in)
+{
+	struct wire_step_entry e = { .request = w->next->handle, .tokens = 1 };
+	bool prepare = w->next->step == STEP_SETTLED;
+
+	if (!prepare) {
+		e.tokens = 0;
+		e.fence = next_fence(w, w->next, in);
+	}
+	head->op = prepare ? WIRE_OP_STEP_PREPARE : WIRE_OP_STEP_COMPLETE;
+	head->n = 1;
+	memcpy(to, &e, sizeof(e));
+	w->next_step = prepare ? STEP_DECODING : STEP_SETTLED;
+	return sizeof(e);
+}
+
+static size_t next_complete(struct worker *w, struct wire_command *head, unsigned char *to, uint16_t op,
+			    struct input *in)
+{
+	struct wire_fence fence = next_fence(w, w->next, in);
+
+	head->op = op;
+	memcpy(to, &fence, sizeof(fence));
+	w->next_step = STEP_SETTLED;
+	return sizeof(fence);
+}
+
+/* The next thing that the request of this command would rightly do; returns the payload's bytes. */
+static size_t next_payload(struct worker *w, struct wire_command *head, unsigned char *to, struct input *in)
+{
+	uint8_t v = input_u8(in);
+
+	if (w->n_requests == 0 || v > 220)
+		return next_begin(w, head, to, in);
+	w->next = &w->requests[v % w->n_requests];
+	w->next_n = w->next->n;
+	head->request = w->next->handle;
+	switch (w->next->step) {
+	case STEP_BEGUN:
+		return next_prefill(w, head, to, in);
+	case STEP_PREFILLING:
+		return next_complete(w, head, to, WIRE_OP_PREFILL_COMPLETE, in);
+	case STEP_COMPACTING:
+		return next_complete(w, head, to, WIRE_OP_COMPACT_COMPLETE, in);
+	case STEP_SETTLED:
+		if (v >= 210)
+			return next_complete(w, head, to, WIRE_OP_FINISH, in);
+		if (v >= 195)
+			return next_compact(w, head, to, input_u8(in));
+		break;
+	case STEP_DECODING:
+		break;
+	}
+	return next_step(w, head, to, in);
+}
+
+static void send_next(struct worker *w, struct input *in)
+{
+	_Alignas(8) unsigned char message[8 * RING_SLOT] = { 0 };
+	struct wire_command head = { .user_data = w->tail };
+	size_t bytes;
+
+	w->next = NULL;
+	bytes = next_payload(w, &head, message + sizeof(head), in);
+	head.n_slots = (uint16_t)message_slots(bytes);
+	memcpy(message, &head, sizeof(head));
+	publish(w, message, head.n_slots);
+}
+
+/* Moves a timeline line as a worker does, or as none may. */
+static void move_line(struct worker *w, struct input *in)
+{
+	uint8_t v = input_u8(in);
+	struct wire_line *line = &w->channel.lines[v % N_STREAMS];
+
+	if (v & 2)
+		store_release(&line->armed, load_relaxed(&line->armed) + 1);
+	if (v & 4)
+		store_release(&line->word, load_relaxed(&line->armed));
+	if (v == 255)
+		store_release(&line->word, load_relaxed(&line->armed) + 1);
+	if (v == 254)
+		store_release(&line->armed, input_u32(in));
+}
+
+/* Anything anywhere in the first bytes of the session memory: controls, wait word, lines, command slots. */
+static void write_raw(struct worker *w, struct input *in)
+{
+	const struct session_layout *l = &w->channel.memory.layout;
+	uint64_t at = input_u16(in) % (l->commands_slots + 4096);
+
+	input_bytes(in, w->channel.memory.session + at, 1 + at % 8);
+}
+
+/* ---- what the broker does ------------------------------------------------------ */
+
+static void note_reply(struct worker *w)
+{
+	const struct wire_command *head = (const struct wire_command *)workspace->message;
+
+	if (workspace->code == 0 && workspace->n_faults == 0) {
+		if (head->op == WIRE_OP_BEGIN) {
+			w->begun.handle = workspace->value;
+			w->requests[w->n_requests < N_HANDLES ? w->n_requests++ : w->tail % N_HANDLES] = w->begun;
+		} else if (w->next) {
+			w->next->step = w->next_step;
+			w->next->n = w->next_n;
+		}
+	}
+	w->next = NULL;
+}
+
+/* One command, as the ring thread takes it. */
+static void serve(struct worker *w)
+{
+	struct channel *c = &w->channel;
+	const struct wire_command *head = (const struct wire_command *)workspace->message;
+	bool progress = false;
+	uint32_t before = c->replies.mine;
+	int r;
+
+	if (w->gone)
+		return;
+	if (channel_refresh(c, &progress) != VIOLATION_NONE || (r = channel_take(c, workspace->message)) < 0) {
+		worker_end(w);
+		return;
+	}
+	if (r == 0)
+		return;
+	commands_execute(workspace, c, 1);
+	if (workspace->closed)
+		worker_end(w);
+	commands_reply(workspace, c);
+	FUZZ_CHECK(c->replies.mine - before <=
+		   reply_slots((enum wire_op)head->op, head->n < MAX_BATCH ? head->n : MAX_BATCH, MAX_BATCH));
+	note_reply(w);
+	store_release(&c->replies.control->head, c->replies.mine); /* the worker has read it */
+}
+
+/* ---- a run ----------------------------------------------------------------------- */
+
+static void check_engine(const struct engine *e)
+{
+	char why[256];
+
+	if (!engine_check(e, why, sizeof(why))) {
+		fprintf(stderr, "%s\n", why);
+		abort();
+	}
+}
+
+static void check_all_free(const struct engine *e)
+{
+	struct engine_counts n;
+	struct class_counts k;
+
+	engine_count(e, &n);
+	for (uint32_t i = 0; i < n.n_classes; i++) {
+		FUZZ_CHECK(engine_class_count(e, i, &k));
+		FUZZ_CHECK(k.leased == 0 && k.quarantined == 0 && k.free == k.pages);
+	}
+	FUZZ_CHECK(n.held + n.free + n.unusable == n.total);
+}
+
+static void make_move(struct worker *w, struct engine *e, struct input *in, uint8_t move)
+{
+	switch (move % 16) {
+	case 14:
+		write_raw(w, in);
+		break;
+	case 15:
+		if (input_u8(in) < 32)
+			worker_end(w);
+		break;
+	case 12:
+	case 13:
+		move_line(w, in);
+		break;
+	case 9:
+	case 10:
+	case 11:
+		send_command(w, in);
+		serve(w);
+		break;
+	default:
+		send_next(w, in);
+		serve(w);
+	}
+	check_engine(e);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const struct engine_config config = { .half_bytes = 64 * 1024, .extent_bytes = 4096 };
+	struct input in = { data, size };
+	struct worker workers[N_SESSIONS] = { 0 };
+	struct engine *e = engine_new(&config);
+
+	FUZZ_CHECK(e);
+	for (uint32_t i = 0; i < N_SESSIONS; i++)
+		worker_start(&workers[i], e, i, &config);
+	for (int n = 0; in.left > 0 && n < MAX_MOVES; n++) {
+		uint8_t move = input_u8(&in);
+
+		make_move(&workers[move >> 7], e, &in, move);
+	}
+	for (int i = 0; i < N_SESSIONS; i++)
+		worker_end(&workers[i]);
+	check_engine(e);
+	for (int i = 0; i < N_SESSIONS; i++)
+		worker_stop(&workers[i]);
+	check_engine(e);
+	check_all_free(e);
+	engine_free(e);
+	return 0;
+}
