@@ -6,10 +6,12 @@
  * list of moves of their workers: the right next command of a request, so that
  * requests get far; commands of any kind; slots, positions and timeline words of
  * any value. The broker reads lines, takes, executes and answers as its ring
- * thread does. Whatever comes: no invariant of
+ * thread does, from memory that ends where the command ends. Whatever comes: no invariant of
  * the engine breaks, no reply is larger than what was reserved for it, and when
  * both sessions have ended every page is free.
  */
+#include <sanitizer/asan_interface.h>
+
 #include "commands.h"
 #include "input.h"
 
@@ -38,6 +40,7 @@ struct worker {
 };
 
 static struct workspace *workspace;
+static size_t message_bytes; /* that any command of these sessions may have */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -70,6 +73,7 @@ static void worker_start(struct worker *w, struct engine *e, uint32_t index, con
 	m->session = aligned_alloc(4096, m->layout.session_bytes);
 	m->tables = aligned_alloc(4096, m->layout.tables_bytes);
 	FUZZ_CHECK(m->session && m->tables);
+	message_bytes = (size_t)m->layout.max_command_slots * RING_SLOT;
 	memset(m->session, 0, m->layout.session_bytes);
 	memset(m->tables, 0, m->layout.tables_bytes);
 	FUZZ_CHECK(channel_start(c, e));
@@ -197,6 +201,23 @@ static void publish(struct worker *w, const unsigned char *message, uint32_t slo
 	store_release(&w->channel.commands.control->tail, w->tail);
 }
 
+static void lie(struct wire_command *head, uint8_t how, struct input *in)
+{
+	switch (how % 4) {
+	case 0:
+		head->n = input_u16(in) % 64;
+		break;
+	case 1:
+		head->n_slots = (uint16_t)(1 + how / 4 % 4);
+		break;
+	case 2:
+		head->n = input_u32(in);
+		break;
+	default:
+		input_bytes(in, head, sizeof(*head));
+	}
+}
+
 static void send_command(struct worker *w, struct input *in)
 {
 	_Alignas(8) unsigned char message[8 * RING_SLOT] = { 0 };
@@ -206,12 +227,12 @@ static void send_command(struct worker *w, struct input *in)
 
 	w->next = NULL;
 	w->begun = (struct request){ .n = 1 };
-	head.n = odd % (MAX_BATCH + 2);
+	head.n = input_u8(in) % (MAX_BATCH + 2);
 	head.request = any_handle(w, in);
 	bytes = put_payload(w, message + sizeof(head), head.op, head.n, in);
 	head.n_slots = (uint16_t)message_slots(bytes);
-	if (odd >= 250) /* a header that lies */
-		input_bytes(in, &head, sizeof(head));
+	if (odd >= 192) /* a header that lies */
+		lie(&head, odd, in);
 	memcpy(message, &head, sizeof(head));
 	publish(w, message, message_slots(bytes));
 }
@@ -412,12 +433,16 @@ static void serve(struct worker *w)
 		worker_end(w);
 		return;
 	}
+	for (uint32_t i = 0; i < N_STREAMS; i++)
+		FUZZ_CHECK(c->words[i] <= c->armed[i]);
 	if (r == 0)
 		return;
+	ASAN_POISON_MEMORY_REGION(workspace->message + r * RING_SLOT, message_bytes - (size_t)r * RING_SLOT);
 	commands_execute(workspace, c, 1);
 	if (workspace->closed)
 		worker_end(w);
 	commands_reply(workspace, c);
+	ASAN_UNPOISON_MEMORY_REGION(workspace->message, message_bytes);
 	FUZZ_CHECK(c->replies.mine - before <=
 		   reply_slots((enum wire_op)head->op, head->n < MAX_BATCH ? head->n : MAX_BATCH, MAX_BATCH));
 	note_reply(w);
@@ -449,7 +474,7 @@ static void check_all_free(const struct engine *e)
 	FUZZ_CHECK(n.held + n.free + n.unusable == n.total);
 }
 
-static void make_move(struct worker *w, struct engine *e, struct input *in, uint8_t move)
+static void make_move(struct worker *w, struct input *in, uint8_t move)
 {
 	switch (move % 16) {
 	case 14:
@@ -473,7 +498,6 @@ static void make_move(struct worker *w, struct engine *e, struct input *in, uint
 		send_next(w, in);
 		serve(w);
 	}
-	check_engine(e);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -489,7 +513,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int n = 0; in.left > 0 && n < MAX_MOVES; n++) {
 		uint8_t move = input_u8(&in);
 
-		make_move(&workers[move >> 7], e, &in, move);
+		make_move(&workers[move >> 7], &in, move);
+		if (n % 8 == 7)
+			check_engine(e);
 	}
 	for (int i = 0; i < N_SESSIONS; i++)
 		worker_end(&workers[i]);

@@ -67,6 +67,7 @@ static int reply(struct ends *e, uint32_t n)
 	ring_producer_write_spsc(&e->replies, 0, message, 32);
 	ring_producer_write_spsc(&e->replies, 32, message, n * RING_SLOT - 32);
 	ring_producer_publish_spsc(&e->replies, n);
+	FUZZ_CHECK(e->replies.mine - e->replies.peer <= SLOTS); /* nothing unread was overwritten */
 	FUZZ_CHECK(load_relaxed(&e->control[1]->tail) == e->replies.mine);
 	return 0;
 }

@@ -83,9 +83,16 @@ static void overwrite(struct input *in)
 		{ s->sequences, 1024 },
 		{ s->bindings, 1024 },
 	};
+	static const uint32_t edges[] = { 0, 1, UINT32_MAX, UINT32_MAX - 1, 1u << 31, STATUS_MAX_BINDINGS };
 	unsigned part = input_u8(in) % 8;
 	size_t at = input_u16(in) % parts[part].bytes, n = 1 + input_u8(in) % 8;
+	uint8_t edge = input_u8(in);
 
+	if (edge >= 128) { /* a whole field gets a value that sums overflow with */
+		at &= ~(size_t)3;
+		memcpy((char *)parts[part].at + at, &edges[edge % 6], sizeof(edges[0]));
+		return;
+	}
 	if (n > parts[part].bytes - at)
 		n = parts[part].bytes - at;
 	input_bytes(in, (char *)parts[part].at + at, n);
