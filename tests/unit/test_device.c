@@ -7,10 +7,12 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -150,6 +152,7 @@ Test(device, stream_write_reaches_registered_shared_memory)
 	watcher = fork();
 	line = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (watcher == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		while (line[8] < 1000)
 			usleep(100);
 		_exit(line[0] == 0 && line[9] == 1000 ? 0 : 1);

@@ -272,6 +272,25 @@ Test(driver, a_registration_that_failed_half_way_leaves_nothing)
 	cr_assert_eq(o.exit_code, 0, "%s", o.text);
 }
 
+static int fail_often(void *arg)
+{
+	struct driver *d = open_fake();
+
+	for (int i = 0; i < 20; i++) {
+		if (driver_free(d, 4096) != SWAKV_EDEVICE)
+			return 2;
+	}
+	return 0;
+}
+
+/* The fake ends a process whose thread pushes its context again and again. */
+Test(driver, a_failed_call_leaves_no_context_behind)
+{
+	struct outcome o = in_child(fail_often, NULL, NULL);
+
+	cr_assert_eq(o.exit_code, 0, "%s", o.text);
+}
+
 /* ---- opening ------------------------------------------------------------------------------ */
 
 struct opening {
