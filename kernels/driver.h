@@ -61,7 +61,11 @@ int driver_memory_info(struct driver *d, uint64_t *free_bytes, uint64_t *total_b
 int driver_alloc(struct driver *d, uint64_t bytes, uint64_t *address);
 int driver_free(struct driver *d, uint64_t address);
 int driver_ipc_export(struct driver *d, uint64_t address, uint8_t handle[DRIVER_IPC_HANDLE]);
-/* Opening the same handle again gives the same address and raises a count: each import has its close. */
+/*
+ * Opening the same handle again gives the same address and raises a count in
+ * the driver: each import has its close. A close must not overlap an import of
+ * the same handle in another thread: the caller has a lock round both.
+ */
 int driver_ipc_import(struct driver *d, const uint8_t handle[DRIVER_IPC_HANDLE], uint64_t *address);
 int driver_ipc_close(struct driver *d, uint64_t address);
 

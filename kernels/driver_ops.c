@@ -1,17 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * driver_ops.c - memory, streams and launches on an open device
- *
- * Imports are kept once a process: opening a handle twice only raises a count
- * inside the driver, and several drivers have lost that count when one thread
- * closed while another opened. So this file counts, and one lock covers open
- * and close.
- */
-#include <pthread.h>
-#include <stdlib.h>
+/* driver_ops.c - memory, streams and launches on an open device */
 #include <string.h>
-#include <sys/queue.h>
-#include <unistd.h>
 
 #include "driver_private.h"
 
@@ -45,18 +34,6 @@ int driver_free(struct driver *d, uint64_t address)
 
 /* ---- IPC --------------------------------------------------------------------- */
 
-struct import {
-	LIST_ENTRY(import) link;
-	pid_t pid; /* an import of the parent is none of a forked child's */
-	CUcontext context;
-	uint8_t handle[DRIVER_IPC_HANDLE];
-	uint64_t address;
-	unsigned n_users;
-};
-
-static pthread_mutex_t imports_lock = PTHREAD_MUTEX_INITIALIZER;
-static LIST_HEAD(, import) imports = LIST_HEAD_INITIALIZER(imports);
-
 int driver_ipc_export(struct driver *d, uint64_t address, uint8_t handle[DRIVER_IPC_HANDLE])
 {
 	CUipcMemHandle h = { 0 };
@@ -67,77 +44,22 @@ int driver_ipc_export(struct driver *d, uint64_t address, uint8_t handle[DRIVER_
 	return r;
 }
 
-/* Opens @handle into a new entry. Under the lock. */
-static int import_open(struct driver *d, const uint8_t handle[DRIVER_IPC_HANDLE], struct import **out)
+int driver_ipc_import(struct driver *d, const uint8_t handle[DRIVER_IPC_HANDLE], uint64_t *address)
 {
-	struct import *i = calloc(1, sizeof(*i));
 	CUipcMemHandle h;
 	CUdeviceptr p = 0;
 	int r;
 
-	if (!i)
-		return driver_complain(d, SWAKV_ENOMEM, "out of memory");
 	memcpy(&h, handle, sizeof(h));
 	r = DRIVER_CALL(d, d->api.cuIpcOpenMemHandle(&p, h, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
 			"cuIpcOpenMemHandle()");
-	if (r) {
-		free(i);
-		return r;
-	}
-	i->pid = getpid();
-	i->context = d->context;
-	i->address = p;
-	memcpy(i->handle, handle, sizeof(i->handle));
-	LIST_INSERT_HEAD(&imports, i, link);
-	*out = i;
-	return 0;
-}
-
-int driver_ipc_import(struct driver *d, const uint8_t handle[DRIVER_IPC_HANDLE], uint64_t *address)
-{
-	struct import *i;
-	int r = driver_usable(d);
-
-	*address = 0;
-	if (r)
-		return r;
-	pthread_mutex_lock(&imports_lock);
-	LIST_FOREACH (i, &imports, link) {
-		if (i->pid == getpid() && i->context == d->context && memcmp(i->handle, handle, sizeof(i->handle)) == 0)
-			break;
-	}
-	if (!i)
-		r = import_open(d, handle, &i);
-	if (r == 0) {
-		i->n_users++;
-		*address = i->address;
-	}
-	pthread_mutex_unlock(&imports_lock);
+	*address = p;
 	return r;
 }
 
 int driver_ipc_close(struct driver *d, uint64_t address)
 {
-	struct import *i;
-	int r = driver_usable(d);
-
-	if (r)
-		return r;
-	pthread_mutex_lock(&imports_lock);
-	LIST_FOREACH (i, &imports, link) {
-		if (i->pid == getpid() && i->context == d->context && i->address == address)
-			break;
-	}
-	if (!i) {
-		r = driver_complain(d, SWAKV_EDEVICE, "cannot close the import at 0x%llx: this process has none there",
-				    ULL(address));
-	} else if (--i->n_users == 0) {
-		r = DRIVER_CALL(d, d->api.cuIpcCloseMemHandle(address), "cuIpcCloseMemHandle(0x%llx)", ULL(address));
-		LIST_REMOVE(i, link);
-		free(i);
-	}
-	pthread_mutex_unlock(&imports_lock);
-	return r;
+	return DRIVER_CALL(d, d->api.cuIpcCloseMemHandle(address), "cuIpcCloseMemHandle(0x%llx)", ULL(address));
 }
 
 /* ---- host memory -------------------------------------------------------------- */

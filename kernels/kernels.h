@@ -26,7 +26,10 @@ struct kernel_update {
 	uint32_t cell; /* row * width + column */
 	int32_t page;  /* K id, -1: empty */
 };
-/* table is int32 [max_batch][2][width]; K half of a row, then V half = K + num_pages, or -1. */
+/*
+ * table is int32 [max_batch][2][width]; K half of a row, then V half = K + num_pages, or -1. A cell comes at most once:
+ * the threads of a launch have no order.
+ */
 struct kernel_apply {
 	uint64_t table;
 	int32_t width;

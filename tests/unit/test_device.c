@@ -271,8 +271,6 @@ Test(device, two_processes_share_an_exported_allocation)
 	for (int i = 0; i < 16; i++)
 		cr_assert_eq(words[i], 0x11111111);
 	OK(driver_ipc_close(d, p));
-	cr_assert_eq(driver_ipc_close(d, p), SWAKV_EDEVICE);
-	cr_assert(strstr(driver_why(d), "this process has none there"), "%s", driver_why(d));
 	ipc_tell(ipc.to_child[1], "c", 1);
 	cr_assert_eq(ipc_result(&ipc), 0, "the exporter did not see the importer's write");
 	OK(driver_stream_destroy(d, s));

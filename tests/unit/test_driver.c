@@ -5,7 +5,6 @@
  * catch. Whatever needs an environment of its own runs in a child.
  */
 #include <criterion/criterion.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -519,20 +518,14 @@ Test(fake, memory_may_be_freed_when_its_importer_was_killed)
 	waitpid(importer, &status, 0);
 }
 
-/* Behind the driver's back: its own count would refuse the second close. */
 static int close_twice(void *arg)
 {
-	void *library = dlopen(FAKECUDA_LIBRARY, RTLD_NOW);
 	struct driver *d = open_fake();
-	CUresult (*raw_close)(CUdeviceptr), (*push)(CUcontext);
 	uint64_t p;
 
-	*(void **)&raw_close = dlsym(library, "cuIpcCloseMemHandle");
-	*(void **)&push = dlsym(library, "cuCtxPushCurrent_v2");
 	must(d, driver_ipc_import(d, arg, &p));
-	push(d->context);
-	fprintf(stderr, "first %d\n", (int)raw_close(p));
-	fprintf(stderr, "second %d\n", (int)raw_close(p));
+	must(d, driver_ipc_close(d, p));
+	must(d, driver_ipc_close(d, p));
 	return 0;
 }
 
@@ -542,7 +535,7 @@ Test(fake, an_import_closed_twice_aborts)
 	int stop;
 	pid_t exporter = start_exporter(handle, &stop);
 
-	expect_abort(close_twice, handle, "X=", "first 0\nfakecuda: the import at");
+	expect_abort(close_twice, handle, "X=", "fakecuda: the import at");
 	close(stop);
 	waitpid(exporter, NULL, 0);
 }
