@@ -4,11 +4,14 @@
  *
  * status-fixture NAME MODE: makes the page of NAME, publishes what MODE says,
  * prints "ready", and lives until its stdin ends. test_status.py asks the tool
- * about it.
+ * about it. But for the modes that end in "-beating", heartbeats and snapshots
+ * are dated ahead, so that a busy machine does not make them look late.
  *
  *   known      the snapshot of known_snapshot(), again and again
  *   empty      a snapshot without classes and sessions
  *   flip       as fast as it can, numbers that change from one to the next but always add up
+ *   known-beating, flip-beating
+ *              the same with the times as they are
  *   stale      a snapshot that was published 2.5 s ago
  *   quiet-ring, quiet-control, quiet-device
  *              that thread's heartbeat is 1.7 s old
@@ -31,6 +34,7 @@
 #include "status_page.h"
 
 static const uint64_t ms = 1000000;
+static uint64_t ahead; /* ns that heartbeats and snapshots are dated ahead */
 
 static uint64_t now_ns(void)
 {
@@ -253,7 +257,7 @@ static void publish(struct status_writer *w, const char *mode, uint64_t k)
 {
 	struct status_snapshot *s = status_writer_begin(w);
 
-	if (!strcmp(mode, "flip"))
+	if (!strncmp(mode, "flip", 4))
 		moving_snapshot(s, k);
 	else if (!strcmp(mode, "hostile"))
 		hostile_snapshot(w, s);
@@ -261,8 +265,7 @@ static void publish(struct status_writer *w, const char *mode, uint64_t k)
 		fill_pool(s);
 	else
 		known_snapshot(s);
-	if (!strcmp(mode, "stale"))
-		s->published_ns = now_ns() - 2500 * ms;
+	s->published_ns = !strcmp(mode, "stale") ? now_ns() - 2500 * ms : now_ns() + ahead;
 	if (!strcmp(mode, "damaged"))
 		s->sessions[0].class_index = 2;
 	if (!strcmp(mode, "truncated")) {
@@ -278,7 +281,8 @@ static void beat(struct status_writer *w, const char *mode)
 	static const char *const quiet[] = { "quiet-ring", "quiet-control", "quiet-device" };
 
 	for (int i = 0; i < STATUS_N_THREADS; i++)
-		store_relaxed(&w->head->threads[i].heartbeat_ns, now_ns() - (!strcmp(mode, quiet[i]) ? 1700 * ms : 0));
+		store_relaxed(&w->head->threads[i].heartbeat_ns,
+			      !strcmp(mode, quiet[i]) ? now_ns() - 1700 * ms : now_ns() + ahead);
 }
 
 static bool stdin_ended(int wait_ms)
@@ -298,6 +302,7 @@ int main(int argc, char **argv)
 	if (argc != 3)
 		return 2;
 	mode = argv[2];
+	ahead = strstr(mode, "-beating") ? 0 : 600000 * ms;
 	e = status_writer_open(&w, argv[1]);
 	if (e < 0) {
 		fprintf(stderr, "status-fixture: %s: %s\n", argv[1], strerror(-e));
@@ -317,7 +322,7 @@ int main(int argc, char **argv)
 			fflush(stdout);
 		}
 		/* at full speed: look at stdin only now and then */
-		if (strcmp(mode, "flip") != 0 ? stdin_ended(50) : k % 1000 == 0 && stdin_ended(0))
+		if (strncmp(mode, "flip", 4) != 0 ? stdin_ended(50) : k % 1000 == 0 && stdin_ended(0))
 			break;
 	}
 	status_writer_close(&w);

@@ -291,7 +291,7 @@ class Health(unittest.TestCase):
             self.check(f, NOT_RUNNING, "not-running", "died without closing")
 
     def test_stopped_broker_is_stuck_until_it_goes_on(self):
-        with Fixture("known") as f:
+        with Fixture("known-beating") as f:
             f.process.send_signal(signal.SIGSTOP)
             self.wait_for(f, STUCK)
             page = self.check(f, STUCK, "stuck", "process %d is stopped" % f.process.pid)
@@ -302,7 +302,7 @@ class Health(unittest.TestCase):
             self.wait_for(f, RUNNING)
 
     def test_stopped_in_the_middle_of_a_flip_it_is_read_all_the_same(self):
-        with Fixture("flip") as f:
+        with Fixture("flip-beating") as f:
             for _ in range(5):
                 f.process.send_signal(signal.SIGSTOP)
                 self.wait_for(f, STUCK)
@@ -315,7 +315,7 @@ class Health(unittest.TestCase):
             with Fixture("quiet-" + name) as f:
                 page = self.check(f, STUCK, "stuck", "from: %s (" % name)
                 self.assertEqual([t["stuck"] for t in page["threads"]], [k == i for k in range(3)])
-                self.assertIn("%s 1.7 s STUCK" % name, f.status().stdout)
+                self.assertRegex(f.status().stdout, r"[ ,]%s \S+ s STUCK" % name)
 
     def test_old_snapshot_of_a_living_broker_is_stale(self):
         with Fixture("stale") as f:
