@@ -85,6 +85,8 @@ struct session *session_free(struct session *s);
  * backwards is ignored.
  */
 void session_reach(struct session *s, uint32_t line, uint64_t word);
+/* Completion points that a session may have open: beyond it a prepare or begin is refused with `pending`. */
+#define ENGINE_MAX_POINTS(max_batch) (4 * (uint32_t)(max_batch) + 256)
 /* True when a completion point of the session is open (on @line, or on any when @line is negative). */
 bool session_has_open(const struct session *s, int line);
 

@@ -60,7 +60,7 @@ static bool session_allocate(struct session *s)
 	s->requests = calloc(n, sizeof(*s->requests));
 	s->order = calloc(2 * n, sizeof(*s->order));
 	s->agenda = calloc(2 * n, sizeof(*s->agenda));
-	s->max_points = 4 * (uint32_t)n + 256;
+	s->max_points = ENGINE_MAX_POINTS(n);
 	s->points = calloc(s->max_points, sizeof(*s->points));
 	return s->seqs && s->reserved && s->scratch && s->slot_scratch && s->free_seqs && s->slots && s->requests &&
 	       s->order && s->agenda && s->points;

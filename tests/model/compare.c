@@ -23,6 +23,17 @@ static const int reason_codes[] = {
 #undef REASON_CODE
 };
 
+static const char *const reason_names[] = {
+#define REASON_NAME(name, code, text) #name,
+	FAULT_REASONS(REASON_NAME)
+#undef REASON_NAME
+};
+
+const char *reason_name(uint32_t reason)
+{
+	return reason_names[reason];
+}
+
 static void compare_fault(struct world *w, const char *call, int code, const struct fault *f)
 {
 	char text[512];
@@ -47,6 +58,7 @@ void compare_code(struct world *w, const char *call, int got, int want, const st
 			 got ? " (" : "", text, got ? ")" : "", swakv_error_name(want));
 	} else if (got) {
 		compare_fault(w, call, got, f);
+		w->reasons[f->reason % FAULT_REASON_COUNT]++;
 	}
 }
 

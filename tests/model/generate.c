@@ -54,10 +54,18 @@ static int64_t draw_window(struct rng *r, int64_t p, int64_t max_seq)
 	}
 }
 
-static void draw_model(struct rng *r, struct ref_model *m, bool large)
+/* What a world is for, beside the ordinary. */
+enum kind {
+	KIND_PLAIN,
+	KIND_LARGE, /* more table changes than fit into a reply */
+	KIND_LATE,  /* words that hardly come at all: until no further point may be open */
+};
+
+static void draw_model(struct rng *r, struct ref_model *m, enum kind kind)
 {
 	static const uint32_t tokens[] = { 16, 16, 16, 16, 32, 32, 64, 128, 256 };
 	struct wire_group *g = &m->group;
+	bool large = kind == KIND_LARGE;
 	int64_t width;
 
 	memset(m, 0, sizeof *m);
@@ -65,7 +73,7 @@ static void draw_model(struct rng *r, struct ref_model *m, bool large)
 	m->n_streams = (uint32_t)rng_between(r, 1, 3);
 	m->max_batch = (int32_t)(large ? REF_BATCH : rng_between(r, 1, rng_one_in(r, 4) ? REF_BATCH : 6));
 	g->kind = WIRE_GROUP_SLIDING;
-	g->page_tokens = tokens[rng_between(r, 0, 8)];
+	g->page_tokens = kind == KIND_LATE ? 256 : tokens[rng_between(r, 0, 8)];
 	width = large ? REF_WIDTH : rng_between(r, 1, rng_one_in(r, 3) ? 40 : 14);
 	m->max_seq = width * g->page_tokens - (rng_one_in(r, 2) ? 0 : rng_between(r, 0, g->page_tokens - 1));
 	g->window = large ? 40 * g->page_tokens : draw_window(r, g->page_tokens, m->max_seq);
@@ -107,13 +115,13 @@ void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
 {
 	static const uint32_t often[] = { 6, 20, 60, 200 };
 
-	do {
-		bool large = rng_one_in(r, 20);
+	enum kind kind = rng_one_in(r, 20) ? KIND_LARGE : rng_one_in(r, 15) ? KIND_LATE : KIND_PLAIN;
 
+	do {
 		memset(s, 0, sizeof *s);
 		s->n_models = (uint32_t)rng_between(r, 1, 3);
 		for (uint32_t i = 0; i < s->n_models; i++) {
-			draw_model(r, &s->models[i], large && i == 0);
+			draw_model(r, &s->models[i], kind == KIND_LARGE && i > 0 ? KIND_PLAIN : kind);
 			/* the same page bytes as another model: the two share a class */
 			if (i > 0 && rng_one_in(r, 2)) {
 				struct wire_group g = s->models[i - 1].group;
@@ -126,16 +134,21 @@ void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
 		draw_pool(r, s);
 	} while (!setup_fits(s));
 	*mood = (struct mood){
-		.late = (uint32_t)rng_between(r, 0, 1) * (uint32_t)rng_between(r, 1, 40),
+		.late = (uint32_t)rng_between(r, 0, 1) * (uint32_t)rng_between(r, 1, 100),
 		.fail = rng_one_in(r, 3) ? 300 : 0,
 		.wrong = often[rng_between(r, 1, 3)],
 		.ending = often[rng_between(r, 2, 3)] * 2,
 		.compact = often[rng_between(r, 1, 3)],
 		.death = rng_one_in(r, 2) ? 0 : 400,
+		.most = 150,
 	};
-	/* tables large enough for rows by reference: that takes whole prefills */
-	if (s->models[0].max_batch == REF_BATCH && s->models[0].max_seq > (REF_WIDTH - 1) * 16)
+	if (kind == KIND_LARGE)
 		mood->ending = 30;
+	if (kind == KIND_LATE) {
+		mood->late = 2000;
+		mood->most = REF_POINTS - 20;
+		mood->wrong = 200;
+	}
 }
 
 /* ---- parts of commands --------------------------------------------------------------- */
@@ -164,7 +177,14 @@ static int32_t label_of(const struct world *w, uint32_t session, const struct re
 /* A live request, ended one, foreign one, or none at all. */
 static int32_t draw_label(struct rng *r, const struct world *w, int32_t label)
 {
-	return rng_one_in(r, 4) ? (int32_t)rng_between(r, -3, -1) : (int32_t)rng_between(r, 0, label);
+	int32_t drawn = (int32_t)rng_between(r, -3, -1);
+
+	for (int i = 0; i < 20 && !rng_one_in(r, 12); i++) {
+		drawn = (int32_t)rng_between(r, 0, label);
+		if (w->labels[drawn].handle)
+			break;
+	}
+	return drawn;
 }
 
 static int32_t draw_length(struct rng *r, const struct ref_session *s, int64_t most)
@@ -238,6 +258,8 @@ static void draw_begin(struct rng *r, const struct ref_session *s, struct comman
 		c->list[0] = c->list[n - 1];
 		c->list[n - 1] = first;
 	}
+	if (rng_one_in(r, 60))
+		c->list[0] = (int32_t)rng_between(r, 0, s->max_batch - 1);
 	c->n = (uint8_t)n;
 }
 
@@ -252,9 +274,10 @@ static void draw_step(struct rng *r, const struct mood *mood, struct world *w, c
 	for (int i = 0; i < REF_REQUESTS && c->n < STEP_ENTRIES; i++) {
 		const struct ref_request *o = &s->requests[i];
 
-		if (!o->live || (o != q && !all) ||
-		    (prepare ? o->phase != PHASE_EXECUTING || o->transition != TRANSITION_NONE
-			     : o->transition != TRANSITION_STEP))
+		bool can = prepare ? o->phase == PHASE_EXECUTING && o->transition == TRANSITION_NONE
+				   : o->transition == TRANSITION_STEP;
+
+		if (!o->live || (o != q && !(all && can)))
 			continue;
 		c->entries[c->n].request = label_of(w, c->session, o);
 		c->entries[c->n].tokens = 1;
@@ -283,7 +306,8 @@ static void spoil(struct rng *r, const struct world *w, int32_t label, struct co
 					    c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE ? c->n : REF_BATCH);
 		break;
 	case 2:
-		c->list[i] = (int32_t)rng_between(r, -2, s->max_batch + 1);
+		c->list[i] = rng_one_in(r, 3) ? (int32_t)rng_between(r, -2, s->max_batch + 1)
+					      : (int32_t)rng_between(r, 0, s->max_batch - 1);
 		c->entries[i % STEP_ENTRIES].tokens = (int32_t)rng_between(r, -1, 3);
 		break;
 	case 3:
@@ -351,7 +375,8 @@ static void draw_request(struct rng *r, const struct mood *mood, struct world *w
 	const struct ref_session *s = &w->sessions[c->session];
 
 	c->request = label_of(w, c->session, q);
-	if (rng_one_in(r, q->phase == PHASE_FINISHING && q->transition == TRANSITION_NONE ? 3 : mood->ending)) {
+	if (rng_one_in(r, mood->ending) ||
+	    (q->phase == PHASE_FINISHING && q->transition == TRANSITION_NONE && !rng_one_in(r, 4))) {
 		c->op = rng_one_in(r, 3) || q->transition != TRANSITION_NONE ? OP_ABANDON : OP_FINISH;
 		c->fence = (uint8_t)draw_fence(r, mood, true);
 	} else if (q->transition != TRANSITION_NONE) {
@@ -377,12 +402,12 @@ static bool draw_reach(struct rng *r, const struct mood *mood, const struct worl
 	uint32_t stream = (uint32_t)rng_between(r, 0, s->n_streams - 1);
 	uint64_t behind;
 
-	/* never more open points than engine and model have room for */
+	/* never more open points than the model has room for */
 	for (uint32_t i = 0; i < s->n_streams; i++)
-		if (w->sides[c->session].armed[i] - s->word[i] > REF_POINTS - 20)
+		if (w->sides[c->session].armed[i] - s->word[i] > mood->most)
 			stream = i;
 	behind = w->sides[c->session].armed[stream] - s->word[stream];
-	if (behind == 0 || (behind <= REF_POINTS - 20 && !rng_one_in(r, mood->late)))
+	if (behind == 0 || (behind <= mood->most && !rng_one_in(r, mood->late)))
 		return false;
 	c->op = OP_REACH;
 	c->stream = stream;

@@ -18,6 +18,7 @@ bool rng_one_in(struct rng *r, uint32_t n);
 /* How the commands of one world are chosen. */
 struct mood {
 	uint32_t late;    /* 0: completes are DONE; else one word in so many is written before it is waited for */
+	uint32_t most;    /* values of a line that are left unwritten */
 	uint32_t fail;    /* one completion in so many fails */
 	uint32_t wrong;   /* one command in so many is wrong */
 	uint32_t ending;  /* one command in so many ends a request that could go on */

@@ -56,6 +56,8 @@ static int begin_check(const struct ref_session *s, uint32_t stream, int64_t max
 		code = SWAKV_EBUSY;
 	if (code)
 		return code;
+	if (s->spare < 1)
+		return SWAKV_EPENDING;
 	if (need > s->class->num_pages)
 		return SWAKV_ENEVER;
 	return need > ref_available(s->class) ? SWAKV_ENOPAGES : SWAKV_OK;
@@ -154,6 +156,8 @@ int ref_prefill_prepare(struct ref_session *s, uint64_t handle, const int32_t *l
 	for (uint32_t i = 0; i < n; i++)
 		if (lengths[i] < 1 || lengths[i] > r->max_tokens)
 			return SWAKV_EINVALID;
+	if (s->spare < REF_PROMISE)
+		return SWAKV_EPENDING;
 	for (uint32_t i = 0; i < n; i++) {
 		struct ref_seq *q = &r->seqs[i];
 		int64_t end = ref_retained_end(lengths[i], s->page_tokens);
@@ -179,6 +183,8 @@ static int step_prepare_one(struct ref_session *s, const struct wire_step_entry 
 		return code;
 	if (e->tokens != 1)
 		return SWAKV_EINVALID;
+	if (s->spare < REF_PROMISE)
+		return SWAKV_EPENDING;
 	for (int32_t i = 0; i < r->n_seqs; i++) {
 		const struct ref_seq *q = &r->seqs[i];
 
@@ -202,6 +208,7 @@ static int step_prepare_one(struct ref_session *s, const struct wire_step_entry 
 			bind_page(s, q, c);
 	}
 	r->transition = TRANSITION_STEP;
+	s->spare -= REF_PROMISE;
 	return SWAKV_OK;
 }
 
@@ -339,6 +346,8 @@ int ref_compact_begin(struct ref_session *s, uint64_t handle, const int32_t *map
 		return SWAKV_EINVALID;
 	if (new_batch < 0 || new_batch > r->n_seqs || !map_valid(map, r->n_seqs, new_batch))
 		return SWAKV_EINVALID;
+	if (s->spare < REF_PROMISE)
+		return SWAKV_EPENDING;
 	for (int32_t i = 0; i < r->n_seqs; i++)
 		r->seqs[i].pending_map = map[i];
 	r->pending_batch = new_batch;

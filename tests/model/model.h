@@ -27,7 +27,7 @@ enum {
 	REF_EXTENTS = 64,    /* in one pool */
 	REF_PAGES = 4096,    /* ids of one class */
 	REF_REQUESTS = 16,   /* live in one session: at most max_batch */
-	REF_POINTS = 64,     /* open at once in one request */
+	REF_POINTS = 512,    /* open at once in one request */
 	REF_GRAIN = 16,      /* bytes: every page size is a multiple */
 	REF_GRAINS = 1 << 18 /* of one half */
 };
@@ -123,6 +123,7 @@ struct ref_session {
 	int32_t max_batch, width, private_pages;
 	uint32_t n_streams;
 	uint64_t word[REF_STREAMS];
+	int64_t spare; /* completion points that may still be promised: set before each command */
 	struct ref_slot slots[REF_BATCH];
 	struct ref_request requests[REF_REQUESTS];
 	struct ref_tail tails[REF_PAGES];
@@ -148,6 +149,7 @@ struct ref_delivery {
 	int32_t page[REF_BATCH][REF_WIDTH]; /* new content, REF_SAME: does not travel */
 };
 enum { REF_SAME = -2 };
+enum { REF_PROMISE = 2 }; /* points that a transition may open when it completes */
 
 /* ---- arithmetic (spec section 2) ---------------------------------------- */
 

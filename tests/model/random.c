@@ -27,7 +27,7 @@ struct record {
 	uint64_t seed; /* of the world being run */
 	uint64_t n_worlds, n_commands;
 	uint64_t codes[32], ops[OP_COUNT];
-	uint64_t n_updates, n_references;
+	uint64_t n_updates, n_references, reasons[FAULT_REASON_COUNT];
 	struct setup setup;
 	uint32_t n;
 	char error[512];
@@ -70,6 +70,8 @@ static bool run_world(struct record *rec, uint64_t seed)
 	good = good && world_scan(w);
 	for (int i = 0; i < 32; i++)
 		rec->codes[i] += w->codes[i];
+	for (int i = 0; i < FAULT_REASON_COUNT; i++)
+		rec->reasons[i] += w->reasons[i];
 	rec->n_updates += w->n_updates;
 	rec->n_references += w->n_references;
 	if (!good)
@@ -188,6 +190,10 @@ static void print_totals(const struct record *rec, double seconds)
 	for (int i = 0; i < 32; i++)
 		if (rec->codes[i])
 			printf(" %s %" PRIu64, swakv_error_name(-i), rec->codes[i]);
+	printf("\nreasons:");
+	for (uint32_t i = 0; i < FAULT_REASON_COUNT; i++)
+		if (rec->reasons[i])
+			printf(" %s %" PRIu64, reason_name(i), rec->reasons[i]);
 	printf("\ncommands:");
 	for (int i = 0; i < OP_COUNT; i++)
 		printf(" %s %" PRIu64, command_name((enum op)i), rec->ops[i]);

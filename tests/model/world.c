@@ -515,6 +515,21 @@ static void compare_touched(struct world *w, const struct command *c)
 	}
 }
 
+/* The points of ended requests may be joined or not, so how many are open is the engine's word. */
+static void count_spare(struct world *w, uint32_t session)
+{
+	struct ref_session *s = &w->sessions[session];
+	struct session_counts counts;
+
+	if (!s->attached)
+		return;
+	session_count(w->sides[session].session, &counts);
+	s->spare = (int64_t)ENGINE_MAX_POINTS(s->max_batch) - counts.open_points - ref_live(s);
+	for (int i = 0; i < REF_REQUESTS; i++)
+		if (s->requests[i].live && s->requests[i].transition != TRANSITION_NONE)
+			s->spare -= REF_PROMISE;
+}
+
 bool world_run(struct world *w, const struct command *c)
 {
 	w->code = SWAKV_OK;
@@ -523,6 +538,7 @@ bool world_run(struct world *w, const struct command *c)
 	if (c->op != OP_ATTACH && c->op != OP_MODEL && !w->sessions[c->session].attached)
 		return true;
 	w->n_commands++;
+	count_spare(w, c->session);
 	dispatch(w, c);
 	if (!w->pool.error[0])
 		compare_touched(w, c);

@@ -98,7 +98,8 @@ struct world {
 	uint64_t n_commands;
 	int code;                      /* of the last command; of a step: of its first entry that was refused */
 	int entry_codes[STEP_ENTRIES]; /* of the last step */
-	uint64_t codes[32];            /* how often each code was seen, by its negative */
+	uint64_t reasons[FAULT_REASON_COUNT];
+	uint64_t codes[32]; /* how often each code was seen, by its negative */
 	uint64_t n_updates, n_references;
 	struct wire_update updates[WIRE_MAX_INLINE_UPDATES];
 	struct wire_row rows[REF_BATCH];
@@ -115,7 +116,8 @@ bool world_scan(struct world *w);
 
 /* ---- compare.c ------------------------------------------------------------- */
 
-struct geometry world_geometry(const struct setup *setup, uint32_t model);
+/* Name of a reason, without the FAULT_. */
+const char *reason_name(uint32_t reason);
 void compare_code(struct world *w, const char *call, int got, int want, const struct fault *f);
 /* Applies the engine's delivery to the client's table and compares it with the model's. */
 void compare_delivery(struct world *w, uint32_t session, const struct delivery *d);
