@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker in a few lines: speaks shared/wire.h by socket, mmap and struct, so that it can also lie."""
 import array
+import ctypes
 import mmap
 import os
 import socket
@@ -121,17 +122,21 @@ class Worker:
         self.early = {}
 
     # ---- words ----
+    # Shared words move whole, as ctypes does it: struct goes byte by byte, and the broker would see half a number.
     def get32(self, at):
-        return struct.unpack_from("<I", self.mem, at)[0]
+        return ctypes.c_uint32.from_buffer(self.mem, at).value
 
     def put32(self, at, value):
-        struct.pack_into("<I", self.mem, at, value & 0xFFFFFFFF)
+        ctypes.c_uint32.from_buffer(self.mem, at).value = value & 0xFFFFFFFF
+
+    def put64(self, at, value):
+        ctypes.c_uint64.from_buffer(self.mem, at).value = value
 
     def arm(self, value, line=0):
-        struct.pack_into("<Q", self.mem, self.lines + line * 64 + 8, value)
+        self.put64(self.lines + line * 64 + 8, value)
 
     def word(self, value, line=0):
-        struct.pack_into("<Q", self.mem, self.lines + line * 64, value)
+        self.put64(self.lines + line * 64, value)
 
     # ---- rings ----
     def ring_doorbell(self):

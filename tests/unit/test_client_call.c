@@ -347,7 +347,7 @@ Test(client_call, broker_that_waits_for_reply_space_is_woken)
 	}
 	cr_assert_eq(ring_producer_want_space_spsc(&fake.replies, FAKE_SLOTS), 0);
 	cr_expect_eq(swakv_wait(session, t[0]), 0);
-	cr_expect_eq(doorbell(), 1);
+	cr_expect_geq(doorbell(), 1); /* once an answer, until the broker takes its flag back */
 	cr_expect_eq(swakv_wait(session, t[1]), 0);
 	cr_expect_eq(ring_producer_space_spsc(&fake.replies, FAKE_SLOTS), 1);
 }
