@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* live.h - a real swakvd for one test, and sessions on it */
+#ifndef SWAKV_TESTS_LIVE_H
+#define SWAKV_TESTS_LIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <swakv/swakv.h>
+
+struct live {
+	pid_t pid;
+	char name[32];
+	char dir[64]; /* its $XDG_RUNTIME_DIR */
+};
+
+/* Starts a broker on the host backend with a pool of @size, waits until it is ready, and names it in $SWAKV_BROKER. */
+void live_start(struct live *l, const char *size);
+/* Stops it in order (it must say 0), or cleans up after it was killed. */
+void live_stop(struct live *l);
+/* kill -9 */
+void live_kill(struct live *l);
+
+/* Attaches; must succeed. @o may be NULL. */
+swakv_session *live_attach(const struct swakv_attach_options *o, int64_t window, uint32_t page_tokens, uint32_t layers,
+			   uint32_t max_batch, int64_t max_seq);
+
+/* Waits until every page that the session could have is free again; fails the test when that does not happen. */
+void live_expect_free(swakv_session *s, int64_t pages);
+
+/* Synchronises all streams, then compares device table and host table, K and V: of every slot, or of the request's. */
+void live_expect_tables_equal(swakv_session *s, uint32_t max_batch);
+void live_expect_rows_equal(swakv_session *s, swakv_request *r);
+
+/* One step of the lifecycle with everything around it; each must succeed. */
+void live_prefill(swakv_session *s, swakv_request *r, const int32_t *lengths, uint32_t n);
+void live_decode(swakv_session *s, swakv_request *r);
+
+#define LIVE_OK(s, call)                                                                                               \
+	do {                                                                                                           \
+		int live_result_ = (call);                                                                             \
+		cr_assert_eq(live_result_, 0, "%s: %s: %s", #call, swakv_error_name(live_result_),                     \
+			     swakv_session_error(s));                                                                  \
+	} while (0)
+
+#endif
