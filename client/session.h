@@ -36,6 +36,13 @@ struct row {
 	bool unsure;        /* an apply failed: the device row may not be what the mirror says */
 };
 
+/* Where the updates of a slot go, and where its last ones went. */
+struct slot {
+	uint8_t stream;  /* of its last request */
+	uint8_t applied; /* stream that the last updates of its row were given to */
+	uint64_t until;  /* value of that stream's line that proves them done; 0: none yet */
+};
+
 /* One group's page table: where it lies, and what the device's copy holds once its stream has got there. */
 struct table {
 	struct stream_target target;
@@ -69,8 +76,8 @@ struct swakv_session {
 	uint64_t looked_ns; /* last look at the socket */
 	bool one_cpu;       /* spinning would keep the broker from running */
 
-	struct table table;   /* of group 0: the protocol has one group for now */
-	uint8_t *slot_stream; /* [max_batch]: stream of the slot's last request */
+	struct table table; /* of group 0: the protocol has one group for now */
+	struct slot *slots; /* [max_batch] */
 	struct stream streams[WIRE_MAX_STREAMS];
 	LIST_HEAD(, swakv_request) requests;
 	struct call_table calls;
@@ -142,6 +149,9 @@ void session_look(struct swakv_session *s, uint64_t now, bool at_once);
  * or SWAKV_EGONE (the broker's answer is impossible; nothing was applied).
  */
 int delivery_take(struct swakv_session *s, struct call *c, const unsigned char *payload, size_t len, bool arms);
+
+/* True when the updates of @slot that other streams than @stream were given may not have happened yet. */
+bool slot_is_behind(const struct swakv_session *s, const struct slot *slot, uint32_t stream);
 
 /* ---- request.c ---------------------------------------------------------------- */
 

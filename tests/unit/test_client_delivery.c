@@ -89,8 +89,11 @@ static void setup(void)
 	session = fake_attach(&fake, &o);
 }
 
+static shm_u32 gate; /* work of host streams that waits for the test */
+
 static void teardown(void)
 {
+	store_release(&gate, 1);
 	fake_end(&fake, session);
 }
 
@@ -740,8 +743,6 @@ Test(client_delivery, refused_compaction_changes_no_numbering)
 /* ---- host streams ---------------------------------------------------------------------------------------------- */
 
 static shm_u32 seen[3];
-static shm_u32 gate;
-
 static void wait_for_gate(void *arg)
 {
 	while (!load_acquire(&gate))
@@ -801,6 +802,96 @@ Test(client_delivery, stream_is_bound_once)
 	cr_expect_null(swakv_stream_cuda(session, 1));
 	cr_expect_eq(swakv_stream_bind_custom(session, 0, &ops, &streams[0]), 0);
 	cr_expect_eq(swakv_stream_launch_host(session, 0, look, &seen[0]), SWAKV_EUNSUPPORTED);
+}
+
+/* ---- a slot that changes its stream ---------------------------------------------------------------------------- */
+
+static void *open_gate_soon(void *arg)
+{
+	usleep(30000);
+	store_release(&gate, 1);
+	return NULL;
+}
+
+/* Ends @r, whose slot is 0, and lets the clear of its row travel with a step of @other on the same stream. */
+static void end_and_clear(swakv_request *r, swakv_request *other)
+{
+	const struct wire_update clear[] = { { CELL(0, 0), -1 } };
+	const struct wire_row v2[] = { { 0, 2 } };
+	struct fake_command c;
+	swakv_ticket t;
+
+	cr_assert_eq(swakv_request_finish(r, &t), 0);
+	fake_take(&fake, WIRE_OP_FINISH, &c);
+	fake_answer(&fake, &c, 0, 0, NULL, 0);
+	cr_assert_eq(swakv_wait(session, t), 0);
+	cr_assert_eq(swakv_stream_launch_host(session, 1, wait_for_gate, NULL), 0);
+	if (other)
+		cr_assert_eq(decode(other, &DELIVERY(clear, v2)), 0);
+}
+
+Test(client_delivery, slot_with_clears_under_way_is_not_given_to_another_stream)
+{
+	const struct wire_update u[] = { { CELL(0, 0), 7 } };
+	const struct wire_row v1[] = { { 0, 1 } };
+	int32_t slot = 0;
+	const struct swakv_begin_options o = { .stream = 0, .slots = &slot, .n_slots = 1 };
+	swakv_request *r, *other, *next;
+	swakv_ticket t;
+
+	cr_assert_eq(swakv_stream_bind_host(session, 1, true), 0);
+	r = begin(1, 0);
+	other = begin(1, 1);
+	cr_assert_eq(decode(r, &DELIVERY(u, v1)), 0);
+	cr_assert_eq(complete(r, SWAKV_DONE), 0);
+	cr_assert_eq(swakv_stream_synchronize(session, 1), 0);
+	end_and_clear(r, other);
+	cr_expect_eq(swakv_request_begin(session, &o, &next, &t), SWAKV_EPENDING);
+	cr_expect_null(next);
+	cr_expect_not_null(strstr(swakv_session_error(session), "slot 0 is still behind value 2"), "%s",
+			   swakv_session_error(session));
+	/* in the order of its own stream it may be used at once */
+	next = fake_begin(&fake, session, 1, &slot, 1);
+	cr_expect(swakv_request_valid(next));
+	store_release(&gate, 1);
+}
+
+Test(client_delivery, row_is_taken_over_behind_the_clears_of_its_former_stream)
+{
+	const struct wire_update u[] = { { CELL(0, 0), 7 } }, clear[] = { { CELL(0, 0), -1 } };
+	const struct wire_update next_u[] = { { CELL(0, 0), 9 } };
+	const struct wire_row v1[] = { { 0, 1 } }, v2[] = { { 0, 2 } }, v3[] = { { 0, 3 } };
+	int32_t slot = 0, length = 16;
+	struct swakv_begin_options o = { .stream = 0, .slots = &slot, .n_slots = 1 };
+	struct fake_command c[2];
+	swakv_request *r, *other, *next;
+	swakv_ticket t[2];
+	pthread_t thread;
+
+	cr_assert_eq(swakv_stream_bind_host(session, 1, true), 0);
+	r = begin(1, 0);
+	other = begin(1, 1);
+	cr_assert_eq(decode(r, &DELIVERY(u, v1)), 0);
+	cr_assert_eq(complete(r, SWAKV_DONE), 0);
+	cr_assert_eq(swakv_stream_synchronize(session, 1), 0);
+	end_and_clear(r, NULL);
+	/* the begin is under way when the clear comes */
+	cr_assert_eq(swakv_decode_prepare(other, &t[0]), 0);
+	cr_assert_eq(swakv_request_begin(session, &o, &next, &t[1]), 0);
+	fake_take(&fake, WIRE_OP_STEP_PREPARE, &c[0]);
+	fake_take(&fake, WIRE_OP_BEGIN, &c[1]);
+	fake_deliver(&fake, &c[0], &DELIVERY(clear, v2));
+	fake_answer(&fake, &c[1], 0x55, 0, NULL, 0);
+	cr_assert_eq(swakv_wait(session, t[0]), 0);
+	cr_assert_eq(swakv_wait(session, t[1]), 0);
+	pthread_create(&thread, NULL, open_gate_soon, NULL);
+	cr_assert_eq(swakv_prefill_prepare(next, &length, 1, &t[0]), 0);
+	fake_take(&fake, WIRE_OP_PREFILL_PREPARE, &c[0]);
+	fake_deliver(&fake, &c[0], &DELIVERY(next_u, v3));
+	cr_assert_eq(swakv_wait(session, t[0]), 0);
+	cr_assert_eq(swakv_stream_synchronize(session, 1), 0);
+	cr_expect_eq(device(0, 0, 0), 9, "the clear of the former stream came last: %d", device(0, 0, 0));
+	pthread_join(thread, NULL);
 }
 
 /* ---- queries ------------------------------------------------------------------------------------------------------
