@@ -193,19 +193,23 @@ Test(handshake, random_damage_is_survived)
 	}
 }
 
-/* V id = K id + num_pages, and the last V page ends where the pool's V half does. */
+/* V id = K id + num_pages, and V page 0 lies where the pool's V half begins. */
 Test(handshake, the_welcome_puts_the_v_half_behind_the_k_half)
 {
 	uint64_t offsets[WIRE_MAX_GROUPS] = { 512 };
 	struct session_layout l;
 	struct wire_welcome w;
 
+	hello.groups[0].layers =
+		3; /* a half is no multiple of such a page, so the end tells the two halves' bases apart */
 	cr_assert_eq(check(), 0, "%s", r.text);
+	cr_assert_neq(pool.half_bytes % h.geometry[0].page_bytes, 0);
 	session_layout_init(&l, &h.model, h.geometry);
 	welcome_fill(&w, &h, &l, &pool, offsets);
 	cr_assert_eq(w.layouts[0].k_base, pool.table_area_bytes);
 	cr_assert_eq(w.layouts[0].v_base + (uint64_t)w.layouts[0].num_pages * w.layouts[0].page_stride,
 		     pool.table_area_bytes + pool.half_bytes);
+	cr_assert_gt(w.layouts[0].num_pages, 1);
 	cr_assert_eq(w.tables[0].device_offset, 512);
 	cr_assert_eq(w.code, 0);
 	cr_assert_eq(w.pools[0].fd_index, -1);
