@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * check.c - what the grammar alone cannot say
+ *
+ * Walks the file once as if it ran: which names are known, which workers live,
+ * which are stopped. Whether a command is right at its place is the broker's to
+ * say; but a statement that nobody could answer is told here.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <swakv/error.h>
+
+#include "forms.h"
+#include "script.h"
+
+/* A name that has been declared: of a worker, of one of its requests, a label. */
+struct name {
+	const char *text;
+	const char *worker; /* of a request; NULL otherwise */
+	const struct script_model *model;
+	int line;     /* where it was declared */
+	int end_line; /* where the worker or request ended, 0: it lives */
+	bool stopped;
+};
+
+struct names {
+	size_t n;
+	struct name *list;
+};
+
+struct walk {
+	struct script *script;
+	struct script_error *error;
+	const struct statement *at;
+	struct names workers, requests, labels;
+	uint32_t page_tokens; /* the broker's default for models */
+};
+
+/* Largest pool that pages= may ask for, in bytes of a half: far more than any machine has. */
+#define MAX_HALF (1ull << 44)
+
+#define FAIL(w, ...) script_fail((w)->error, (w)->at->line, __VA_ARGS__)
+
+static struct name *name_find(struct names *names, const char *worker, const char *text)
+{
+	for (size_t i = 0; i < names->n; i++)
+		if (!strcmp(names->list[i].text, text) && (!worker || !strcmp(names->list[i].worker, worker)))
+			return &names->list[i];
+	return NULL;
+}
+
+/* Declares it, or declares it anew. NULL: out of memory. */
+static struct name *name_put(struct names *names, const char *worker, const char *text, int line)
+{
+	struct name *n = name_find(names, worker, text);
+
+	if (!n) {
+		n = reallocarray(names->list, names->n + 1, sizeof(*n));
+		if (!n)
+			return NULL;
+		names->list = n;
+		n += names->n++;
+	}
+	*n = (struct name){ .text = text, .worker = worker, .line = line };
+	return n;
+}
+
+/* ---- what is not supported yet -------------------------------------------- */
+
+/* Values that say what holds without them are no demand. */
+static bool is_default(const struct value *v)
+{
+	switch (v->key) {
+	case KEY_MAX_ADVANCE:
+		return v->number == VALUE_NONE;
+	case KEY_CHUNK:
+	case KEY_MAX_REWIND:
+		return v->number == 0;
+	case KEY_GROUPS:
+		return v->n == 1 && v->list[0] != VALUE_NONE;
+	default:
+		return false;
+	}
+}
+
+static int check_supported(struct walk *w)
+{
+	static const enum key later[] = { KEY_GROUPS,     KEY_MAX_ADVANCE, KEY_IN_FLIGHT, KEY_CHUNK,
+					  KEY_MAX_REWIND, KEY_FLOOR,       KEY_CEILING,   KEY_WAIT };
+
+	if (w->at->kind == ST_EXTEND || w->at->kind == ST_EXTEND_PREPARE || w->at->kind == ST_EXTEND_COMPLETE)
+		return FAIL(w, "not supported yet: extend");
+	if (w->at->kind == ST_REWIND)
+		return FAIL(w, "not supported yet: rewind");
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+		const struct value *v = statement_value(w->at, later[i]);
+
+		if (v && !is_default(v))
+			return FAIL(w, "not supported yet: %s", key_name(later[i]));
+	}
+	if (w->at->kind == ST_BROKER && statement_number(w->at, KEY_BACKEND, 0) != 0)
+		return FAIL(w, "not supported yet: backend=%s", statement_value(w->at, KEY_BACKEND)->text);
+	return 0;
+}
+
+/* ---- broker and models -------------------------------------------------------- */
+
+static int check_broker(struct walk *w)
+{
+	static const char *const own[] = { "name=", "socket=", "size=", "pool=", "device=" };
+	const struct value *pages = statement_value(w->at, KEY_PAGES), *bytes = statement_value(w->at, KEY_BYTES);
+
+	if (w->at != w->script->statements)
+		return FAIL(w, "a second broker: a scenario has one, in its first statement");
+	if (!pages == !bytes)
+		return FAIL(w, "broker needs either pages= or bytes=");
+	for (size_t i = 0; i < w->at->n_extra; i++)
+		for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
+			if (!strncmp(w->at->extra[i], own[k], strlen(own[k])))
+				return FAIL(w, "\"%s\" cannot be given: it is chosen for the private broker",
+					    w->at->extra[i]);
+	w->page_tokens = (uint32_t)statement_number(w->at, KEY_PAGE_TOKENS, SCRIPT_PAGE_TOKENS);
+	return 0;
+}
+
+/* The one element of a list that has a place for each group, or @otherwise. */
+static int64_t only(const struct statement *st, enum key key, int64_t otherwise)
+{
+	const struct value *v = statement_value(st, key);
+
+	return v ? v->list[0] : otherwise;
+}
+
+static uint64_t page_bytes(const struct statement *st, uint32_t page_tokens)
+{
+	static const uint64_t element[] = { 2, 2, 4, 1 };
+	uint64_t bytes = element[statement_number(st, KEY_DTYPE, 0)];
+	const uint64_t factors[] = { page_tokens, (uint64_t)only(st, KEY_LAYERS, SCRIPT_LAYERS),
+				     (uint64_t)only(st, KEY_KV_HEADS, SCRIPT_KV_HEADS),
+				     (uint64_t)only(st, KEY_HEAD_DIM, SCRIPT_HEAD_DIM) };
+
+	for (size_t i = 0; i < sizeof(factors) / sizeof(factors[0]); i++)
+		if (__builtin_mul_overflow(bytes, factors[i], &bytes))
+			return 0;
+	return bytes;
+}
+
+static int check_model(struct walk *w)
+{
+	static const enum key lists[] = { KEY_LAYERS, KEY_KV_HEADS, KEY_HEAD_DIM };
+	const struct value *groups = statement_value(w->at, KEY_GROUPS);
+	size_t n_groups = groups ? groups->n : 1;
+	struct script *s = w->script;
+	struct script_model *m;
+
+	if (!groups == !statement_value(w->at, KEY_WINDOW))
+		return FAIL(w, "model needs either window= or groups=");
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		const struct value *v = statement_value(w->at, lists[i]);
+
+		if (v && v->n != n_groups && v->n != 1)
+			return FAIL(w, "%s has %zu values for %zu layer groups", key_name(lists[i]), v->n, n_groups);
+	}
+	if (script_model_find(s, w->at->model))
+		return FAIL(w, "model %s was declared in line %d already", w->at->model,
+			    script_model_find(s, w->at->model)->statement->line);
+	m = &s->models[s->n_models++];
+	*m = (struct script_model){ .name = w->at->model, .statement = w->at };
+	m->page_tokens = (uint32_t)statement_number(w->at, KEY_PAGE_TOKENS, w->page_tokens);
+	m->page_bytes = page_bytes(w->at, m->page_tokens);
+	return 0;
+}
+
+/* ---- workers ------------------------------------------------------------------ */
+
+static int check_attach(struct walk *w)
+{
+	const struct script_model *m = script_model_find(w->script, statement_value(w->at, KEY_MODEL)->text);
+	struct name *worker = name_find(&w->workers, NULL, w->at->worker);
+
+	if (!m)
+		return FAIL(w, "no model %s was declared above", statement_value(w->at, KEY_MODEL)->text);
+	if (worker && !worker->end_line)
+		return FAIL(w, "worker %s was attached in line %d already", w->at->worker, worker->line);
+	worker = name_put(&w->workers, NULL, w->at->worker, w->at->line);
+	if (!worker)
+		return FAIL(w, "out of memory");
+	worker->model = m;
+	/* Its requests of a life before are another session's. */
+	for (size_t i = 0; i < w->requests.n; i++)
+		if (!strcmp(w->requests.list[i].worker, w->at->worker))
+			w->requests.list[i--] = w->requests.list[--w->requests.n];
+	if (w->at->error)
+		worker->end_line = w->at->line;
+	return 0;
+}
+
+static bool is_command(const struct statement *st)
+{
+	return st->kind >= ST_BEGIN && st->kind <= ST_SHUTDOWN && st->kind != ST_SIGNAL;
+}
+
+/* The worker exists, and can do what is asked of it. */
+static int check_worker(struct walk *w, struct name **out)
+{
+	struct name *worker = name_find(&w->workers, NULL, w->at->worker);
+	enum statement_kind kind = w->at->kind;
+
+	*out = worker;
+	if (!worker)
+		return FAIL(w, "no worker %s was attached above", w->at->worker);
+	/* A command to a session that has ended is answered: gone. */
+	if (worker->end_line && !is_command(w->at) && !(kind == ST_DETACH && w->at->error))
+		return FAIL(w, "worker %s has ended in line %d", w->at->worker, worker->end_line);
+	if (worker->stopped && kind != ST_KILL && kind != ST_CONT)
+		return FAIL(w, "worker %s is stopped since line %d: cont or kill it first", w->at->worker,
+			    worker->line);
+	if (!worker->stopped && kind == ST_CONT)
+		return FAIL(w, "worker %s is not stopped", w->at->worker);
+	return 0;
+}
+
+static void note_worker(struct walk *w, struct name *worker)
+{
+	switch (w->at->kind) {
+	case ST_DETACH:
+	case ST_KILL:
+		if (!w->at->error)
+			worker->end_line = w->at->line;
+		worker->stopped = false;
+		break;
+	case ST_STOP:
+		worker->stopped = true;
+		worker->line = w->at->line;
+		break;
+	case ST_CONT:
+		worker->stopped = false;
+		break;
+	default:
+		break;
+	}
+}
+
+static int check_request(struct walk *w)
+{
+	struct name *r = name_find(&w->requests, w->at->worker, w->at->request);
+
+	if (w->at->kind == ST_BEGIN) {
+		if (w->at->error && r)
+			return 0; /* the name keeps what it means */
+		if (r && !r->end_line)
+			return FAIL(w, "request %s of worker %s was begun in line %d already", w->at->request,
+				    w->at->worker, r->line);
+		r = name_put(&w->requests, w->at->worker, w->at->request, w->at->line);
+		if (!r)
+			return FAIL(w, "out of memory");
+		if (w->at->error)
+			r->end_line = w->at->line;
+		return 0;
+	}
+	if (!r)
+		return FAIL(w, "no request %s of worker %s was begun above", w->at->request, w->at->worker);
+	if (!w->at->error && (w->at->kind == ST_FINISH || w->at->kind == ST_ABANDON))
+		r->end_line = w->at->line;
+	return 0;
+}
+
+/* ---- values that must fit what was declared -------------------------------------- */
+
+static int check_place(struct walk *w, const struct script_model *m)
+{
+	const struct value *groups = statement_value(m->statement, KEY_GROUPS);
+	int64_t n_groups = groups ? (int64_t)groups->n : 1, group = statement_number(w->at, KEY_GROUP, 0);
+	int64_t max_batch = statement_number(m->statement, KEY_MAX_BATCH, 0);
+	const struct value *slot = w->at->kind == ST_EXPECT_STATE ? NULL : statement_value(w->at, KEY_SLOT);
+
+	if (group >= n_groups)
+		return FAIL(w, "group=%lld: model %s has %lld", (long long)group, m->name, (long long)n_groups);
+	if (slot && (slot->number < 0 || slot->number >= max_batch))
+		return FAIL(w, "slot=%lld: model %s has slots 0 to %lld", (long long)slot->number, m->name,
+			    (long long)max_batch - 1);
+	return 0;
+}
+
+static int check_counts(struct walk *w)
+{
+	const struct value *name = statement_value(w->at, KEY_MODEL);
+	const struct script *s = w->script;
+
+	if (name) {
+		const struct script_model *m = script_model_find(s, name->text);
+
+		return m ? check_place(w, m) : FAIL(w, "no model %s was declared above", name->text);
+	}
+	if (statement_value(w->at, KEY_GROUP))
+		return FAIL(w, "group= needs model=");
+	if (s->n_models == 0)
+		return FAIL(w, "no model was declared above: there is no page to count");
+	for (size_t i = 1; i < s->n_models; i++)
+		if (s->models[i].page_bytes != s->models[0].page_bytes)
+			return FAIL(w, "models %s and %s have pages of different size: say model=", s->models[0].name,
+				    s->models[i].name);
+	return 0;
+}
+
+static int check_label(struct walk *w)
+{
+	const struct value *as = statement_value(w->at, KEY_AS);
+
+	if (w->at->kind == ST_REMEMBER)
+		return name_put(&w->labels, NULL, w->at->label, w->at->line) ? 0 : FAIL(w, "out of memory");
+	if (as && !name_find(&w->labels, NULL, as->text))
+		return FAIL(w, "nothing was remembered as %s above", as->text);
+	return 0;
+}
+
+static int check_statement(struct walk *w)
+{
+	struct name *worker = NULL;
+	int r = check_supported(w);
+
+	if (r)
+		return r;
+	if (w->at == w->script->statements && w->at->kind != ST_BROKER)
+		return FAIL(w, "the first statement must be broker");
+	if (w->at->kind == ST_PREFILL && statement_number(w->at, KEY_FENCE, FENCE_DONE) != FENCE_DONE)
+		return FAIL(w, "fence=%s: prefill takes done only; use prefill_prepare and prefill_complete",
+			    statement_value(w->at, KEY_FENCE)->text);
+	switch (w->at->kind) {
+	case ST_BROKER:
+		return check_broker(w);
+	case ST_MODEL:
+		return check_model(w);
+	case ST_ATTACH:
+		return check_attach(w);
+	case ST_EXPECT_COUNTS:
+		return check_counts(w);
+	case ST_EXPECT_DISJOINT:
+		return 0;
+	default:
+		break;
+	}
+	if ((r = check_worker(w, &worker)) || (w->at->request && (r = check_request(w))) ||
+	    (r = check_place(w, worker->model)) || (r = check_label(w)))
+		return r;
+	note_worker(w, worker);
+	return 0;
+}
+
+static int check_pool(struct walk *w)
+{
+	const struct script *s = w->script;
+	int64_t pages;
+
+	w->at = s->statements;
+	pages = statement_number(w->at, KEY_PAGES, 0);
+	if (pages == 0)
+		return 0;
+	if (s->n_models == 0)
+		return FAIL(w, "pages=%lld: no model follows that says how large a page is", (long long)pages);
+	if (s->models[0].page_bytes == 0 || s->models[0].page_bytes > MAX_HALF / (uint64_t)pages)
+		return FAIL(w, "pages=%lld: pages of model %s cannot make up a pool", (long long)pages,
+			    s->models[0].name);
+	return 0;
+}
+
+int script_check(struct script *s, struct script_error *e)
+{
+	struct walk w = { .script = s, .error = e };
+	int r = 0;
+
+	if (s->n_statements == 0)
+		return script_fail(e, 1, "the file has no statement: the first must be broker");
+	s->models = calloc(s->n_statements, sizeof(*s->models)); /* at most so many: they must not move */
+	if (!s->models)
+		return script_fail(e, 1, "out of memory");
+	for (size_t i = 0; i < s->n_statements && r == 0; i++) {
+		w.at = &s->statements[i];
+		r = check_statement(&w);
+	}
+	if (r == 0)
+		r = check_pool(&w);
+	free(w.workers.list);
+	free(w.requests.list);
+	free(w.labels.list);
+	return r;
+}
+
+const struct script_model *script_model_find(const struct script *s, const char *name)
+{
+	for (size_t i = 0; i < s->n_models; i++)
+		if (!strcmp(s->models[i].name, name))
+			return &s->models[i];
+	return NULL;
+}
+
+int64_t script_model_window(const struct script_model *m)
+{
+	const struct value *groups = statement_value(m->statement, KEY_GROUPS);
+
+	return groups ? groups->list[0] : statement_number(m->statement, KEY_WINDOW, 0);
+}
+
+int64_t script_model_private_pages(const struct script_model *m, int64_t max_tokens)
+{
+	int64_t max_seq = statement_number(m->statement, KEY_MAX_SEQ, 0), window = script_model_window(m);
+	int64_t most = max_tokens > 0 && max_tokens < max_seq ? max_tokens : max_seq, p = m->page_tokens;
+	int64_t width, pages;
+
+	if (p <= 0 || window <= 0 || most <= 0)
+		return 0;
+	width = most / p + (most % p != 0);
+	pages = window / p + (window % p != 0) + 1; /* M */
+	return pages >= width || 2 * pages + 1 >= width ? width : 2 * pages + 1;
+}

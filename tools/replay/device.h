@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * device.h - the worker's pretended device: a stream whose end of work the
+ * scenario decides
+ *
+ * Table updates take effect at once. Completion words are written at once too,
+ * until the device is held; then they queue up until it is signalled.
+ */
+#ifndef SWAKV_REPLAY_DEVICE_H
+#define SWAKV_REPLAY_DEVICE_H
+
+#include <swakv/swakv.h>
+
+struct device_word {
+	uint64_t *word;
+	uint64_t value;
+};
+
+struct device {
+	int32_t *table; /* [max_batch][2][width] */
+	int32_t max_batch, width, num_pages;
+	uint64_t entries; /* int32 written to the table so far */
+	bool held;
+	size_t n_words, capacity;
+	struct device_word *words; /* queued */
+};
+
+/* Binds stream 0 of @s, which outlives *@d. 0 or a code of <swakv/error.h>. */
+int device_init(struct device *d, swakv_session *s, uint32_t max_batch);
+void device_deinit(struct device *d);
+/* Everything given so far ends: queued words are written in order, and the device is no longer held. */
+void device_signal(struct device *d);
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inspect.c - what a worker sees: its device table, the broker's host table,
+ * and the states it may ask for
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker.h"
+
+static const int32_t *device_row(const struct worker *w, int32_t slot)
+{
+	return w->device.table + (int64_t)slot * 2 * w->device.width;
+}
+
+static const int32_t *host_row(const struct worker *w, int32_t slot)
+{
+	return w->layout.host_table + (int64_t)slot * 2 * w->device.width;
+}
+
+/* ---- rows -------------------------------------------------------------------------- */
+
+/* K and V of column @c agree: both empty, or V = K + num_pages. */
+static bool column_whole(const struct worker *w, const int32_t *row, int32_t c)
+{
+	int32_t k = row[c], v = row[c + w->device.width];
+
+	return k == -1 ? v == -1 : k >= 0 && k < w->device.num_pages && v == k + w->device.num_pages;
+}
+
+static int row_fault(const struct worker *w, int32_t slot, int32_t c, char *buf, size_t size)
+{
+	const int32_t *device = device_row(w, slot), *host = host_row(w, slot);
+	int32_t width = w->device.width;
+
+	snprintf(buf, size,
+		 "slot %" PRId32 " column %" PRId32 ": the device table holds K %" PRId32 " V %" PRId32
+		 ", the broker's host table K %" PRId32 " V %" PRId32 " (num_pages %" PRId32 ")",
+		 slot, c, device[c], device[c + width], host[c], host[c + width], w->device.num_pages);
+	return -1;
+}
+
+/*
+ * Holds the device row against the host row. With @cleared an entry that the
+ * host has cleared may still stand on the device: it goes out with the next
+ * prepare. 0, or -1 with the first difference in @buf.
+ */
+static int row_check(const struct worker *w, int32_t slot, bool cleared, char *buf, size_t size)
+{
+	const int32_t *device = device_row(w, slot), *host = host_row(w, slot);
+
+	for (int32_t c = 0; c < w->device.width; c++) {
+		bool waits = cleared && host[c] == -1 && device[c] >= 0;
+
+		if (!column_whole(w, device, c) || !column_whole(w, host, c) || (device[c] != host[c] && !waits))
+			return row_fault(w, slot, c, buf, size);
+	}
+	return 0;
+}
+
+static bool owns(const swakv_request *r, int32_t slot)
+{
+	if (!swakv_request_valid(r))
+		return false;
+	for (uint32_t i = 0; i < swakv_request_batch(r); i++)
+		if (swakv_request_slot(r, i) == slot)
+			return true;
+	return false;
+}
+
+static bool owned_by_another(const struct worker *w, const swakv_request *r, int32_t slot)
+{
+	for (size_t i = 0; i < w->n_requests; i++)
+		if (w->requests[i].request && w->requests[i].request != r && owns(w->requests[i].request, slot))
+			return true;
+	return false;
+}
+
+void inspect_delivered(struct worker *w, const swakv_request *r)
+{
+	char what[224];
+
+	for (int32_t slot = 0; slot < w->device.max_batch && !w->fault[0]; slot++)
+		if (!owned_by_another(w, r, slot) && row_check(w, slot, false, what, sizeof(what)))
+			snprintf(w->fault, sizeof(w->fault), "after the delivery, %s", what);
+}
+
+int inspect_row(struct worker *w, const json_t *command, json_t *answer)
+{
+	int32_t slot = (int32_t)json_integer_value(json_object_get(command, "slot"));
+	const int32_t *host = host_row(w, slot);
+	json_t *mapped = json_array();
+
+	(void)row_check(w, slot, true, w->fault, sizeof(w->fault));
+	for (int32_t c = 0; c < w->device.width; c++) {
+		json_t *entry;
+
+		if (host[c] < 0)
+			continue;
+		entry = json_array();
+		json_array_append_new(entry, json_integer(c));
+		json_array_append_new(entry, json_integer(host[c]));
+		json_array_append_new(mapped, entry);
+	}
+	json_object_set_new(answer, "mapped", mapped);
+	return 0;
+}
+
+/* ---- states ------------------------------------------------------------------------ */
+
+static swakv_request *find(struct worker *w, const json_t *command)
+{
+	struct worker_request *r = worker_request_find(w, json_string_value(json_object_get(command, "request")));
+
+	return r ? r->request : NULL;
+}
+
+int inspect_state(struct worker *w, const json_t *command, json_t *answer)
+{
+	int64_t seq = json_integer_value(json_object_get(command, "seq"));
+	struct swakv_sequence_state state;
+	int code = swakv_sequence_get_state(find(w, command), (uint32_t)seq, &state);
+
+	if (code)
+		return code;
+	json_object_set_new(answer, "endpoint", json_integer(state.endpoint));
+	json_object_set_new(answer, "begin", json_integer(state.retained_begin));
+	json_object_set_new(answer, "end", json_integer(state.retained_end));
+	json_object_set_new(answer, "bound", json_integer(state.n_bindings));
+	json_object_set_new(answer, "reserved", json_integer(state.n_reserved));
+	json_object_set_new(answer, "staged", json_integer((json_int_t)state.n_retiring + state.n_staged));
+	json_object_set_new(answer, "pending", json_integer(state.pending_endpoint));
+	json_object_set_new(answer, "slot", json_integer(state.slot));
+	swakv_sequence_state_clear(&state);
+	return 0;
+}
+
+int inspect_request(struct worker *w, const json_t *command, json_t *answer)
+{
+	swakv_request *r = find(w, command);
+	struct swakv_request_state state = { 0 };
+	int code = 0;
+
+	json_object_set_new(answer, "valid", json_boolean(swakv_request_valid(r)));
+	if (swakv_request_valid(r))
+		code = swakv_request_get_state(r, &state);
+	/* An ended request has no state any more: that is its state. */
+	json_object_set_new(answer, "phase", json_integer(state.phase));
+	json_object_set_new(answer, "pending", json_boolean(state.transition != SWAKV_NO_TRANSITION));
+	json_object_set_new(answer, "open", json_integer(state.open_points));
+	return code;
+}
+
+/* ---- pages ------------------------------------------------------------------------- */
+
+static void add_pages(json_t *list, const struct swakv_sequence_state *state)
+{
+	for (uint32_t i = 0; i < state->n_bindings; i++)
+		json_array_append_new(list, json_integer(state->bindings[i].page));
+	for (uint32_t i = 0; i < state->n_reserved; i++)
+		json_array_append_new(list, json_integer(state->reserved[i]));
+	for (uint32_t i = 0; i < state->n_retiring; i++)
+		json_array_append_new(list, json_integer(state->retiring[i].page));
+	for (uint32_t i = 0; i < state->n_staged; i++)
+		json_array_append_new(list, json_integer(state->staged[i]));
+}
+
+static int sequence_pages(struct worker *w, const struct worker_request *r, uint32_t seq, json_t *sequences)
+{
+	struct swakv_sequence_state state;
+	int code = swakv_sequence_get_state(r->request, seq, &state);
+	json_t *pages;
+
+	(void)w;
+	if (code)
+		return code;
+	pages = json_array();
+	add_pages(pages, &state);
+	json_array_append_new(sequences, json_pack("{s:s, s:i, s:i, s:o}", "request", r->name, "seq", (int)seq,
+						   "staged", (int)state.n_staged, "pages", pages));
+	swakv_sequence_state_clear(&state);
+	return 0;
+}
+
+int inspect_pages(struct worker *w, const json_t *command, json_t *answer)
+{
+	json_t *sequences = json_array();
+	int code = 0;
+
+	(void)command;
+	for (size_t i = 0; i < w->n_requests && code == 0; i++)
+		if (swakv_request_valid(w->requests[i].request))
+			for (uint32_t q = 0; q < swakv_request_batch(w->requests[i].request) && code == 0; q++)
+				code = sequence_pages(w, &w->requests[i], q, sequences);
+	json_object_set_new(answer, "sequences", sequences);
+	json_object_set_new(answer, "k_base", json_integer((json_int_t)(w->layout.k_base - w->pool)));
+	json_object_set_new(answer, "v_base", json_integer((json_int_t)(w->layout.v_base - w->pool)));
+	json_object_set_new(answer, "stride", json_integer((json_int_t)w->layout.page_stride));
+	json_object_set_new(answer, "num_pages", json_integer(w->layout.num_pages));
+	return code;
+}
+
+/* ---- dump -------------------------------------------------------------------------- */
+
+static void add_line(json_t *lines, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add_line(json_t *lines, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	json_array_append_new(lines, json_vsprintf(format, args));
+	va_end(args);
+}
+
+static void dump_table(const struct worker *w, const char *name, const int32_t *table, json_t *lines)
+{
+	int32_t width = w->device.width;
+
+	for (int32_t slot = 0; slot < w->device.max_batch; slot++)
+		for (int32_t c = 0; c < width; c++) {
+			const int32_t *k = table + (int64_t)slot * 2 * width + c;
+
+			if (k[0] != -1 || k[width] != -1)
+				add_line(lines,
+					 "%s table slot %" PRId32 " column %" PRId32 ": K %" PRId32 " V %" PRId32, name,
+					 slot, c, k[0], k[width]);
+		}
+}
+
+static void dump_bindings(json_t *lines, const char *where, const char *what, const struct swakv_binding *b, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		add_line(lines, "%s: %s %" PRId32 "=%" PRId32, where, what, b[i].logical_page, b[i].page);
+}
+
+static int dump_sequence(const struct worker_request *r, uint32_t seq, json_t *lines)
+{
+	struct swakv_sequence_state s;
+	int code = swakv_sequence_get_state(r->request, seq, &s);
+	char where[80];
+
+	if (code)
+		return code;
+	snprintf(where, sizeof(where), "request %s sequence %" PRIu32, r->name, seq);
+	add_line(lines,
+		 "%s: slot %" PRId32 " generation %" PRIu32 " endpoint %" PRId64 " pending %" PRId64 " begin %" PRId32
+		 " end %" PRId32 " length %" PRId32 " map %" PRId32,
+		 where, s.slot, s.generation, s.endpoint, s.pending_endpoint, s.retained_begin, s.retained_end,
+		 s.input_length, s.pending_map);
+	dump_bindings(lines, where, "bound", s.bindings, s.n_bindings);
+	dump_bindings(lines, where, "new", s.new_bindings, s.n_new);
+	dump_bindings(lines, where, "retiring", s.retiring, s.n_retiring);
+	for (uint32_t i = 0; i < s.n_reserved; i++)
+		add_line(lines, "%s: reserved %" PRId32, where, s.reserved[i]);
+	for (uint32_t i = 0; i < s.n_staged; i++)
+		add_line(lines, "%s: staged %" PRId32, where, s.staged[i]);
+	swakv_sequence_state_clear(&s);
+	return 0;
+}
+
+static int dump_request(const struct worker_request *r, json_t *lines)
+{
+	static const char *const phases[] = { "none", "admitted", "executing", "finishing" };
+	struct swakv_request_state s;
+	int code;
+
+	add_line(lines, "request %s: %s", r->name, swakv_request_valid(r->request) ? "valid" : "not valid");
+	if (!swakv_request_valid(r->request))
+		return 0;
+	code = swakv_request_get_state(r->request, &s);
+	if (code)
+		return code;
+	add_line(lines, "request %s: phase %s", r->name, phases[s.phase & 3]);
+	add_line(lines, "request %s: transition %d batch %" PRIu32 " open points %" PRIu32 " pending batch %" PRId32,
+		 r->name, (int)s.transition, s.batch, s.open_points, s.pending_batch);
+	for (uint32_t i = 0; i < s.batch && code == 0; i++)
+		code = dump_sequence(r, i, lines);
+	return code;
+}
+
+int inspect_dump(struct worker *w, const json_t *command, json_t *answer)
+{
+	json_t *lines = json_array();
+	int code = 0;
+
+	(void)command;
+	for (size_t i = 0; i < w->n_requests && code == 0; i++)
+		if (w->requests[i].request) /* else its begin was refused: it never was */
+			code = dump_request(&w->requests[i], lines);
+	dump_table(w, "host", w->layout.host_table, lines);
+	dump_table(w, "device", w->device.table, lines);
+	json_object_set_new(answer, "lines", lines);
+	return code;
+}

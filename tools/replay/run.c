@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run.c - see run.h
+ *
+ * Commands go one by one: the next is sent when the last has been answered, so
+ * a file always plays in the same way.
+ */
+#include "run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <swakv/error.h>
+
+#include "forms.h"
+#include "interrupt.h"
+#include "message.h"
+
+/* How long anything may take before the tool gives up on it. */
+#define PATIENCE_MS 120000
+
+/* ---- outcome --------------------------------------------------------------------- */
+
+void outcome_clear(struct outcome *o)
+{
+	free(o->expected);
+	free(o->got);
+	free(o->message);
+	*o = (struct outcome){ 0 };
+}
+
+static char *format_text(const char *format, va_list args)
+{
+	char *text;
+
+	return vasprintf(&text, format, args) < 0 ? NULL : text;
+}
+
+/* The first thing that goes wrong is the one told. */
+int run_difference(struct run *r, const char *expected, const char *format, ...)
+{
+	va_list args;
+
+	if (r->outcome->result != RUN_OK)
+		return -1;
+	r->outcome->result = RUN_DIFFERENCE;
+	r->outcome->line = r->at->line;
+	r->outcome->expected = strdup(expected);
+	va_start(args, format);
+	r->outcome->got = format_text(format, args);
+	va_end(args);
+	return -1;
+}
+
+int run_broken(struct run *r, const char *format, ...)
+{
+	va_list args;
+
+	if (r->outcome->result != RUN_OK)
+		return -1;
+	r->outcome->result = RUN_BROKEN;
+	r->outcome->line = r->at ? r->at->line : 0;
+	va_start(args, format);
+	r->outcome->message = format_text(format, args);
+	va_end(args);
+	return -1;
+}
+
+/* ---- workers ---------------------------------------------------------------------- */
+
+struct player *run_player(struct run *r, const char *name)
+{
+	for (size_t i = 0; i < r->n_players; i++)
+		if (!strcmp(r->players[i].name, name))
+			return &r->players[i];
+	return NULL;
+}
+
+static void trace(struct run *r, const struct player *p, const char *arrow, const json_t *message)
+{
+	char *text;
+
+	if (!r->options->trace)
+		return;
+	text = json_dumps(message, JSON_COMPACT | JSON_PRESERVE_ORDER);
+	fprintf(r->options->out, "  %s %s %s\n", arrow, p->name, text ? text : "?");
+	fflush(r->options->out);
+	free(text);
+}
+
+int run_ask(struct run *r, struct player *p, json_t *command, json_t **answer)
+{
+	int e;
+
+	*answer = NULL;
+	trace(r, p, ">", command);
+	e = message_send(p->fd, command);
+	json_decref(command);
+	if (e == 0)
+		e = message_receive(p->fd, PATIENCE_MS, answer);
+	if (interrupt_signal())
+		e = -EINTR;
+	if (e == -EINTR) {
+		json_decref(*answer);
+		*answer = NULL;
+		return run_broken(r, "interrupted by signal %d", interrupt_signal());
+	}
+	if (e)
+		return run_difference(r, "an answer", "worker %s: %s", p->name,
+				      e == -EPIPE ? "its process has ended" : strerror(-e));
+	trace(r, p, "<", *answer);
+	if (json_object_get(*answer, "commands"))
+		p->commands = (uint64_t)json_integer_value(json_object_get(*answer, "commands"));
+	return 0;
+}
+
+/* ---- status ------------------------------------------------------------------------- */
+
+static bool status_is_fresh(const struct run *r)
+{
+	for (size_t i = 0; i < r->n_players; i++) {
+		const struct player *p = &r->players[i];
+		const struct status_session *s;
+
+		if (p->pid == 0)
+			continue;
+		s = broker_session(&r->broker, p->session, p->generation);
+		if (!s || s->commands < p->commands)
+			return false;
+	}
+	return true;
+}
+
+int run_fresh_status(struct run *r)
+{
+	const struct timespec tick = { 0, 500000 };
+
+	for (int i = 0; i < PATIENCE_MS * 2; i++) {
+		int e = broker_read_status(&r->broker);
+
+		if (interrupt_signal())
+			return run_broken(r, "interrupted by signal %d", interrupt_signal());
+		if (e && e != -EAGAIN)
+			return run_broken(r, "the broker's status page cannot be read: %s", strerror(-e));
+		if (e == 0 && status_is_fresh(r))
+			return 0;
+		if (!status_reader_alive(&r->broker.status))
+			return run_difference(r, "the broker to live", "it has ended");
+		nanosleep(&tick, NULL);
+	}
+	return run_difference(r, "the broker to publish its state", "an old status page");
+}
+
+/* ---- commands ------------------------------------------------------------------------ */
+
+static json_t *json_of(const struct value *v)
+{
+	json_t *list;
+
+	if (!v->list)
+		return json_integer(v->number);
+	list = json_array();
+	for (size_t i = 0; i < v->n; i++)
+		json_array_append_new(list, json_integer(v->list[i]));
+	return list;
+}
+
+/* The statement as a command: its word, its request and its keys. */
+static json_t *command_of(const struct statement *st, const char *op)
+{
+	json_t *command = json_object();
+
+	json_object_set_new(command, "op", json_string(op));
+	if (st->request)
+		json_object_set_new(command, "request", json_string(st->request));
+	if (st->kind == ST_DECODE)
+		json_object_set_new(command, "steps", json_integer(1));
+	for (size_t i = 0; i < st->n_values; i++)
+		json_object_set_new(command, key_name(st->values[i].key), json_of(&st->values[i]));
+	return command;
+}
+
+static json_t *attach_command(const struct run *r, const struct script_model *m)
+{
+	static const enum key lists[] = { KEY_LAYERS, KEY_KV_HEADS, KEY_HEAD_DIM };
+	static const int64_t otherwise[] = { SCRIPT_LAYERS, SCRIPT_KV_HEADS, SCRIPT_HEAD_DIM };
+	const struct statement *st = m->statement;
+	json_t *command = json_object();
+
+	json_object_set_new(command, "op", json_string("attach"));
+	json_object_set_new(command, "socket", json_string(r->broker.socket));
+	json_object_set_new(command, "model", json_string(m->name));
+	json_object_set_new(command, "window", json_integer(script_model_window(m)));
+	json_object_set_new(command, "page_tokens", json_integer(m->page_tokens));
+	json_object_set_new(command, "max_batch", json_integer(statement_number(st, KEY_MAX_BATCH, 0)));
+	json_object_set_new(command, "max_seq", json_integer(statement_number(st, KEY_MAX_SEQ, 0)));
+	/* The library counts its dtypes from 1. */
+	json_object_set_new(command, "dtype", json_integer(statement_number(st, KEY_DTYPE, 0) + 1));
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		const struct value *v = statement_value(st, lists[i]);
+
+		json_object_set_new(command, key_name(lists[i]), json_integer(v ? v->list[0] : otherwise[i]));
+	}
+	return command;
+}
+
+/* "ok", or the error's name with the sentence. */
+static int answer_difference(struct run *r, const char *expected, int code, const char *sentence)
+{
+	if (code == 0)
+		return run_difference(r, expected, "ok");
+	return run_difference(r, expected, "error=%s (%s)", swakv_error_name(code), sentence ? sentence : "");
+}
+
+static bool fails_on_purpose(const struct statement *st, const json_t *answer)
+{
+	return statement_number(st, KEY_FENCE, FENCE_DONE) == FENCE_FAIL &&
+	       json_is_true(json_object_get(answer, "lost"));
+}
+
+/* What the statement said would come of it. */
+static int check_answer(struct run *r, const json_t *answer)
+{
+	int code = (int)json_integer_value(json_object_get(answer, "code"));
+	const char *sentence = json_string_value(json_object_get(answer, "error"));
+	const char *fault = json_string_value(json_object_get(answer, "fault"));
+	int64_t calls = json_integer_value(json_object_get(answer, "calls"));
+	char expected[32] = "ok";
+
+	if (fault)
+		return run_difference(r, "the device table as the broker's host table", "%s", fault);
+	if (!r->at->error && code == SWAKV_EPOISONED && fails_on_purpose(r->at, answer))
+		return 0; /* that is what reporting a failure is answered with */
+	if (r->at->error)
+		snprintf(expected, sizeof(expected), "error=%s", swakv_error_name(r->at->error));
+	if (code != r->at->error)
+		return answer_difference(r, expected, code, sentence);
+	if (r->at->error && calls > 0)
+		return run_difference(r, expected, "error=%s, but only behind %" PRId64 " calls that succeeded",
+				      swakv_error_name(code), calls);
+	return 0;
+}
+
+static int gone(struct run *r, const struct player *p)
+{
+	char expected[32] = "ok";
+
+	if (r->at->error == SWAKV_EGONE)
+		return 0;
+	if (r->at->error)
+		snprintf(expected, sizeof(expected), "error=%s", swakv_error_name(r->at->error));
+	return run_difference(r, expected, "error=gone (worker %s has ended in line %d)", p->name, p->end_line);
+}
+
+static int play_command(struct run *r, const char *op)
+{
+	struct player *p = run_player(r, r->at->worker);
+	json_t *before = NULL, *answer = NULL;
+	int e = 0;
+
+	if (p->pid == 0)
+		return gone(r, p);
+	if (r->at->error)
+		e = unchanged_look(r, &before);
+	if (e == 0)
+		e = run_ask(r, p, command_of(r->at, op), &answer);
+	if (e == 0)
+		e = check_answer(r, answer);
+	if (e == 0 && r->at->error && !fails_on_purpose(r->at, answer))
+		e = unchanged_check(r, before);
+	json_decref(before);
+	json_decref(answer);
+	return e;
+}
+
+static struct player *new_player(struct run *r)
+{
+	struct player *p = run_player(r, r->at->worker);
+
+	if (!p) {
+		p = reallocarray(r->players, r->n_players + 1, sizeof(*p));
+		if (!p)
+			return NULL;
+		r->players = p;
+		p += r->n_players++;
+	}
+	*p = (struct player){ .name = r->at->worker,
+			      .model = script_model_find(r->script, statement_value(r->at, KEY_MODEL)->text),
+			      .fd = -1 };
+	return p;
+}
+
+static int play_attach(struct run *r)
+{
+	json_t *before = NULL, *answer = NULL;
+	struct player *p = NULL;
+	int e = r->at->error ? unchanged_look(r, &before) : 0;
+
+	if (e == 0 && !(p = new_player(r)))
+		e = run_broken(r, "out of memory");
+	if (e == 0)
+		e = player_start(r, p);
+	if (e == 0)
+		e = run_ask(r, p, attach_command(r, p->model), &answer);
+	if (e == 0) {
+		p->session = (uint32_t)json_integer_value(json_object_get(answer, "session"));
+		p->generation = (uint32_t)json_integer_value(json_object_get(answer, "generation"));
+		e = check_answer(r, answer);
+	}
+	if (e == 0 && r->at->error)
+		e = player_end(r, p, 0, false);
+	if (e == 0 && r->at->error)
+		e = unchanged_check(r, before);
+	json_decref(before);
+	json_decref(answer);
+	return e;
+}
+
+static int play_detach(struct run *r)
+{
+	struct player *p = run_player(r, r->at->worker);
+	int e = p->pid ? play_command(r, "detach") : gone(r, p);
+
+	return e || p->pid == 0 ? e : player_end(r, p, 0, true);
+}
+
+static int play(struct run *r)
+{
+	switch (r->at->kind) {
+	case ST_BROKER:
+	case ST_MODEL:
+		return 0;
+	case ST_ATTACH:
+		return play_attach(r);
+	case ST_DETACH:
+		return play_detach(r);
+	case ST_KILL:
+		return player_end(r, run_player(r, r->at->worker), SIGKILL, true);
+	case ST_STOP:
+		return player_stop(r, run_player(r, r->at->worker));
+	case ST_CONT:
+		return player_continue(r, run_player(r, r->at->worker));
+	case ST_REMEMBER:
+		return expect_remember(r);
+	default:
+		return r->at->kind < ST_REMEMBER ? play_command(r, form_word(r->at->kind)) : expect_run(r);
+	}
+}
+
+/* ---- the whole file -------------------------------------------------------------------- */
+
+static void play_all(struct run *r)
+{
+	const struct script *s = r->script;
+	int e = 0;
+
+	for (size_t i = 0; i < s->n_statements && e == 0; i++) {
+		r->at = &s->statements[i];
+		if (r->options->trace)
+			fprintf(r->options->out, "%s:%d: %s\n", s->path, r->at->line, r->at->source);
+		e = play(r);
+		r->outcome->n_statements += e == 0;
+	}
+}
+
+/* Ends what still runs. A broker that does not end in order has a fault. */
+static void run_end(struct run *r)
+{
+	for (size_t i = 0; i < r->n_players; i++)
+		(void)player_end(r, &r->players[i], r->outcome->result == RUN_OK ? 0 : SIGKILL, false);
+	if (!broker_stop(&r->broker))
+		(void)run_difference(r, "the broker to stop in order", "it crashed, hung, or ended with an error");
+}
+
+void run_script(const struct script *s, const struct run_options *options, struct outcome *outcome)
+{
+	struct run r = { .script = s, .options = options, .outcome = outcome };
+	struct script_error error;
+	char why[256] = "";
+	int e;
+
+	*outcome = (struct outcome){ 0 };
+	e = broker_init(&r.broker, s);
+	if (e) {
+		(void)run_broken(&r, "no folder for the broker: %s", strerror(-e));
+	} else if (s->statements[0].n_extra > 0 && broker_check_keys(&r.broker, s, &error) != 0) {
+		outcome->result = RUN_UNREADABLE;
+		outcome->line = error.line;
+		outcome->message = strdup(error.text);
+	} else if (broker_start(&r.broker, s, why, sizeof(why)) != 0) {
+		r.at = s->statements;
+		(void)run_broken(&r, "%s", why);
+	} else {
+		play_all(&r);
+	}
+	run_end(&r);
+	if (outcome->result == RUN_DIFFERENCE || outcome->result == RUN_BROKEN)
+		broker_print_log(&r.broker, options->out);
+	if (options->keep && r.broker.folder[0])
+		fprintf(options->out, "%s: the broker's log is in %s\n", s->path, r.broker.folder);
+	broker_deinit(&r.broker, options->keep);
+	for (size_t i = 0; i < r.n_labels; i++)
+		json_decref(r.labels[i].mapped);
+	free(r.labels);
+	free(r.players);
+}

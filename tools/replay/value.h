@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* value.h - reads the value of one key */
+#ifndef SWAKV_REPLAY_VALUE_H
+#define SWAKV_REPLAY_VALUE_H
+
+#include "forms.h"
+
+#define NAME_MAX_BYTES 31
+#define NAME_RULE      "a name: 1 to 31 of A-Z a-z 0-9 . _ -, not beginning with . or -"
+
+/* Where it stands, for the error. */
+struct value_place {
+	struct script_error *error;
+	int line;
+	const char *name; /* of the key */
+};
+
+bool name_valid(const char *text);
+/* Fills *@v (its list is malloc'd, also on failure); @text must outlive it. 0 or -EINVAL with the error set. */
+int value_read(const struct value_place *p, const struct key_form *form, const char *text, struct value *v);
+
+#endif
