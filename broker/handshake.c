@@ -196,8 +196,7 @@ void welcome_fill(struct wire_welcome *w, const struct handshake *h, const struc
 		.size = sizeof(*w),
 		.version = h->version,
 		.n_fds = pool->fd >= 0 ? WIRE_FD_POOLS + 1 : WIRE_FD_POOLS,
-		.max_message_slots =
-			l->max_command_slots > l->max_reply_slots ? l->max_command_slots : l->max_reply_slots,
+		.max_message_slots = l->max_command_slots,
 		.n_pools = 1,
 		.n_groups = l->n_groups,
 		.n_tables = l->n_groups,

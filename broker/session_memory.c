@@ -78,6 +78,8 @@ static void layout_messages(struct session_layout *l)
 	for (int op = WIRE_OP_NOP; op < WIRE_OP_COUNT; op++)
 		l->max_reply_slots = (uint32_t)max_u64(l->max_reply_slots,
 						       reply_slots((enum wire_op)op, l->max_batch, l->max_batch));
+	/* One limit both ways: a client that fills a command up to it has made no lie, at most a mistake to be told. */
+	l->max_command_slots = (uint32_t)max_u64(l->max_command_slots, l->max_reply_slots);
 	l->ring_slots = MIN_RING_SLOTS;
 	while (l->ring_slots < 2 * l->max_command_slots || l->ring_slots < 2 * l->max_reply_slots)
 		l->ring_slots *= 2;

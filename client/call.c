@@ -237,6 +237,11 @@ size_t call_max_payload(const struct swakv_session *s)
 	return (size_t)s->welcome.max_message_slots * RING_SLOT - sizeof(struct wire_command);
 }
 
+bool call_fits(const struct swakv_session *s, size_t head, uint32_t n, size_t size)
+{
+	return head + (uint64_t)n * size <= call_max_payload(s);
+}
+
 /* Waits until @n command slots are free. Answers are taken meanwhile: the broker may wait for reply space. */
 static int call_space(struct swakv_session *s, uint32_t n)
 {

@@ -96,6 +96,8 @@ void call_send_orphan(struct swakv_session *s, struct call *c, uint64_t request,
 		      size_t n_parts);
 /* Most payload bytes one command can carry. */
 size_t call_max_payload(const struct swakv_session *s);
+/* True when @n elements of @size bytes behind @head bytes can travel in one command. */
+bool call_fits(const struct swakv_session *s, size_t head, uint32_t n, size_t size);
 
 /* Takes every answer that is there. */
 void calls_drain(struct swakv_session *s);

@@ -22,6 +22,9 @@ static int compact_begin_effect(struct swakv_session *s, struct call *c, const s
 
 	if (c->result != 0)
 		return c->result;
+	if (c->n_map != r->n)
+		return session_break(s, "the broker took a mapping of %" PRIu32 " entries for a batch of %" PRIu32,
+				     c->n_map, r->n);
 	free(r->map);
 	r->map = c->map;
 	c->map = NULL;
@@ -48,7 +51,8 @@ int swakv_compact_begin(swakv_request *r, const int32_t *old_to_new, uint32_t n,
 
 	if (e < 0)
 		return e;
-	if (!old_to_new || n != r->n)
+	/* A wrong number is the broker's to refuse: only it knows whether something else comes first. */
+	if (!old_to_new || !call_fits(r->session, sizeof(body), n, sizeof(*old_to_new)))
 		return session_error(r->session, SWAKV_EINVALID,
 				     "the mapping has %" PRIu32 " entries for a batch of %" PRIu32, old_to_new ? n : 0,
 				     r->n);

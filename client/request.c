@@ -182,7 +182,8 @@ int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *o, s
 	r = session_enter(s);
 	if (r < 0)
 		return r;
-	if (!o || !out || !o->slots || o->n_slots < 1 || o->n_slots > s->max_batch)
+	/* A wrong number is the broker's to refuse: only it knows whether something else comes first. */
+	if (!o || !out || !o->slots || !call_fits(s, sizeof(body), o->n_slots, sizeof(o->slots[0])))
 		return session_error(s, SWAKV_EINVALID, "a request has 1 to %" PRIu32 " slots, %" PRIu32 " were given",
 				     s->max_batch, o && o->slots ? o->n_slots : 0);
 	if (!session_stream(s, o->stream, &r))
@@ -224,7 +225,7 @@ int swakv_prefill_prepare(swakv_request *r, const int32_t *lengths, uint32_t n, 
 
 	if (e < 0)
 		return e;
-	if (!lengths || n > WIRE_MAX_BATCH)
+	if (!lengths || !call_fits(r->session, 0, n, sizeof(*lengths)))
 		return session_error(r->session, SWAKV_EINVALID,
 				     "%" PRIu32 " lengths were given for a batch of %" PRIu32, lengths ? n : 0, r->n);
 	c = request_call(r, WIRE_OP_PREFILL_PREPARE, prefill_effect);
