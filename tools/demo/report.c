@@ -106,8 +106,9 @@ static void print_progress(const struct worker *w)
 
 	fprintf(stderr,
 		"%s: %" PRIu64 " rows done, %u requests, %" PRIu64 " tokens decoded, %" PRIu64
-		" results checked, %" PRIu64 " mismatches\n",
-		w->opt.name, s->rows_done, w->n_jobs, s->tokens_decoded, s->results, s->mismatches + s->cells_wrong);
+		" results checked, %" PRIu64 " mismatches%s\n",
+		w->opt.name, s->rows_done, w->n_jobs, s->tokens_decoded, s->results, s->mismatches + s->cells_wrong,
+		w->retry_ns ? "; waiting for pages" : "");
 }
 
 void report_tick(struct worker *w)
