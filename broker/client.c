@@ -47,7 +47,8 @@ struct client {
 	enum connection_state connection;
 	enum process_state process;
 	enum session_state session;
-	bool closed; /* the worker said close: it unmaps before its connection ends */
+	bool closed;  /* the worker said close: it unmaps before its connection ends */
+	bool settled; /* on the done list: freed at the end of the turn */
 	int socket;
 	int pidfd;
 	struct source socket_source;
@@ -93,9 +94,11 @@ static bool holds_pool(const struct client *c)
 /* Moves the client to the done list when nothing of it is left. */
 static void settle(struct client *c)
 {
-	if (c->connection != CONNECTION_ENDED || (c->session != SESSION_NONE && c->session != SESSION_GONE) ||
-	    holds_pool(c))
+	/* Mail taken in the middle of an event may have settled it already. */
+	if (c->settled || c->connection != CONNECTION_ENDED ||
+	    (c->session != SESSION_NONE && c->session != SESSION_GONE) || holds_pool(c))
 		return;
+	c->settled = true;
 	dispatcher_remove(&c->control->dispatcher, &c->pidfd_source);
 	close_fd(&c->pidfd);
 	if (c->session != SESSION_NONE)
