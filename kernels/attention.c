@@ -77,6 +77,11 @@ static ALWAYS_INLINE float dot(const float *a, const float *b, int32_t n)
 	return sum + part[0];
 }
 
+static ALWAYS_INLINE float capped(float score, float cap)
+{
+	return cap > 0 ? cap * tanhf(score / cap) : score;
+}
+
 /* Scores of tokens [@from, @to) of K page @k into w->score[head][token - from]. */
 static ALWAYS_INLINE void scores_of_page(struct work *w, int32_t k, int32_t from, int32_t to)
 {
@@ -97,7 +102,7 @@ static ALWAYS_INLINE void scores_of_page(struct work *w, int32_t k, int32_t from
 				w->score[h][t - from] += dot(w->q + (int64_t)h * g->k_head_dim + d, piece, n);
 		}
 		for (int32_t h = 0; h < w->n_heads; h++)
-			w->score[h][t - from] *= w->p->scale;
+			w->score[h][t - from] = capped(w->score[h][t - from] * w->p->scale, w->p->soft_cap);
 	}
 }
 
@@ -167,6 +172,22 @@ static ALWAYS_INLINE int attend(struct work *w, const int32_t *row, int64_t begi
 	return 1;
 }
 
+/* Joins the head's sink to the sum, and divides the accumulator by it. */
+static ALWAYS_INLINE void divide(struct work *w, int32_t h, int32_t q_head)
+{
+	const float *sinks = (const float *)(uintptr_t)w->p->sinks;
+	int32_t dim = w->p->pages.v_head_dim;
+	float max = w->max[h], scale = 1, sum = w->sum[h];
+
+	if (sinks) {
+		max = sinks[q_head] > max ? sinks[q_head] : max;
+		scale = expf(w->max[h] - max);
+		sum = sum * scale + expf(sinks[q_head] - max);
+	}
+	for (int32_t d = 0; d < dim; d++)
+		w->out[(int64_t)h * dim + d] *= scale / sum;
+}
+
 static void set_row(const struct kernel_attention *p, float *out, float value)
 {
 	for (int64_t d = 0; d < (int64_t)p->q_heads * p->pages.v_head_dim; d++)
@@ -195,10 +216,8 @@ static ALWAYS_INLINE int attend_row(const struct kernel_attention *p, int32_t sl
 		}
 		if (!attend(&w, paging_row(g, slot), begin, end))
 			return 0;
-		for (int32_t h = 0; h < w.n_heads; h++) {
-			for (int32_t d = 0; d < g->v_head_dim; d++)
-				w.out[(int64_t)h * g->v_head_dim + d] /= w.sum[h];
-		}
+		for (int32_t h = 0; h < w.n_heads; h++)
+			divide(&w, h, first + h);
 	}
 	return 1;
 }

@@ -89,8 +89,8 @@ int driver_fill16(struct driver *d, void *stream, uint64_t dst, uint16_t value, 
 
 /* Loads the embedded kernels once (the first launch does it too); SWAKV_EUNSUPPORTED when the build has none. */
 int driver_load_kernels(struct driver *d);
-/* Launches kernel @name (KERNEL_NAME_*) with its parameter block of @bytes. Grid and block in threads/blocks of
- * dimension x. */
+/* Launches kernel @name (a string that stays, as KERNEL_NAME_*) with its parameter block of @bytes. Grid and block in
+ * threads/blocks of dimension x. */
 int driver_launch(struct driver *d, void *stream, const char *name, uint32_t grid, uint32_t block,
 		  uint32_t shared_bytes, const void *params, size_t bytes);
 
@@ -102,9 +102,11 @@ struct kernel_apply;
 struct kernel_kv_write;
 struct kernel_attention;
 struct kernel_fill;
+struct kernel_copy;
 int driver_run_apply(struct driver *d, void *stream, const struct kernel_apply *params);
 int driver_run_kv_write(struct driver *d, void *stream, const struct kernel_kv_write *params);
 int driver_run_attention(struct driver *d, void *stream, const struct kernel_attention *params);
 int driver_run_fill(struct driver *d, void *stream, const struct kernel_fill *params);
+int driver_run_copy(struct driver *d, void *stream, const struct kernel_copy *params);
 
 #endif

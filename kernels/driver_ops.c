@@ -150,9 +150,6 @@ int driver_fill16(struct driver *d, void *stream, uint64_t dst, uint16_t value, 
 
 /* ---- kernels -------------------------------------------------------------------- */
 
-static const char *const kernel_names[DRIVER_N_KERNELS] = { KERNEL_NAME_APPLY, KERNEL_NAME_KV_WRITE,
-							    KERNEL_NAME_ATTENTION, KERNEL_NAME_FILL };
-
 int driver_load_kernels(struct driver *d)
 {
 	uint64_t size = 0;
@@ -168,23 +165,29 @@ int driver_load_kernels(struct driver *d)
 		return driver_leave(d, driver_complain(d, SWAKV_EUNSUPPORTED,
 						       "this build has no GPU kernels: build it where nvcc is"));
 	r = driver_check(d, d->api.cuModuleLoadData(&module, image), "cuModuleLoadData(%llu bytes)", ULL(size));
-	for (int i = 0; i < DRIVER_N_KERNELS && r == 0; i++)
-		r = driver_check(d, d->api.cuModuleGetFunction(&d->kernels[i], module, kernel_names[i]),
-				 "cuModuleGetFunction(%s)", kernel_names[i]);
 	if (r == 0)
 		d->module = module;
-	else if (module)
-		d->api.cuModuleUnload(module);
 	return driver_leave(d, r);
 }
 
-static int kernel_index(const char *name)
+/* The function of kernel @name, looked up at its first launch; NULL with the sentence left behind. */
+static CUfunction find_kernel(struct driver *d, const char *name)
 {
-	for (int i = 0; i < DRIVER_N_KERNELS; i++) {
-		if (strcmp(kernel_names[i], name) == 0)
-			return i;
+	CUfunction f = NULL;
+	int i = 0;
+
+	for (; i < DRIVER_MAX_KERNELS && d->kernels[i].name; i++)
+		if (strcmp(d->kernels[i].name, name) == 0)
+			return d->kernels[i].function;
+	if (i == DRIVER_MAX_KERNELS) {
+		driver_complain(d, SWAKV_EDEVICE, "more than %d kernels", DRIVER_MAX_KERNELS);
+		return NULL;
 	}
-	return -1;
+	if (DRIVER_CALL(d, d->api.cuModuleGetFunction(&f, d->module, name), "cuModuleGetFunction(%s)", name) != 0)
+		return NULL;
+	d->kernels[i].name = name;
+	d->kernels[i].function = f;
+	return f;
 }
 
 int driver_launch(struct driver *d, void *stream, const char *name, uint32_t grid, uint32_t block,
@@ -192,15 +195,13 @@ int driver_launch(struct driver *d, void *stream, const char *name, uint32_t gri
 {
 	/* The driver copies the block during the call and never writes it. */
 	void *arguments[] = { (void *)(uintptr_t)params };
-	int index = kernel_index(name);
 	int r = driver_load_kernels(d);
+	CUfunction f = r ? NULL : find_kernel(d, name);
 
 	if (r)
 		return r;
-	if (index < 0)
-		return driver_complain(d, SWAKV_EINVALID, "there is no kernel %s", name);
-	return DRIVER_CALL(d,
-			   d->api.cuLaunchKernel(d->kernels[index], grid, 1, 1, block, 1, 1, shared_bytes, stream,
-						 arguments, NULL),
+	if (!f)
+		return SWAKV_EDEVICE;
+	return DRIVER_CALL(d, d->api.cuLaunchKernel(f, grid, 1, 1, block, 1, 1, shared_bytes, stream, arguments, NULL),
 			   "cuLaunchKernel(%s, grid %u, block %u, %zu bytes of parameters)", name, grid, block, bytes);
 }

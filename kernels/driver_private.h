@@ -52,7 +52,7 @@ struct driver_api {
 #undef DRIVER_FIELD
 };
 
-enum { DRIVER_N_KERNELS = 4 };
+enum { DRIVER_MAX_KERNELS = 64 };
 
 /* Lies alone in pages that the kernel wipes in a forked child: `alive` is 0 there. */
 struct driver {
@@ -63,7 +63,10 @@ struct driver {
 	CUcontext context; /* the primary one, retained */
 	struct driver_device info;
 	CUmodule module; /* NULL until the kernels are loaded */
-	CUfunction kernels[DRIVER_N_KERNELS];
+	struct {
+		const char *name; /* as the caller gave it: static */
+		CUfunction function;
+	} kernels[DRIVER_MAX_KERNELS]; /* those that were launched, filled from the front */
 	char why[DRIVER_WHY];
 };
 

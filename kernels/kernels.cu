@@ -9,6 +9,7 @@
  */
 #include <cuda_fp16.h>
 
+#include "attention_split.cuh"
 #include "kernels.h"
 #include "paging.h"
 
@@ -44,9 +45,23 @@ static __device__ void block_copy(uint64_t to, uint64_t from, uint64_t bytes)
 	uint64_t done = 0;
 
 	if ((to | from) % sizeof(uint4) == 0) {
-		done = bytes / sizeof(uint4) * sizeof(uint4);
-		for (uint64_t i = threadIdx.x; i < done / sizeof(uint4); i += blockDim.x)
-			((uint4 *)to)[i] = ((const uint4 *)from)[i];
+		uint64_t n = bytes / sizeof(uint4), i = threadIdx.x;
+		const uint4 *src = (const uint4 *)from;
+		uint4 *dst = (uint4 *)to;
+
+		done = n * sizeof(uint4);
+		/* Four loads in flight before the first store. */
+		for (; i + 3 * blockDim.x < n; i += 4 * blockDim.x) {
+			uint4 a = src[i], b = src[i + blockDim.x];
+			uint4 c = src[i + 2 * blockDim.x], d = src[i + 3 * blockDim.x];
+
+			dst[i] = a;
+			dst[i + blockDim.x] = b;
+			dst[i + 2 * blockDim.x] = c;
+			dst[i + 3 * blockDim.x] = d;
+		}
+		for (; i < n; i += blockDim.x)
+			dst[i] = src[i];
 	}
 	for (uint64_t i = done / 2 + threadIdx.x; i < bytes / 2; i += blockDim.x)
 		((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
@@ -73,34 +88,85 @@ extern "C" __global__ void swakv_kv_write(const __grid_constant__ struct kernel_
 	}
 }
 
-/* Fills @bytes with the whole block; pages are 2-byte multiples at 2-byte addresses at least. */
+/* Bytes before the first 16-byte boundary at or behind @at, at most @bytes. */
+static __device__ __forceinline__ uint64_t unaligned_head(uint64_t at, uint64_t bytes)
+{
+	uint64_t head = (sizeof(uint4) - at % sizeof(uint4)) % sizeof(uint4);
+
+	return head < bytes ? head : bytes;
+}
+
+/* Fills @bytes with the whole block; both are multiples of 2. */
 static __device__ void block_fill(uint64_t to, uint64_t bytes, uint16_t pattern)
 {
 	uint32_t two = pattern | (uint32_t)pattern << 16;
-	uint64_t done = 0;
+	uint64_t head = unaligned_head(to, bytes), n = (bytes - head) / sizeof(uint4);
+	uint4 *wide = (uint4 *)(to + head);
 
-	if (to % sizeof(uint4) == 0) {
-		done = bytes / sizeof(uint4) * sizeof(uint4);
-		for (uint64_t i = threadIdx.x; i < done / sizeof(uint4); i += blockDim.x)
-			((uint4 *)to)[i] = make_uint4(two, two, two, two);
-	}
-	for (uint64_t i = done / 2 + threadIdx.x; i < bytes / 2; i += blockDim.x)
+	for (uint64_t i = threadIdx.x; i < head / 2; i += blockDim.x)
+		((uint16_t *)to)[i] = pattern;
+	for (uint64_t i = threadIdx.x; i < n; i += blockDim.x)
+		wide[i] = make_uint4(two, two, two, two);
+	for (uint64_t i = (head + n * sizeof(uint4)) / 2 + threadIdx.x; i < bytes / 2; i += blockDim.x)
 		((uint16_t *)to)[i] = pattern;
 }
 
-/* Two blocks a page: K and V. */
+/* Work on whole pages is shared out in pieces, so that one large page fills the device, too. */
+struct piece {
+	int64_t page;  /* index into the list */
+	int half;      /* 0: K, 1: V */
+	uint64_t at;   /* offset in the page */
+	uint64_t bytes;
+};
+
+static __device__ __forceinline__ int64_t n_pieces(const kernel_pages *g, int32_t n_pages)
+{
+	return 2 * (int64_t)n_pages * (int64_t)((g->page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE);
+}
+
+static __device__ __forceinline__ piece piece_of(const kernel_pages *g, int64_t i)
+{
+	int64_t each = (int64_t)((g->page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE);
+	piece c = { i / each / 2, (int)(i / each % 2), (uint64_t)(i % each) * KERNEL_PIECE, KERNEL_PIECE };
+
+	if (c.at + c.bytes > g->page_stride)
+		c.bytes = g->page_stride - c.at;
+	return c;
+}
+
+/* Address of page @id (a K id) in the half of the piece. */
+static __device__ __forceinline__ uint64_t piece_address(const kernel_pages *g, const piece &c, int32_t id)
+{
+	return paging_layer(g, c.half ? g->v_base : g->k_base, c.half ? id + g->num_pages : id, 0) + c.at;
+}
+
 extern "C" __global__ void swakv_fill(const __grid_constant__ struct kernel_fill p)
 {
-	const struct kernel_pages *g = &p.pages;
 	const int32_t *list = (const int32_t *)p.page_list;
 
-	for (int64_t i = blockIdx.x; i < 2 * (int64_t)p.n_pages; i += gridDim.x) {
-		int32_t page = list[i / 2];
+	for (int64_t i = blockIdx.x; i < n_pieces(&p.pages, p.n_pages); i += gridDim.x) {
+		piece c = piece_of(&p.pages, i);
 
-		if (i % 2 == 0)
-			block_fill(paging_layer(g, g->k_base, page, 0), g->page_stride, p.pattern);
-		else
-			block_fill(paging_layer(g, g->v_base, page + g->num_pages, 0), g->page_stride, p.pattern);
+		block_fill(piece_address(&p.pages, c, list[c.page]), c.bytes, p.pattern);
+	}
+}
+
+/* Sides that stand differently to 16 bytes share nothing wider than 2. */
+extern "C" __global__ void swakv_copy(const __grid_constant__ struct kernel_copy p)
+{
+	const int32_t *from = (const int32_t *)p.from_list, *to = (const int32_t *)p.to_list;
+
+	for (int64_t i = blockIdx.x; i < n_pieces(&p.pages, p.n_pages); i += gridDim.x) {
+		piece c = piece_of(&p.pages, i);
+		uint64_t src = piece_address(&p.pages, c, from[c.page]), dst = piece_address(&p.pages, c, to[c.page]);
+		uint64_t head = unaligned_head(dst, c.bytes);
+
+		if (src % sizeof(uint4) == dst % sizeof(uint4)) {
+			block_copy(dst, src, head);
+			block_copy(dst + head, src + head, c.bytes - head);
+		} else {
+			block_copy(dst, src, c.bytes);
+		}
 	}
 }
 
@@ -131,6 +197,8 @@ static __device__ void attend_token(const struct kernel_attention *p, const floa
 	for (int32_t d = lane; d < g->k_head_dim; d += WARP)
 		score += q[d] * load_element(k, d, g->dtype);
 	score = warp_sum(score) * p->scale;
+	if (p->soft_cap > 0)
+		score = p->soft_cap * tanhf(score / p->soft_cap);
 	max = score > s->max ? score : s->max;
 	correction = s->max == max ? 1.0f : expf(s->max - max);
 	weight = expf(score - max);
@@ -162,14 +230,16 @@ static __device__ int attend_share(const struct kernel_attention *p, int32_t slo
 }
 
 /* Joins the warps' shares: every partial is scaled to the largest maximum. */
-static __device__ void combine(const struct kernel_attention *p, const struct partial *parts, const float *acc,
-			       float *out)
+static __device__ void combine(const struct kernel_attention *p, int32_t head, const struct partial *parts,
+			       const float *acc, float *out)
 {
 	int32_t n = blockDim.x / WARP, dim = p->pages.v_head_dim;
-	float max = -INFINITY, sum = 0;
+	float max = p->sinks ? ((const float *)p->sinks)[head] : -INFINITY, sum = 0;
 
 	for (int32_t w = 0; w < n; w++)
 		max = parts[w].max > max ? parts[w].max : max;
+	if (p->sinks)
+		sum = expf(((const float *)p->sinks)[head] - max);
 	for (int32_t w = 0; w < n; w++)
 		sum += parts[w].sum == 0 ? 0 : parts[w].sum * expf(parts[w].max - max);
 	for (int32_t d = threadIdx.x; d < dim; d += blockDim.x) {
@@ -181,7 +251,7 @@ static __device__ void combine(const struct kernel_attention *p, const struct pa
 	}
 }
 
-/* A block a (row, query head); its warps share the tokens. Shared memory: q, then one accumulator a warp. */
+/* The form for what attention_split.cuh does not take. A block a (row, query head); its warps share the tokens. Shared memory: q, then one accumulator a warp. */
 extern "C" __global__ void swakv_attention(const __grid_constant__ struct kernel_attention p)
 {
 	extern __shared__ float scratch[];
@@ -215,7 +285,7 @@ extern "C" __global__ void swakv_attention(const __grid_constant__ struct kernel
 			for (int32_t d = threadIdx.x; d < v_dim; d += blockDim.x)
 				out[d] = NAN;
 		} else {
-			combine(&p, parts, acc, out);
+			combine(&p, head, parts, acc, out);
 		}
 		__syncthreads();
 	}

@@ -92,13 +92,26 @@ struct kernel_attention {
 	uint64_t endpoints; /* const int64 * */
 	uint64_t q;         /* const float * */
 	uint64_t out;       /* float * */
+	uint64_t sinks; /* const float [q_heads]: a logit a head that joins the softmax's sum and nothing else; 0: none
+			 */
+	uint64_t workspace; /* of the splits, see kernel_attention_plan(); 0 when n_splits is 0 or 1 */
 	int64_t window;     /* tokens; INT64_MAX: full attention */
+	int64_t longest;    /* greatest endpoint of the batch, only to plan splits; 0: not known */
 	float scale;        /* of q.k, usually 1/sqrt(head_dim) */
+	float soft_cap;     /* > 0: a score x becomes soft_cap * tanh(x / soft_cap) */
 	int32_t n;
 	int32_t q_heads;
 	int32_t layer;
+	int32_t n_splits; /* parts the window of a row is shared out in; 0 is 1 */
 };
 void kernel_attention_cpu(const struct kernel_attention *p);
+
+/*
+ * Sets p->n_splits so that a small batch fills a GPU, too; returns the bytes
+ * that p->workspace must have on the device then, 0 when it needs none. Launches
+ * that share a workspace must be on one stream. The CPU twin ignores both.
+ */
+uint64_t kernel_attention_plan(struct kernel_attention *p);
 
 /* ---- fill: 16-bit pattern over pages (poison with NaN, scrub with 0) --------- */
 
@@ -112,6 +125,21 @@ struct kernel_fill {
 };
 void kernel_fill_cpu(const struct kernel_fill *p);
 
+/* ---- copy: whole pages, K and V, all layers ----------------------------------- */
+
+/* Page from_list[i] to page to_list[i] (const int32 *, K ids); no page may be both read and written. */
+struct kernel_copy {
+	struct kernel_pages pages;
+	uint64_t from_list;
+	uint64_t to_list;
+	int32_t n_pages;
+	int32_t reserved;
+};
+void kernel_copy_cpu(const struct kernel_copy *p);
+
+/* Bytes of a page that one block fills or copies at a time. */
+#define KERNEL_PIECE (32u << 10)
+
 /* ---- element conversion (round to nearest even) ----------------------------- */
 
 float half_to_float(uint16_t h);
@@ -124,8 +152,10 @@ uint16_t float_to_bf16(float f);
 /* Names of the CUDA kernels in the embedded image, in this order of struct above. */
 #define KERNEL_NAME_APPLY     "swakv_apply"
 #define KERNEL_NAME_KV_WRITE  "swakv_kv_write"
-#define KERNEL_NAME_ATTENTION "swakv_attention"
+#define KERNEL_NAME_ATTENTION "swakv_attention" /* any geometry; its quicker forms have names that begin like this */
+#define KERNEL_NAME_JOIN      "swakv_attention_join"
 #define KERNEL_NAME_FILL      "swakv_fill"
+#define KERNEL_NAME_COPY      "swakv_copy"
 
 /* The fatbin built by nvcc, or NULL when the build had none. *size in bytes. */
 const void *kernel_image(uint64_t *size);

@@ -7,7 +7,11 @@
 #define WARP           32u
 #define APPLY_BLOCK    128u
 #define COPY_BLOCK     256u
-#define ATTENTION_WARP 4u          /* warps a block, if their accumulators fit */
+#define ATTENTION_WARP 4u /* warps a block, if their accumulators fit */
+#define SPLIT_BLOCK    128u
+#define SPLIT_BLOCKS   1600u /* about three rounds of a large GPU's multiprocessors, each with four blocks */
+#define SPLIT_TOKENS   256   /* fewest tokens that a split is worth */
+#define SPLIT_MOST     64u
 #define SHARED_MAX     (48u << 10) /* bytes that need no opting in, on every device */
 
 static uint32_t bounded_grid(uint64_t blocks)
@@ -31,6 +35,96 @@ int driver_run_kv_write(struct driver *d, void *stream, const struct kernel_kv_w
 			     params, sizeof(*params));
 }
 
+/* ---- attention ------------------------------------------------------------------ */
+
+/* Query heads that a block of the split kernels takes, by kv head; and lanes a K vector, as in their names. */
+enum { GROUP_1, GROUP_4, GROUP_8, N_GROUPS };
+enum { DIM_64, DIM_128, DIM_256, DIM_512, N_DIMS };
+
+#define SPLIT_NAMES(type)                                                                                              \
+	{                                                                                                              \
+		{ KERNEL_NAME_ATTENTION "_" type "_g1_d81", KERNEL_NAME_ATTENTION "_" type "_g1_d161",                 \
+		  KERNEL_NAME_ATTENTION "_" type "_g1_d321", KERNEL_NAME_ATTENTION "_" type "_g1_d322" },              \
+			{ KERNEL_NAME_ATTENTION "_" type "_g4_d81", KERNEL_NAME_ATTENTION "_" type "_g4_d161",         \
+			  KERNEL_NAME_ATTENTION "_" type "_g4_d321", KERNEL_NAME_ATTENTION "_" type "_g4_d322" },      \
+			{                                                                                              \
+				KERNEL_NAME_ATTENTION "_" type "_g8_d81",                                              \
+				KERNEL_NAME_ATTENTION "_" type "_g8_d161",                                             \
+				KERNEL_NAME_ATTENTION "_" type "_g8_d321",                                             \
+				NULL,                                                                                  \
+			},                                                                                             \
+	}
+static const char *const split_names[2][N_GROUPS][N_DIMS] = { SPLIT_NAMES("f16"), SPLIT_NAMES("bf16") };
+static const uint32_t group_heads[N_GROUPS] = { 1, 4, 8 };
+
+/* Vectors of 16 bytes everywhere, and dims that the kernels were made for. */
+static bool split_takes(const struct kernel_attention *p)
+{
+	const struct kernel_pages *g = &p->pages;
+
+	return (g->dtype == KERNEL_F16 || g->dtype == KERNEL_BF16) && g->k_head_dim % 8 == 0 &&
+	       g->v_head_dim % 8 == 0 && g->k_head_dim <= 512 && g->v_head_dim <= 512 &&
+	       (g->k_base | g->v_base | g->page_stride | g->layer_stride) % 16 == 0;
+}
+
+static int split_group(const struct kernel_attention *p, int dim)
+{
+	int32_t heads = p->q_heads / p->pages.kv_heads;
+
+	return heads == 1 ? GROUP_1 : heads <= 4 || dim == DIM_512 ? GROUP_4 : GROUP_8;
+}
+
+static int split_dim(const struct kernel_attention *p)
+{
+	int32_t dim = p->pages.k_head_dim;
+
+	return dim <= 64 ? DIM_64 : dim <= 128 ? DIM_128 : dim <= 256 ? DIM_256 : DIM_512;
+}
+
+/* Blocks of one split. */
+static uint64_t split_blocks(const struct kernel_attention *p)
+{
+	uint64_t heads = (uint64_t)(p->q_heads / p->pages.kv_heads), per = group_heads[split_group(p, split_dim(p))];
+
+	return (uint64_t)p->n * (uint64_t)p->pages.kv_heads * ((heads + per - 1) / per);
+}
+
+uint64_t kernel_attention_plan(struct kernel_attention *p)
+{
+	int64_t tokens = p->longest > 0 && p->longest < p->window ? p->longest : p->window;
+	uint64_t blocks, most, want;
+
+	p->n_splits = 1;
+	if (p->n <= 0 || !split_takes(p))
+		return 0;
+	blocks = split_blocks(p);
+	most = tokens / SPLIT_TOKENS < SPLIT_MOST ? (uint64_t)(tokens / SPLIT_TOKENS) : SPLIT_MOST;
+	want = (SPLIT_BLOCKS + blocks - 1) / blocks;
+	want = want < most ? want : most;
+	if (want <= 1)
+		return 0;
+	p->n_splits = (int32_t)want;
+	return (uint64_t)p->n * (uint64_t)p->q_heads * want * (uint64_t)(p->pages.v_head_dim + 2) * sizeof(float);
+}
+
+static int run_split(struct driver *d, void *stream, struct kernel_attention p)
+{
+	int dim = split_dim(&p);
+	const char *name = split_names[p.pages.dtype == KERNEL_BF16][split_group(&p, dim)][dim];
+	int32_t chunks = p.pages.v_head_dim / 8;
+	uint32_t shared = SPLIT_BLOCK / (uint32_t)chunks * (uint32_t)p.pages.v_head_dim * (uint32_t)sizeof(float);
+	int r;
+
+	if (!p.workspace || p.n_splits < 1)
+		p.n_splits = 1;
+	r = driver_launch(d, stream, name, bounded_grid(split_blocks(&p) * (uint64_t)p.n_splits), SPLIT_BLOCK, shared,
+			  &p, sizeof(p));
+	if (r || p.n_splits == 1)
+		return r;
+	return driver_launch(d, stream, KERNEL_NAME_JOIN, bounded_grid((uint64_t)p.n * (uint64_t)p.q_heads),
+			     SPLIT_BLOCK, 0, &p, sizeof(p));
+}
+
 int driver_run_attention(struct driver *d, void *stream, const struct kernel_attention *params)
 {
 	uint64_t k = (uint64_t)params->pages.k_head_dim * sizeof(float);
@@ -39,6 +133,8 @@ int driver_run_attention(struct driver *d, void *stream, const struct kernel_att
 
 	if (params->n <= 0)
 		return 0;
+	if (split_takes(params))
+		return run_split(d, stream, *params);
 	while (warps > 1 && k + warps * v > SHARED_MAX)
 		warps /= 2;
 	/* Beyond that the launch itself is refused, with the driver's own sentence. */
@@ -47,10 +143,24 @@ int driver_run_attention(struct driver *d, void *stream, const struct kernel_att
 			     (uint32_t)(k + warps * v), params, sizeof(*params));
 }
 
+/* Pieces of both halves of @n_pages pages: a block each. */
+static uint32_t piece_grid(const struct kernel_pages *g, int32_t n_pages)
+{
+	return bounded_grid(2 * (uint64_t)n_pages * ((g->page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE));
+}
+
 int driver_run_fill(struct driver *d, void *stream, const struct kernel_fill *params)
 {
 	if (params->n_pages <= 0)
 		return 0;
-	return driver_launch(d, stream, KERNEL_NAME_FILL, bounded_grid(2 * (uint64_t)params->n_pages), COPY_BLOCK, 0,
+	return driver_launch(d, stream, KERNEL_NAME_FILL, piece_grid(&params->pages, params->n_pages), COPY_BLOCK, 0,
+			     params, sizeof(*params));
+}
+
+int driver_run_copy(struct driver *d, void *stream, const struct kernel_copy *params)
+{
+	if (params->n_pages <= 0)
+		return 0;
+	return driver_launch(d, stream, KERNEL_NAME_COPY, piece_grid(&params->pages, params->n_pages), COPY_BLOCK, 0,
 			     params, sizeof(*params));
 }

@@ -128,6 +128,11 @@ static bool run_attention(const void *params)
 	p.endpoints = reach(&ok, p.endpoints, n * sizeof(*endpoints));
 	p.q = reach(&ok, p.q, heads * (uint64_t)p.pages.k_head_dim * sizeof(float));
 	p.out = reach(&ok, p.out, heads * (uint64_t)p.pages.v_head_dim * sizeof(float));
+	if (p.sinks)
+		p.sinks = reach(&ok, p.sinks, (uint64_t)p.q_heads * sizeof(float));
+	if (p.n_splits > 1)
+		reach(&ok, p.workspace,
+		      heads * (uint64_t)p.n_splits * (uint64_t)(p.pages.v_head_dim + 2) * sizeof(float));
 	p.pages.table = reach(&ok, p.pages.table, sizeof(int32_t));
 	slots = (const int32_t *)(uintptr_t)p.slots;
 	endpoints = (const int64_t *)(uintptr_t)p.endpoints;
@@ -163,11 +168,40 @@ static bool run_fill(const void *params)
 	return ok;
 }
 
+/* The splits' twin writes whole rows: nothing is left to join. */
+static bool run_join(const void *params)
+{
+	return params != NULL;
+}
+
+static bool run_copy(const void *params)
+{
+	struct kernel_copy p;
+	bool ok = true;
+
+	memcpy(&p, params, sizeof(p));
+	p.from_list = reach(&ok, p.from_list, (uint64_t)p.n_pages * sizeof(int32_t));
+	p.to_list = reach(&ok, p.to_list, (uint64_t)p.n_pages * sizeof(int32_t));
+	for (int32_t i = 0; ok && i < 2 * p.n_pages; i++) {
+		const int32_t *list = (const int32_t *)(uintptr_t)(i % 2 ? p.to_list : p.from_list);
+
+		reach(&ok, paging_layer(&p.pages, p.pages.k_base, list[i / 2], 0), p.pages.page_stride);
+		reach(&ok, paging_layer(&p.pages, p.pages.v_base, list[i / 2] + p.pages.num_pages, 0),
+		      p.pages.page_stride);
+	}
+	bases_to_host(&p.pages);
+	if (ok)
+		kernel_copy_cpu(&p);
+	return ok;
+}
+
 static const struct fake_kernel kernels[] = {
 	{ KERNEL_NAME_APPLY, sizeof(struct kernel_apply), run_apply },
 	{ KERNEL_NAME_KV_WRITE, sizeof(struct kernel_kv_write), run_kv_write },
 	{ KERNEL_NAME_ATTENTION, sizeof(struct kernel_attention), run_attention },
 	{ KERNEL_NAME_FILL, sizeof(struct kernel_fill), run_fill },
+	{ KERNEL_NAME_COPY, sizeof(struct kernel_copy), run_copy },
+	{ KERNEL_NAME_JOIN, sizeof(struct kernel_attention), run_join },
 };
 #define N_KERNELS (sizeof(kernels) / sizeof(kernels[0]))
 
@@ -177,7 +211,8 @@ const struct fake_kernel *fake_kernel_find(const char *name)
 		if (strcmp(kernels[i].name, name) == 0)
 			return &kernels[i];
 	}
-	return NULL;
+	/* One twin stands for every form of the attention kernel. */
+	return strncmp(name, KERNEL_NAME_ATTENTION "_", strlen(KERNEL_NAME_ATTENTION) + 1) == 0 ? &kernels[2] : NULL;
 }
 
 bool fake_kernel_valid(const void *handle)

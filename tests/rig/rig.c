@@ -135,6 +135,7 @@ static void rig_lay_out(struct rig *r)
 	r->k = rig_place(r, layer_tokens * token_elements(r, s->k_dim));
 	r->v = rig_place(r, layer_tokens * token_elements(r, s->v_dim));
 	r->q = rig_place(r, rows * (uint64_t)s->q_heads * (uint64_t)s->k_dim * 4);
+	r->sinks = rig_place(r, (uint64_t)s->q_heads * 4);
 	r->out = rig_place(r, rows * (uint64_t)s->q_heads * (uint64_t)s->v_dim * 4);
 }
 
@@ -205,6 +206,8 @@ struct rig *rig_new(const struct rig_shape *shape)
 	n_q = (uint64_t)shape->n_rows * (uint64_t)shape->q_heads * (uint64_t)shape->k_dim;
 	for (uint64_t i = 0; i < n_q; i++)
 		((float *)(r->arrays + r->q))[i] = 3 * rig_number(&random);
+	for (int32_t h = 0; h < shape->q_heads; h++)
+		((float *)(r->arrays + r->sinks))[h] = 2 * rig_number(&random);
 	return r;
 }
 
@@ -275,7 +278,9 @@ struct kernel_attention rig_attention(const struct rig *r, struct rig_bases at, 
 					  .q = at.arrays + r->q,
 					  .out = at.arrays + r->out,
 					  .window = r->shape.window,
+					  .sinks = r->shape.sinks ? at.arrays + r->sinks : 0,
 					  .scale = (float)(1 / sqrt(r->shape.k_dim)),
+					  .soft_cap = r->shape.soft_cap,
 					  .n = r->shape.n_rows,
 					  .q_heads = r->shape.q_heads,
 					  .layer = layer };
@@ -318,6 +323,8 @@ static void dense(const struct rig *r, int32_t layer, int32_t row, int32_t head,
 		for (int32_t d = 0; d < s->k_dim; d++)
 			weight[p] += q[d] * get_number(r, k + (uint64_t)(vector * s->k_dim + d) * element_bytes(r));
 		weight[p] /= sqrt(s->k_dim);
+		if (s->soft_cap > 0)
+			weight[p] = s->soft_cap * tanh(weight[p] / s->soft_cap);
 		max = weight[p] > max ? weight[p] : max;
 	}
 	for (int32_t p = 0; p < e; p++) {
@@ -331,6 +338,8 @@ static void dense(const struct rig *r, int32_t layer, int32_t row, int32_t head,
 			answer[d] +=
 				weight[p] * get_number(r, v + (uint64_t)(vector * s->v_dim + d) * element_bytes(r));
 	}
+	if (s->sinks)
+		sum += exp(((const float *)(r->arrays + r->sinks))[head] - max);
 	for (int32_t d = 0; d < s->v_dim && e > 0; d++)
 		answer[d] /= sum;
 }

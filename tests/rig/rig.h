@@ -31,6 +31,8 @@ struct rig_shape {
 	int32_t n_rows;
 	int64_t endpoints[RIG_MAX_ROWS]; /* 0: a padding row */
 	uint32_t seed;
+	float soft_cap; /* 0: none */
+	int32_t sinks;  /* not 0: every query head has one */
 };
 
 /* Where the two parts of the rig's memory lie for whoever executes. */
@@ -46,7 +48,7 @@ struct rig {
 	/* the arrays: one block, initialised; offsets in it */
 	unsigned char *arrays;
 	uint64_t arrays_bytes;
-	uint64_t table, slots, endpoints, token_slots, positions, pages, k, v, q, out;
+	uint64_t table, slots, endpoints, token_slots, positions, pages, k, v, q, out, sinks;
 	/* the pool: reserved address space, touched only where pages are used */
 	unsigned char *pool;
 	uint64_t pool_bytes;

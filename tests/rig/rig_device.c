@@ -46,14 +46,23 @@ int rig_device_attend(struct rig_device *v, int32_t layer, float *out)
 	const struct rig_shape *s = &v->r->shape;
 	struct kernel_attention a = rig_attention(v->r, v->at, layer);
 	size_t bytes = (size_t)s->n_rows * (size_t)s->q_heads * (size_t)s->v_dim * sizeof(float);
+	uint64_t workspace = kernel_attention_plan(&a);
 	int rc;
 
+	if (v->n_splits) {
+		a.n_splits = v->n_splits;
+		workspace = (uint64_t)s->n_rows * (uint64_t)s->q_heads * (uint64_t)a.n_splits *
+			    ((uint64_t)s->v_dim + 2) * sizeof(float);
+	}
+	if (workspace && (rc = driver_alloc(v->d, workspace, &a.workspace)))
+		return rc;
 	/* Junk first: a row that the kernel leaves out must show. */
 	if ((rc = driver_fill32(v->d, v->stream, a.out, 0x7fc12345, bytes / 4)) ||
 	    (rc = driver_run_attention(v->d, v->stream, &a)) ||
-	    (rc = driver_copy_to_host(v->d, v->stream, out, a.out, bytes)))
+	    (rc = driver_copy_to_host(v->d, v->stream, out, a.out, bytes)) ||
+	    (rc = driver_stream_synchronize(v->d, v->stream)))
 		return rc;
-	return driver_stream_synchronize(v->d, v->stream);
+	return workspace ? driver_free(v->d, a.workspace) : 0;
 }
 
 int rig_device_read_pool(struct rig_device *v, void *to, uint64_t offset, uint64_t bytes)

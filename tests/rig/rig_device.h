@@ -11,6 +11,7 @@ struct rig_device {
 	struct rig *r;    /* borrowed */
 	void *stream;
 	struct rig_bases at;
+	int32_t n_splits; /* of the attention; 0: as planned */
 };
 
 /* Allocates both parts and copies the arrays. All functions: 0 or the driver's code, the sentence in driver_why(). */

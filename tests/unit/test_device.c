@@ -417,7 +417,8 @@ static void compare_pages(struct rig_device *v)
 	free(bytes);
 }
 
-static void check_on(struct driver *d, const struct rig_shape *shape)
+/* @n_splits 0: as planned. */
+static void check_split(struct driver *d, const struct rig_shape *shape, int32_t n_splits)
 {
 	struct rig *r = rig_new(shape);
 	size_t n = (size_t)shape->n_rows * (size_t)shape->q_heads * (size_t)shape->v_dim;
@@ -425,6 +426,7 @@ static void check_on(struct driver *d, const struct rig_shape *shape)
 	struct rig_device v;
 
 	OK(rig_device_init(&v, d, r));
+	v.n_splits = n_splits;
 	OK(rig_device_fill(&v, NAN_PATTERN));
 	compare_pages(&v);
 	for (int32_t layer = 0; layer < shape->layers; layer++) {
@@ -441,6 +443,11 @@ static void check_on(struct driver *d, const struct rig_shape *shape)
 	OK(rig_device_deinit(&v));
 	free(out);
 	rig_free(r);
+}
+
+static void check_on(struct driver *d, const struct rig_shape *shape)
+{
+	check_split(d, shape, 0);
 }
 
 Test(device_kernels, windows_and_pages_of_every_relation)
@@ -477,6 +484,36 @@ Test(device_kernels, dims_types_and_groups)
 		s.q_heads = s.kv_heads * (1 + (int32_t)i * 2);
 		s.seed = (uint32_t)i + 7;
 		check_on(d, &s);
+	}
+	driver_close(d);
+}
+
+/* Every group size and dim that has a kernel of its own, whole and split. */
+Test(device_kernels, every_form_of_the_attention_kernel)
+{
+	static const int32_t dims[][2] = { { 64, 64 },   { 96, 96 },   { 128, 128 },
+					   { 192, 128 }, { 256, 256 }, { 512, 512 } };
+	static const int32_t groups[] = { 1, 2, 4, 5, 8, 16 };
+	struct driver *d = open_device();
+
+	if (!have_kernels(d))
+		return;
+	for (size_t i = 0; i < sizeof(dims) / sizeof(dims[0]); i++) {
+		for (size_t k = 0; k < sizeof(groups) / sizeof(groups[0]); k++) {
+			struct rig_shape s = base;
+
+			s.window = 200;
+			s.k_dim = dims[i][0];
+			s.v_dim = dims[i][1];
+			s.dtype = k % 2 ? KERNEL_F16 : KERNEL_BF16;
+			s.kv_heads = 2;
+			s.q_heads = 2 * groups[k];
+			s.layers = 1;
+			s.sinks = k % 3 == 1;
+			s.soft_cap = k % 3 == 2 ? 5 : 0;
+			for (int32_t splits = 0; splits <= 7; splits += 7)
+				check_split(d, &s, splits);
+		}
 	}
 	driver_close(d);
 }

@@ -259,6 +259,24 @@ Test(attention, grouped_queries_with_more_heads_than_one_pass)
 	check(&s);
 }
 
+Test(attention, sinks_join_the_sum_and_nothing_else)
+{
+	struct rig_shape s = base;
+
+	s.sinks = 1;
+	check(&s);
+}
+
+Test(attention, soft_cap_bends_the_scores)
+{
+	struct rig_shape s = base;
+
+	s.soft_cap = 2;
+	check(&s);
+	s.sinks = 1;
+	check(&s);
+}
+
 Test(attention, head_dims_of_every_form)
 {
 	static const int32_t dims[][2] = { { 128, 128 }, { 256, 256 }, { 64, 64 }, { 8, 8 },
