@@ -35,7 +35,7 @@ static int parse(int argc, const char *const *argv)
 	char *copy[16] = { 0 };
 
 	for (int i = 0; i < argc; i++)
-		copy[i] = strdup(argv[i]);
+		copy[i] = (char *)(uintptr_t)argv[i];
 	return config_parse_arguments(&c, argc, copy, &a, &e);
 }
 
