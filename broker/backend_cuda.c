@@ -4,7 +4,8 @@
  *
  * The pool is the only allocation of this process and a multiple of 2 MiB: an
  * IPC handle exposes the whole 2 MiB neighbourhood of what it names. MIG slices
- * and integrated GPUs are refused, since legacy IPC handles do not work there.
+ * and integrated GPUs are refused, since legacy IPC handles do not work there;
+ * on all others another process tries the export before anyone is served.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 
 #include "backend.h"
 #include "driver.h"
+#include "import_probe.h"
 #include "plan.h"
 
 #define CUDA_ALIGN (2ull << 20)
@@ -20,6 +22,7 @@
 struct cuda {
 	struct driver *driver;
 	uint64_t address; /* of the pool, 0: none */
+	char library[CONFIG_PATH];
 };
 
 static void cuda_close(void *state)
@@ -78,6 +81,7 @@ static int cuda_open(void **state, const struct config *c, struct backend_pool *
 	snprintf(pool->device, sizeof(pool->device), "%s", device.name);
 	memcpy(pool->device_uuid, device.uuid, sizeof(pool->device_uuid));
 	driver_uuid_format(device.uuid, pool->uuid_text);
+	snprintf(cuda->library, sizeof(cuda->library), "%s", c->cuda_library);
 	*state = cuda;
 	return 0;
 }
@@ -91,6 +95,16 @@ static int cuda_free_bytes(void *state, uint64_t *bytes, char why[BACKEND_WHY])
 		return 0;
 	snprintf(why, BACKEND_WHY, "%s", driver_why(c->driver));
 	return EXIT_CODE_BACKEND;
+}
+
+static void cuda_release(void *state, struct backend_pool *pool)
+{
+	struct cuda *c = state;
+
+	memset(pool->ipc_handle, 0, sizeof(pool->ipc_handle));
+	if (c->address)
+		driver_free(c->driver, c->address);
+	c->address = 0;
 }
 
 static int cuda_alloc(void *state, struct backend_pool *pool, char why[BACKEND_WHY])
@@ -110,22 +124,15 @@ static int cuda_alloc(void *state, struct backend_pool *pool, char why[BACKEND_W
 	if (driver_ipc_export(c->driver, c->address, pool->ipc_handle) != 0) {
 		snprintf(why, BACKEND_WHY, "the pool on %s could not be exported: %s", pool->device,
 			 driver_why(c->driver));
-		driver_free(c->driver, c->address);
-		c->address = 0;
+		cuda_release(state, pool);
+		return EXIT_CODE_BACKEND;
+	}
+	if (import_probe_run(c->driver, c->address, pool, c->library, why) != 0) {
+		cuda_release(state, pool);
 		return EXIT_CODE_BACKEND;
 	}
 	pool->export_kind = WIRE_EXPORT_CUDA_IPC;
 	return 0;
-}
-
-static void cuda_release(void *state, struct backend_pool *pool)
-{
-	struct cuda *c = state;
-
-	memset(pool->ipc_handle, 0, sizeof(pool->ipc_handle));
-	if (c->address)
-		driver_free(c->driver, c->address);
-	c->address = 0;
 }
 
 const struct backend_ops backend_cuda = {

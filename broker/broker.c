@@ -11,6 +11,7 @@
 #include "broker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -209,6 +210,8 @@ int broker_run(const struct config *config, int ready_fd)
 	b = (struct broker){ .config = config, .signals = -1 };
 	b.listener = (struct listener){ .fd = -1, .lock = -1 };
 	b.status.fd = -1;
+	if (ready_fd >= 0)
+		fcntl(ready_fd, F_SETFD, FD_CLOEXEC); /* not for the self-test's child */
 	r = start(&b);
 	if (r == 0) {
 		show_status_page(&b);

@@ -100,7 +100,8 @@ struct config_arguments {
 	bool dry_run;
 	bool help;
 	bool version;
-	int ready_fd; /* -1: none */
+	bool import_probe; /* internal: be the child of import_probe.c */
+	int ready_fd;      /* -1: none */
 };
 
 /* Every field its default. */

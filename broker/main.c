@@ -4,6 +4,7 @@
 
 #include "broker.h"
 #include "config.h"
+#include "import_probe.h"
 #include "log.h"
 
 int main(int argc, char **argv)
@@ -25,6 +26,8 @@ int main(int argc, char **argv)
 		printf("swakvd %s\n", SWAKV_VERSION);
 		return EXIT_CODE_OK;
 	}
+	if (arguments.import_probe)
+		return import_probe_child(config.cuda_library[0] ? config.cuda_library : NULL);
 	if (arguments.dry_run)
 		return broker_dry_run(&config);
 	if (arguments.check_config) {

@@ -40,6 +40,7 @@ Test(session_memory, tables_cannot_be_mapped_writable)
 	void *p = mmap(NULL, m.layout.tables_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m.tables_fd, 0);
 
 	cr_assert_eq(p, MAP_FAILED);
+	cr_assert_eq(fcntl(m.tables_fd, F_GETFL) & O_ACCMODE, O_RDONLY, "the descriptor itself can write");
 	p = mmap(NULL, m.layout.tables_bytes, PROT_READ, MAP_SHARED, m.tables_fd, 0);
 	cr_assert_neq(p, MAP_FAILED);
 	cr_assert_lt(mprotect(p, m.layout.tables_bytes, PROT_READ | PROT_WRITE), 0);
