@@ -78,6 +78,17 @@ static struct page_class *page_class_new(uint64_t page_bytes, uint64_t half_byte
 	return NULL;
 }
 
+/* Where a new class goes: a place of its own, or that of one that nobody uses and that holds nothing; -1: none. */
+static int class_place(const struct pool *p)
+{
+	if (p->n_classes < POOL_MAX_CLASSES)
+		return p->n_classes;
+	for (int i = 0; i < p->n_classes; i++)
+		if (p->classes[i]->n_sessions == 0 && p->classes[i]->n_extents == 0)
+			return i;
+	return -1;
+}
+
 struct page_class *pool_class(struct pool *p, uint64_t page_bytes, int *index)
 {
 	struct page_class *c;
@@ -88,13 +99,15 @@ struct page_class *pool_class(struct pool *p, uint64_t page_bytes, int *index)
 			return p->classes[i];
 		}
 	}
-	if (p->n_classes == POOL_MAX_CLASSES)
-		return NULL;
-	c = page_class_new(page_bytes, p->half_bytes);
+	*index = class_place(p);
+	c = *index < 0 ? NULL : page_class_new(page_bytes, p->half_bytes);
 	if (!c)
 		return NULL;
-	*index = p->n_classes;
-	p->classes[p->n_classes++] = c;
+	if (*index < p->n_classes)
+		page_class_free(p->classes[*index]);
+	else
+		p->n_classes++;
+	p->classes[*index] = c;
 	return c;
 }
 

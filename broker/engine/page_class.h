@@ -55,7 +55,10 @@ struct pool {
 int pool_init(struct pool *p, uint64_t half_bytes, uint64_t extent_bytes);
 void pool_deinit(struct pool *p);
 
-/* The class of pages of @page_bytes, made when it is new; NULL: out of memory or classes. */
+/*
+ * The class of pages of @page_bytes, made when it is new. NULL: out of memory, or
+ * POOL_MAX_CLASSES are in use or hold extents.
+ */
 struct page_class *pool_class(struct pool *p, uint64_t page_bytes, int *index);
 
 /* Pages that could be leased now: free ones, and those that all unassigned extents would give. */

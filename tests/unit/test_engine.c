@@ -732,6 +732,22 @@ Test(engine, one_class_alone_gets_the_whole_pool)
 	cr_assert_eq(session_free_pages(w.s), 2);
 }
 
+/* Attaching with ever new page sizes does not use the classes up. */
+Test(engine, class_that_nobody_uses_makes_room_for_another)
+{
+	uint64_t half = (uint64_t)1 << 20;
+
+	e = engine_new(&(struct engine_config){ .half_bytes = half, .extent_bytes = half / 16 });
+	for (uint32_t layers = 1; layers <= 200; layers++) {
+		struct model m = make_model(32, 16, 4, 8192);
+
+		m.groups[0].layers = layers;
+		worker_open(&w, e, m, half, 1);
+		worker_close(&w);
+	}
+	e = engine_free(e);
+}
+
 /* ---- models ---- */
 
 Test(engine, impossible_models_are_refused_with_a_reason)

@@ -473,7 +473,8 @@ Test(page_table, delivery_is_exact_however_many_ranges_change)
 
 	make(1, 64, 64, PAGE_TABLE_SPARSE);
 	for (int round = 0; round < 2000; round++) {
-		int32_t before[64], n = 0;
+		int32_t before[64];
+		uint32_t n = 0;
 
 		memcpy(before, t.sent, sizeof(before));
 		page_table_open(&t, 0);
