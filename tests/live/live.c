@@ -12,6 +12,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "driver.h"
+
+bool live_is_cuda(void)
+{
+	const char *backend = getenv("LIVE_BACKEND");
+
+	return backend && strcmp(backend, "cuda") == 0;
+}
+
 static void live_exec(const struct live *l, const char *size, int ready)
 {
 	char fd[16], name[64], bytes[64];
@@ -19,7 +28,8 @@ static void live_exec(const struct live *l, const char *size, int ready)
 	snprintf(fd, sizeof(fd), "%d", ready);
 	snprintf(name, sizeof(name), "--name=%s", l->name);
 	snprintf(bytes, sizeof(bytes), "--size=%s", size);
-	execl(SWAKVD, "swakvd", "-n", fd, name, "--backend=host", bytes, (char *)NULL);
+	execl(SWAKVD, "swakvd", "-n", fd, name, live_is_cuda() ? "--backend=cuda" : "--backend=host", bytes,
+	      (char *)NULL);
 	_exit(127);
 }
 
@@ -95,7 +105,71 @@ swakv_session *live_attach(const struct swakv_attach_options *o, int64_t window,
 	int r = swakv_session_attach(o, &m, &s, why, sizeof(why));
 
 	cr_assert_eq(r, 0, "%s", why);
+	for (uint32_t i = 0; live_is_cuda() && i < (o && o->n_streams ? o->n_streams : 1); i++)
+		LIVE_OK(s, swakv_stream_bind_cuda(s, i, NULL));
 	return s;
+}
+
+/* ---- the device ---------------------------------------------------------------------------- */
+
+static struct driver *device_open(swakv_session *s)
+{
+	struct swakv_session_info info;
+	struct driver *d;
+	char why[DRIVER_WHY];
+
+	swakv_session_get_info(s, &info);
+	cr_assert_eq(driver_open(&d, NULL, info.device_uuid, 0, why), 0, "%s", why);
+	return d;
+}
+
+void live_launch(swakv_session *s, uint32_t stream, void (*fn)(void *), void *arg)
+{
+	struct driver *d;
+
+	if (!live_is_cuda()) {
+		LIVE_OK(s, swakv_stream_launch_host(s, stream, fn, arg));
+		return;
+	}
+	d = device_open(s);
+	cr_assert_eq(driver_stream_host_func(d, swakv_stream_cuda(s, stream), fn, arg), 0, "%s", driver_why(d));
+	driver_close(d);
+}
+
+/* A copy of the device table when all streams have run dry; to be freed. */
+static int32_t *device_table(swakv_session *s, uint32_t n_rows, struct swakv_layout *l)
+{
+	struct swakv_session_info info;
+	size_t bytes;
+	int32_t *copy;
+
+	swakv_session_get_info(s, &info);
+	for (uint32_t i = 0; i < info.n_streams; i++)
+		LIVE_OK(s, swakv_stream_synchronize(s, i));
+	LIVE_OK(s, swakv_session_get_layout(s, 0, l));
+	bytes = 2 * (size_t)n_rows * (size_t)l->width * sizeof(*copy);
+	copy = malloc(bytes);
+	cr_assert_not_null(copy);
+	if (info.cuda) {
+		struct driver *d = device_open(s);
+
+		cr_assert_eq(driver_copy_to_host(d, NULL, copy, l->table, bytes), 0, "%s", driver_why(d));
+		cr_assert_eq(driver_stream_synchronize(d, NULL), 0, "%s", driver_why(d));
+		driver_close(d);
+	} else {
+		memcpy(copy, (const void *)(uintptr_t)l->table, bytes);
+	}
+	return copy;
+}
+
+int32_t live_device_page(swakv_session *s, int slot, int column)
+{
+	struct swakv_layout l;
+	int32_t *table = device_table(s, (uint32_t)slot + 1, &l);
+	int32_t page = table[slot * 2 * l.width + column];
+
+	free(table);
+	return page;
 }
 
 void live_expect_free(swakv_session *s, int64_t pages)
@@ -110,10 +184,10 @@ void live_expect_free(swakv_session *s, int64_t pages)
 	cr_expect_eq(now, pages, "%lld pages are free, expected %lld", (long long)now, (long long)pages);
 }
 
-static void expect_row_equal(const struct swakv_layout *l, uint32_t row)
+static void expect_row_equal(const struct swakv_layout *l, const int32_t *table, uint32_t row)
 {
 	size_t width = (size_t)l->width;
-	const int32_t *device = (const int32_t *)(uintptr_t)l->table + row * 2 * width;
+	const int32_t *device = table + row * 2 * width;
 	const int32_t *host = l->host_table + row * 2 * width;
 
 	for (size_t i = 0; i < 2 * width; i++)
@@ -123,32 +197,29 @@ static void expect_row_equal(const struct swakv_layout *l, uint32_t row)
 		cr_assert_eq(device[width + i], device[i] < 0 ? -1 : device[i] + l->num_pages);
 }
 
-static void synchronize_all(swakv_session *s, struct swakv_layout *l)
-{
-	struct swakv_session_info info;
-
-	swakv_session_get_info(s, &info);
-	for (uint32_t i = 0; i < info.n_streams; i++)
-		LIVE_OK(s, swakv_stream_synchronize(s, i));
-	LIVE_OK(s, swakv_session_get_layout(s, 0, l));
-}
-
 void live_expect_tables_equal(swakv_session *s, uint32_t max_batch)
 {
 	struct swakv_layout l;
+	int32_t *table = device_table(s, max_batch, &l);
 
-	synchronize_all(s, &l);
 	for (uint32_t row = 0; row < max_batch; row++)
-		expect_row_equal(&l, row);
+		expect_row_equal(&l, table, row);
+	free(table);
 }
 
 void live_expect_rows_equal(swakv_session *s, swakv_request *r)
 {
 	struct swakv_layout l;
+	uint32_t top = 0;
+	int32_t *table;
 
-	synchronize_all(s, &l);
 	for (uint32_t i = 0; i < swakv_request_batch(r); i++)
-		expect_row_equal(&l, (uint32_t)swakv_request_slot(r, i));
+		if ((uint32_t)swakv_request_slot(r, i) > top)
+			top = (uint32_t)swakv_request_slot(r, i);
+	table = device_table(s, top + 1, &l);
+	for (uint32_t i = 0; i < swakv_request_batch(r); i++)
+		expect_row_equal(&l, table, (uint32_t)swakv_request_slot(r, i));
+	free(table);
 }
 
 void live_prefill(swakv_session *s, swakv_request *r, const int32_t *lengths, uint32_t n)

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* live.h - a real swakvd for one test, and sessions on it */
+/*
+ * live.h - a real swakvd for one test, and sessions on it
+ *
+ * $LIVE_BACKEND is "host" (default) or "cuda"; the driver is then the one of
+ * $SWAKV_CUDA_LIBRARY, in the tests a fake one.
+ */
 #ifndef SWAKV_TESTS_LIVE_H
 #define SWAKV_TESTS_LIVE_H
 
@@ -15,19 +20,27 @@ struct live {
 	char dir[64]; /* its $XDG_RUNTIME_DIR */
 };
 
-/* Starts a broker on the host backend with a pool of @size, waits until it is ready, and names it in $SWAKV_BROKER. */
+/* Starts a broker with a pool of @size, waits until it is ready, and names it in $SWAKV_BROKER. */
 void live_start(struct live *l, const char *size);
 /* Stops it in order (it must say 0), or cleans up after it was killed. */
 void live_stop(struct live *l);
 /* kill -9 */
 void live_kill(struct live *l);
 
-/* Attaches; must succeed. @o may be NULL. */
+bool live_is_cuda(void);
+
+/* Attaches; must succeed. @o may be NULL. On the CUDA backend every stream is bound. */
 swakv_session *live_attach(const struct swakv_attach_options *o, int64_t window, uint32_t page_tokens, uint32_t layers,
 			   uint32_t max_batch, int64_t max_seq);
 
 /* Waits until every page that the session could have is free again; fails the test when that does not happen. */
 void live_expect_free(swakv_session *s, int64_t pages);
+
+/* Runs @fn in stream order. */
+void live_launch(swakv_session *s, uint32_t stream, void (*fn)(void *), void *arg);
+
+/* K id in the device table when all streams have run dry. */
+int32_t live_device_page(swakv_session *s, int slot, int column);
 
 /* Synchronises all streams, then compares device table and host table, K and V: of every slot, or of the request's. */
 void live_expect_tables_equal(swakv_session *s, uint32_t max_batch);

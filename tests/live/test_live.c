@@ -54,14 +54,6 @@ static swakv_request *begin_one(swakv_session *s, int32_t slot)
 	return begin(s, 0, &slot, 1);
 }
 
-static int32_t device_page(swakv_session *s, int slot, int column)
-{
-	struct swakv_layout l;
-
-	LIVE_OK(s, swakv_session_get_layout(s, 0, &l));
-	return ((const int32_t *)(uintptr_t)l.table)[slot * 2 * l.width + column];
-}
-
 static int32_t host_page(swakv_session *s, int slot, int column)
 {
 	struct swakv_layout l;
@@ -145,13 +137,13 @@ Test(live, retired_page_is_reused_last_in_first_out)
 	int32_t length = 384, page1;
 
 	live_prefill(s, r, &length, 1);
-	page1 = device_page(s, 0, 1);
+	page1 = live_device_page(s, 0, 1);
 	cr_assert_geq(page1, 0);
-	cr_expect_eq(device_page(s, 0, 0), -1);
+	cr_expect_eq(live_device_page(s, 0, 0), -1);
 	for (int e = 384; e < 513; e++)
 		live_decode(s, r);
-	cr_expect_eq(device_page(s, 0, 4), page1);
-	cr_expect_eq(device_page(s, 0, 1), -1);
+	cr_expect_eq(live_device_page(s, 0, 4), page1);
+	cr_expect_eq(live_device_page(s, 0, 1), -1);
 	swakv_request_free(r);
 	swakv_session_close(s);
 }
@@ -208,7 +200,7 @@ Test(live, leaving_page_stays_mapped_during_its_last_step)
 	int64_t free_then, free_now;
 
 	live_prefill(s, r, &length, 1);
-	page1 = device_page(s, 0, 1);
+	page1 = live_device_page(s, 0, 1);
 	LIVE_OK(s, swakv_session_free_pages(s, &free_then));
 	LIVE_OK(s, swakv_decode_prepare(r, NULL));
 	expect_state(s, r, 384, 385, 1, 3, &st);
@@ -216,13 +208,13 @@ Test(live, leaving_page_stays_mapped_during_its_last_step)
 	cr_expect_eq(st.retiring[0].logical_page, 1);
 	cr_expect_eq(st.retiring[0].page, page1);
 	swakv_sequence_state_clear(&st);
-	cr_expect_eq(device_page(s, 0, 1), page1, "the step may still read it");
+	cr_expect_eq(live_device_page(s, 0, 1), page1, "the step may still read it");
 	cr_expect_eq(host_page(s, 0, 1), page1);
 	LIVE_OK(s, swakv_decode_complete(r, SWAKV_DONE, NULL));
 	cr_expect_eq(host_page(s, 0, 1), -1);
-	cr_expect_eq(device_page(s, 0, 1), page1, "on the device it goes with the next prepare");
+	cr_expect_eq(live_device_page(s, 0, 1), page1, "on the device it goes with the next prepare");
 	LIVE_OK(s, swakv_decode_prepare(r, NULL));
-	cr_expect_eq(device_page(s, 0, 1), -1);
+	cr_expect_eq(live_device_page(s, 0, 1), -1);
 	LIVE_OK(s, swakv_session_free_pages(s, &free_now));
 	cr_expect_eq(free_now, free_then, "it stays leased all the while");
 	swakv_request_free(r);
@@ -247,11 +239,12 @@ Test(live, staged_page_waits_for_the_word)
 	int32_t length = 384;
 	swakv_request *r;
 
-	LIVE_OK(s, swakv_stream_bind_host(s, 0, true));
+	if (!live_is_cuda())
+		LIVE_OK(s, swakv_stream_bind_host(s, 0, true));
 	r = begin_one(s, 0);
 	live_prefill(s, r, &length, 1);
 	LIVE_OK(s, swakv_decode_prepare(r, NULL));
-	LIVE_OK(s, swakv_stream_launch_host(s, 0, gate, NULL));
+	live_launch(s, 0, gate, NULL);
 	LIVE_OK(s, swakv_stream_mark(s, 0, &fence));
 	LIVE_OK(s, swakv_decode_complete(r, fence, NULL));
 	expect_state(s, r, 385, -1, 2, 4, &st);
@@ -488,15 +481,15 @@ Test(live, device_table_equals_host_table_through_random_lives)
 
 	srand(20231);
 	LIVE_OK(s, swakv_session_free_pages(s, &free_pages));
-	LIVE_OK(s, swakv_stream_bind_host(s, 1, true));
-	LIVE_OK(s, swakv_stream_bind_host(s, 2, true));
+	for (uint32_t i = 1; !live_is_cuda() && i < STREAMS; i++)
+		LIVE_OK(s, swakv_stream_bind_host(s, i, true));
 	random_lives(s, 4000);
 	live_expect_free(s, free_pages);
 	swakv_session_get_counters(s, &c);
 	cr_expect_eq(c.row_faults, 0);
 	cr_expect_eq(c.rescues, 0);
 	swakv_session_get_info(s, &info);
-	cr_expect_not(info.cuda);
+	cr_expect_eq(info.cuda, live_is_cuda());
 	swakv_session_close(s);
 }
 
@@ -523,7 +516,7 @@ Test(live, two_sessions_in_one_process_do_not_meet)
 		for (int32_t x = 0; x < la.width; x++)
 			for (int k = 0; k < 3; k++)
 				for (int32_t y = 0; y < lb.width; y++) {
-					int64_t p = device_page(a, i, x), q = device_page(b, k, y);
+					int64_t p = live_device_page(a, i, x), q = live_device_page(b, k, y);
 					uint64_t pa = la.k_base + (uint64_t)p * la.page_stride;
 					uint64_t qb = lb.k_base + (uint64_t)q * lb.page_stride;
 
@@ -670,7 +663,7 @@ Test(live, killed_broker_hangs_nobody)
 	cr_expect_eq(swakv_decode_prepare(r, NULL), SWAKV_EGONE);
 	cr_expect_not(swakv_request_valid(r));
 	/* what was mapped can still be used, so that work under way does not fault */
-	cr_expect_geq(device_page(s, 0, 1), 0);
+	cr_expect_geq(live_device_page(s, 0, 1), 0);
 	LIVE_OK(s, swakv_stream_synchronize(s, 0));
 	swakv_request_free(r);
 	swakv_session_close(s);
