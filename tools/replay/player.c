@@ -56,14 +56,7 @@ int player_start(struct run *r, struct player *p)
 	return 0;
 }
 
-/* Nothing of it is left that the broker may take back. */
-static bool reclaimed(const struct run *r, uint32_t session, uint32_t generation)
-{
-	const struct status_session *s = broker_session(&r->broker, session, generation);
-
-	return !s || (s->state != STATUS_ATTACHED && s->leased == 0 && s->quarantined == 0);
-}
-
+/* Its process has ended, so nothing stands in the way: pages, tables and memory go back, then its name. */
 static int wait_reclaimed(struct run *r, const struct player *p)
 {
 	const struct timespec tick = { 0, 500000 };
@@ -73,7 +66,7 @@ static int wait_reclaimed(struct run *r, const struct player *p)
 
 		if (e)
 			return e;
-		if (reclaimed(r, p->session, p->generation))
+		if (!broker_session(&r->broker, p->session, p->generation))
 			return 0;
 		nanosleep(&tick, NULL);
 	}
