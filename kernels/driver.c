@@ -104,6 +104,8 @@ int driver_enter(struct driver *d)
 {
 	int r = driver_usable(d);
 
+	if (r == 0 && !d->context)
+		return driver_complain(d, SWAKV_EDEVICE, "the device was opened without a context, and this needs one");
 	return r ? r : driver_check(d, d->api.cuCtxPushCurrent(d->context), "cuCtxPushCurrent()");
 }
 
@@ -222,19 +224,19 @@ static int driver_describe(struct driver *d)
 	return 0;
 }
 
-static int driver_start(struct driver *d, const char *library, const uint8_t *uuid, int ordinal)
+static int driver_start(struct driver *d, const char *library, const uint8_t *uuid, int ordinal, bool bare)
 {
 	int r;
 
 	if ((r = driver_load(d, library)) || (r = driver_check(d, d->api.cuInit(0), "cuInit()")) ||
 	    (r = driver_check(d, d->api.cuDriverGetVersion(&d->info.driver_version), "cuDriverGetVersion()")) ||
-	    (r = driver_choose(d, uuid, ordinal)) || (r = driver_describe(d)))
+	    (r = driver_choose(d, uuid, ordinal)) || (r = driver_describe(d)) || bare)
 		return r;
 	return driver_check(d, d->api.cuDevicePrimaryCtxRetain(&d->context, d->device), "cuDevicePrimaryCtxRetain(%d)",
 			    d->info.ordinal);
 }
 
-int driver_open(struct driver **out, const char *library, const uint8_t *uuid, int ordinal, char *why)
+static int driver_new(struct driver **out, const char *library, const uint8_t *uuid, int ordinal, bool bare, char *why)
 {
 	struct driver *d;
 	int r;
@@ -248,7 +250,7 @@ int driver_open(struct driver **out, const char *library, const uint8_t *uuid, i
 		return SWAKV_ENOMEM;
 	}
 	d->alive = DRIVER_ALIVE;
-	r = driver_start(d, library, uuid, ordinal);
+	r = driver_start(d, library, uuid, ordinal, bare);
 	if (r) {
 		memcpy(why, d->why, DRIVER_WHY);
 		driver_close(d);
@@ -256,6 +258,16 @@ int driver_open(struct driver **out, const char *library, const uint8_t *uuid, i
 	}
 	*out = d;
 	return 0;
+}
+
+int driver_open(struct driver **out, const char *library, const uint8_t *uuid, int ordinal, char *why)
+{
+	return driver_new(out, library, uuid, ordinal, false, why);
+}
+
+int driver_open_bare(struct driver **out, const char *library, const uint8_t *uuid, int ordinal, char *why)
+{
+	return driver_new(out, library, uuid, ordinal, true, why);
 }
 
 struct driver *driver_close(struct driver *d)

@@ -44,6 +44,12 @@ struct driver_device {
  * SWAKV_EDEVICE: no driver or no such device; SWAKV_EUNSUPPORTED: built without.
  */
 int driver_open(struct driver **out, const char *library, const uint8_t *uuid, int ordinal, char *why);
+/*
+ * As driver_open(), without a context, which costs hundreds of MiB of device
+ * memory: only driver_get_device() and driver_share_create(), _export() and
+ * _release() can be used; everything else answers SWAKV_EDEVICE.
+ */
+int driver_open_bare(struct driver **out, const char *library, const uint8_t *uuid, int ordinal, char *why);
 /* Releases the context and everything loaded. Returns NULL; NULL is ignored. */
 struct driver *driver_close(struct driver *d);
 void driver_get_device(const struct driver *d, struct driver_device *out);
@@ -68,6 +74,22 @@ int driver_ipc_export(struct driver *d, uint64_t address, uint8_t handle[DRIVER_
  */
 int driver_ipc_import(struct driver *d, const uint8_t handle[DRIVER_IPC_HANDLE], uint64_t *address);
 int driver_ipc_close(struct driver *d, uint64_t address);
+
+/*
+ * Device memory that a file descriptor names (cuMemCreate and its family). It
+ * lives until nobody holds its handle, its descriptor or a mapping: a capability,
+ * with no rule about pids. No legacy IPC handle can be made of it.
+ */
+/* *@bytes is rounded up to what the device can map; *@handle names the memory. */
+int driver_share_create(struct driver *d, uint64_t *bytes, uint64_t *handle);
+/* A new descriptor, close-on-exec, the caller's. */
+int driver_share_export(struct driver *d, uint64_t handle, int *fd);
+/* The memory stays while a descriptor or a mapping of it is left, in whatever process. */
+int driver_share_release(struct driver *d, uint64_t handle);
+/* Maps the first *@bytes of what @fd names, rounded up as above, readable and writable. @fd stays the caller's. */
+int driver_share_map(struct driver *d, int fd, uint64_t *bytes, uint64_t *address);
+/* @bytes as driver_share_map() left it. */
+int driver_share_unmap(struct driver *d, uint64_t address, uint64_t bytes);
 
 /* Registers host memory (shared mappings too) so that the device can write it; *@device_address is how the device sees
  * it. */

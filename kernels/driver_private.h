@@ -29,6 +29,16 @@
 	FN(cuIpcGetMemHandle)                                                                                          \
 	FN(cuIpcOpenMemHandle)                                                                                         \
 	FN(cuIpcCloseMemHandle)                                                                                        \
+	FN(cuMemGetAllocationGranularity)                                                                              \
+	FN(cuMemCreate)                                                                                                \
+	FN(cuMemRelease)                                                                                               \
+	FN(cuMemExportToShareableHandle)                                                                               \
+	FN(cuMemImportFromShareableHandle)                                                                             \
+	FN(cuMemAddressReserve)                                                                                        \
+	FN(cuMemAddressFree)                                                                                           \
+	FN(cuMemMap)                                                                                                   \
+	FN(cuMemUnmap)                                                                                                 \
+	FN(cuMemSetAccess)                                                                                             \
 	FN(cuMemHostRegister)                                                                                          \
 	FN(cuMemHostGetDevicePointer)                                                                                  \
 	FN(cuMemHostUnregister)                                                                                        \
@@ -60,7 +70,7 @@ struct driver {
 	void *library;
 	struct driver_api api;
 	CUdevice device;
-	CUcontext context; /* the primary one, retained */
+	CUcontext context; /* the primary one, retained; NULL: opened bare */
 	struct driver_device info;
 	CUmodule module; /* NULL until the kernels are loaded */
 	struct {

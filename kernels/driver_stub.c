@@ -11,6 +11,11 @@ int driver_open(struct driver **out, const char *library, const uint8_t *uuid, i
 	return SWAKV_EUNSUPPORTED;
 }
 
+int driver_open_bare(struct driver **out, const char *library, const uint8_t *uuid, int ordinal, char *why)
+{
+	return driver_open(out, library, uuid, ordinal, why);
+}
+
 struct driver *driver_close(struct driver *d)
 {
 	return NULL;
@@ -38,6 +43,11 @@ UNREACHABLE(driver_free, struct driver *d, uint64_t address)
 UNREACHABLE(driver_ipc_export, struct driver *d, uint64_t address, uint8_t handle[DRIVER_IPC_HANDLE])
 UNREACHABLE(driver_ipc_import, struct driver *d, const uint8_t handle[DRIVER_IPC_HANDLE], uint64_t *address)
 UNREACHABLE(driver_ipc_close, struct driver *d, uint64_t address)
+UNREACHABLE(driver_share_create, struct driver *d, uint64_t *bytes, uint64_t *handle)
+UNREACHABLE(driver_share_export, struct driver *d, uint64_t handle, int *fd)
+UNREACHABLE(driver_share_release, struct driver *d, uint64_t handle)
+UNREACHABLE(driver_share_map, struct driver *d, int fd, uint64_t *bytes, uint64_t *address)
+UNREACHABLE(driver_share_unmap, struct driver *d, uint64_t address, uint64_t bytes)
 UNREACHABLE(driver_host_register, struct driver *d, void *p, size_t bytes, uint64_t *device_address)
 UNREACHABLE(driver_host_unregister, struct driver *d, void *p)
 UNREACHABLE(driver_stream_create, struct driver *d, void **stream)

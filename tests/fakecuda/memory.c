@@ -21,10 +21,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "blocks.h"
 #include "fake.h"
 
-#define GRAIN         (2ull << 20)
-#define NOTE_BYTES    4096
 #define MAGIC         0x61647563656b6166ull
 #define MAX_IMPORTERS 128
 
@@ -39,7 +38,7 @@ struct note {
 	_Atomic uint32_t freed;
 	struct importer importers[MAX_IMPORTERS];
 };
-_Static_assert(sizeof(struct note) <= NOTE_BYTES, "note");
+_Static_assert(sizeof(struct note) <= FAKE_NOTE_BYTES, "note");
 
 struct handle {
 	uint64_t magic;
@@ -50,34 +49,12 @@ struct handle {
 };
 _Static_assert(sizeof(struct handle) <= sizeof(CUipcMemHandle), "handle");
 
-enum kind { OWNED, IMPORTED, REGISTERED };
+struct fake_block_list fake_blocks = LIST_HEAD_INITIALIZER(fake_blocks);
+uint64_t fake_allocated;
+pthread_mutex_t fake_memory_lock = PTHREAD_MUTEX_INITIALIZER;
 
-struct block {
-	LIST_ENTRY(block) link;
-	enum kind kind;
-	char *host;
-	uint64_t bytes;  /* as asked for */
-	uint64_t mapped; /* without the note */
-	int fd;
-	unsigned n_opens;
-	struct note *note;
-};
-
-static LIST_HEAD(, block) blocks = LIST_HEAD_INITIALIZER(blocks);
-static uint64_t allocated;
 static uint64_t closed[64]; /* addresses of imports that were closed: a second close is told from a wrong address */
 static size_t n_closed;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static uint64_t to_device(const void *host)
-{
-	return (uint64_t)(uintptr_t)host | FAKE_TAG;
-}
-
-static void *to_host(uint64_t device)
-{
-	return (void *)(uintptr_t)(device & ~FAKE_TAG);
-}
 
 /* ---- who is alive ------------------------------------------------------------- */
 
@@ -141,11 +118,11 @@ static void sign_out(struct note *note)
 /* ---- blocks ---------------------------------------------------------------------- */
 
 /* The block that begins at @host, of one of two kinds. Under the lock. */
-static struct block *block_at(const void *host, enum kind kind)
+static struct fake_block *block_at(const void *host, enum fake_block_kind kind)
 {
-	struct block *b;
+	struct fake_block *b;
 
-	LIST_FOREACH (b, &blocks, link) {
+	LIST_FOREACH (b, &fake_blocks, link) {
 		if (b->host == host && b->kind == kind)
 			return b;
 	}
@@ -154,54 +131,54 @@ static struct block *block_at(const void *host, enum kind kind)
 
 void *fake_reach(uint64_t device, uint64_t bytes)
 {
-	char *host = to_host(device);
-	struct block *b;
+	char *host = fake_to_host(device);
+	struct fake_block *b;
 	bool found = false;
 
 	if (!(device & FAKE_TAG))
 		return NULL;
-	pthread_mutex_lock(&lock);
-	LIST_FOREACH (b, &blocks, link) {
+	pthread_mutex_lock(&fake_memory_lock);
+	LIST_FOREACH (b, &fake_blocks, link) {
 		if (host >= b->host && (uint64_t)(host - b->host) <= b->bytes &&
-		    bytes <= b->bytes - (uint64_t)(host - b->host)) {
+		    bytes <= b->bytes - (uint64_t)(host - b->host) && b->kind != FAKE_RESERVED) {
 			found = true;
 			break;
 		}
 	}
-	if (found && b->kind == IMPORTED && b->note->freed)
+	if (found && b->kind == FAKE_IMPORTED && b->note->freed)
 		fake_die("use after free: the exporter has freed the memory at 0x%llx", (unsigned long long)device);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_memory_lock);
 	return found ? host : NULL;
 }
 
 /* Maps @fd, @bytes and the note behind them, as a new block. Under the lock. NULL: no memory. */
-static struct block *block_map(enum kind kind, int fd, uint64_t bytes)
+static struct fake_block *block_map(enum fake_block_kind kind, int fd, uint64_t bytes)
 {
-	struct block *b = calloc(1, sizeof(*b));
+	struct fake_block *b = calloc(1, sizeof(*b));
 	void *p;
 
 	if (!b)
 		return NULL;
 	b->kind = kind;
 	b->bytes = bytes;
-	b->mapped = (bytes + GRAIN - 1) / GRAIN * GRAIN;
+	b->mapped = (bytes + FAKE_GRAIN - 1) / FAKE_GRAIN * FAKE_GRAIN;
 	b->fd = fd;
 	b->n_opens = 1;
-	p = mmap(NULL, b->mapped + NOTE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	p = mmap(NULL, b->mapped + FAKE_NOTE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED) {
 		free(b);
 		return NULL;
 	}
 	b->host = p;
 	b->note = (struct note *)(b->host + b->mapped);
-	LIST_INSERT_HEAD(&blocks, b, link);
+	LIST_INSERT_HEAD(&fake_blocks, b, link);
 	return b;
 }
 
-static void block_unmap(struct block *b)
+static void block_unmap(struct fake_block *b)
 {
 	LIST_REMOVE(b, link);
-	munmap(b->host, b->mapped + NOTE_BYTES);
+	munmap(b->host, b->mapped + FAKE_NOTE_BYTES);
 	close(b->fd);
 	free(b);
 }
@@ -213,34 +190,34 @@ FAKE_API CUresult CUDAAPI cuMemGetInfo(size_t *free_bytes, size_t *total)
 	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
 
 	*total = fake_number("FAKECUDA_MEMORY", 8ull << 30);
-	pthread_mutex_lock(&lock);
-	*free_bytes = *total - allocated;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&fake_memory_lock);
+	*free_bytes = *total - fake_allocated;
+	pthread_mutex_unlock(&fake_memory_lock);
 	return r;
 }
 
 static CUresult allocate(CUdeviceptr *p, uint64_t bytes)
 {
-	uint64_t mapped = (bytes + GRAIN - 1) / GRAIN * GRAIN;
-	struct block *b;
+	uint64_t mapped = (bytes + FAKE_GRAIN - 1) / FAKE_GRAIN * FAKE_GRAIN;
+	struct fake_block *b;
 	int fd;
 
 	if (bytes == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (mapped < bytes || mapped > fake_number("FAKECUDA_MEMORY", 8ull << 30) - allocated)
+	if (mapped < bytes || mapped > fake_number("FAKECUDA_MEMORY", 8ull << 30) - fake_allocated)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	fd = memfd_create("fakecuda", MFD_CLOEXEC);
-	if (fd < 0 || ftruncate(fd, (off_t)(mapped + NOTE_BYTES)) != 0)
+	if (fd < 0 || ftruncate(fd, (off_t)(mapped + FAKE_NOTE_BYTES)) != 0)
 		fake_die("memfd of %llu bytes: %s", (unsigned long long)mapped, strerror(errno));
-	b = block_map(OWNED, fd, bytes);
+	b = block_map(FAKE_OWNED, fd, bytes);
 	if (!b) {
 		close(fd);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	if (getrandom(&b->note->id, sizeof(b->note->id), 0) != sizeof(b->note->id))
 		fake_die("getrandom: %s", strerror(errno));
-	allocated += mapped;
-	*p = to_device(b->host);
+	fake_allocated += mapped;
+	*p = fake_to_device(b->host);
 	return CUDA_SUCCESS;
 }
 
@@ -250,32 +227,32 @@ FAKE_API CUresult CUDAAPI cuMemAlloc(CUdeviceptr *p, size_t bytes)
 
 	if (r)
 		return r;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_memory_lock);
 	r = allocate(p, bytes);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_memory_lock);
 	return r;
 }
 
 FAKE_API CUresult CUDAAPI cuMemFree(CUdeviceptr p)
 {
 	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
-	struct block *b;
+	struct fake_block *b;
 	uint32_t pid;
 
 	if (r)
 		return r;
 	fake_drain();
-	pthread_mutex_lock(&lock);
-	b = block_at(to_host(p), OWNED);
+	pthread_mutex_lock(&fake_memory_lock);
+	b = block_at(fake_to_host(p), FAKE_OWNED);
 	if (b) {
 		b->note->freed = 1;
 		pid = live_importer(b->note);
 		if (pid)
 			fake_die("memory at 0x%llx is freed while process %u has it open", (unsigned long long)p, pid);
-		allocated -= b->mapped;
+		fake_allocated -= b->mapped;
 		block_unmap(b);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_memory_lock);
 	return b ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -285,12 +262,16 @@ FAKE_API CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr 
 {
 	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
 	struct handle h = { .magic = MAGIC, .pid = (uint32_t)getpid() };
-	struct block *b;
+	const char *name = getenv("FAKECUDA_NAME");
+	struct fake_block *b;
 
 	if (r)
 		return r;
-	pthread_mutex_lock(&lock);
-	b = block_at(to_host(p), OWNED);
+	/* Neither slices of a GPU nor integrated GPUs have such handles. */
+	if ((name && strstr(name, "MIG ")) || fake_number("FAKECUDA_INTEGRATED", 0))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	pthread_mutex_lock(&fake_memory_lock);
+	b = block_at(fake_to_host(p), FAKE_OWNED);
 	if (b) {
 		h.id = b->note->id;
 		h.bytes = b->bytes;
@@ -298,21 +279,21 @@ FAKE_API CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr 
 		memset(handle, 0, sizeof(*handle));
 		memcpy(handle, &h, sizeof(h));
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_memory_lock);
 	return b ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* Opens what *@h names. Under the lock. */
 static CUresult import(CUdeviceptr *p, const struct handle *h)
 {
-	struct block *b;
+	struct fake_block *b;
 	char path[64];
 	int fd;
 
-	LIST_FOREACH (b, &blocks, link) {
-		if (b->kind == IMPORTED && b->note->id == h->id) {
+	LIST_FOREACH (b, &fake_blocks, link) {
+		if (b->kind == FAKE_IMPORTED && b->note->id == h->id) {
 			b->n_opens++;
-			*p = to_device(b->host);
+			*p = fake_to_device(b->host);
 			return CUDA_SUCCESS;
 		}
 	}
@@ -320,7 +301,7 @@ static CUresult import(CUdeviceptr *p, const struct handle *h)
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return errno == EACCES || errno == EPERM ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_ERROR_INVALID_HANDLE;
-	b = block_map(IMPORTED, fd, h->bytes);
+	b = block_map(FAKE_IMPORTED, fd, h->bytes);
 	if (!b || b->note->id != h->id || b->note->freed) {
 		if (b)
 			block_unmap(b);
@@ -329,7 +310,7 @@ static CUresult import(CUdeviceptr *p, const struct handle *h)
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
 	sign_in(b->note);
-	*p = to_device(b->host);
+	*p = fake_to_device(b->host);
 	return CUDA_SUCCESS;
 }
 
@@ -345,9 +326,9 @@ FAKE_API CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *p, CUipcMemHandle hand
 		return CUDA_ERROR_INVALID_VALUE;
 	if (h.pid == (uint32_t)getpid())
 		return CUDA_ERROR_INVALID_CONTEXT;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_memory_lock);
 	r = import(p, &h);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_memory_lock);
 	return r;
 }
 
@@ -363,13 +344,13 @@ static bool was_closed(uint64_t device)
 FAKE_API CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr p)
 {
 	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
-	struct block *b;
+	struct fake_block *b;
 
 	if (r)
 		return r;
 	fake_drain();
-	pthread_mutex_lock(&lock);
-	b = block_at(to_host(p), IMPORTED);
+	pthread_mutex_lock(&fake_memory_lock);
+	b = block_at(fake_to_host(p), FAKE_IMPORTED);
 	if (!b && was_closed(p))
 		fake_die("the import at 0x%llx is closed twice", (unsigned long long)p);
 	if (b && --b->n_opens == 0) {
@@ -377,7 +358,7 @@ FAKE_API CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr p)
 		block_unmap(b);
 		closed[n_closed++ % (sizeof(closed) / sizeof(closed[0]))] = p;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_memory_lock);
 	return b ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -385,10 +366,10 @@ FAKE_API CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr p)
 
 static bool overlaps_registered(const char *p, uint64_t bytes)
 {
-	struct block *b;
+	struct fake_block *b;
 
-	LIST_FOREACH (b, &blocks, link) {
-		if (b->kind == REGISTERED && p < b->host + b->bytes && b->host < p + bytes)
+	LIST_FOREACH (b, &fake_blocks, link) {
+		if (b->kind == FAKE_REGISTERED && p < b->host + b->bytes && b->host < p + bytes)
 			return true;
 	}
 	return false;
@@ -397,25 +378,25 @@ static bool overlaps_registered(const char *p, uint64_t bytes)
 FAKE_API CUresult CUDAAPI cuMemHostRegister(void *p, size_t bytes, unsigned flags)
 {
 	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
-	struct block *b;
+	struct fake_block *b;
 
 	if (r)
 		return r;
 	if (!p || bytes == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_memory_lock);
 	if (overlaps_registered(p, bytes)) {
 		r = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 	} else if ((b = calloc(1, sizeof(*b))) == NULL) {
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	} else {
-		b->kind = REGISTERED;
+		b->kind = FAKE_REGISTERED;
 		b->host = p;
 		b->bytes = bytes;
 		b->fd = -1;
-		LIST_INSERT_HEAD(&blocks, b, link);
+		LIST_INSERT_HEAD(&fake_blocks, b, link);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_memory_lock);
 	return r;
 }
 
@@ -425,22 +406,22 @@ FAKE_API CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr *device, void *p
 
 	if (r)
 		return r;
-	if (!fake_reach(to_device(p), 1))
+	if (!fake_reach(fake_to_device(p), 1))
 		return CUDA_ERROR_INVALID_VALUE;
-	*device = to_device(p);
+	*device = fake_to_device(p);
 	return CUDA_SUCCESS;
 }
 
 FAKE_API CUresult CUDAAPI cuMemHostUnregister(void *p)
 {
 	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
-	struct block *b;
+	struct fake_block *b;
 
 	if (r)
 		return r;
 	fake_drain();
-	pthread_mutex_lock(&lock);
-	b = block_at(p, REGISTERED);
+	pthread_mutex_lock(&fake_memory_lock);
+	b = block_at(p, FAKE_REGISTERED);
 	if (b) {
 		/* Pinned memory that was unmapped first is what error 712 is about. */
 		unsigned char resident;
@@ -450,6 +431,6 @@ FAKE_API CUresult CUDAAPI cuMemHostUnregister(void *p)
 		LIST_REMOVE(b, link);
 		free(b);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_memory_lock);
 	return b ? r : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }

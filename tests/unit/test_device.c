@@ -5,6 +5,7 @@
  * opened the driver.
  */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -310,6 +312,151 @@ Test(device, an_export_cannot_be_opened_after_its_process_has_ended)
 /* ---- fork --------------------------------------------------------------------------------- */
 
 /* Which call did not answer SWAKV_EFORKED, 0: none. */
+/* ---- memory that a descriptor names ------------------------------------------------------ */
+
+static struct driver *open_bare(void)
+{
+	const char *library = getenv("SWAKV_CUDA_LIBRARY");
+	char why[DRIVER_WHY] = "";
+	struct driver *d;
+
+	cr_assert_eq(driver_open_bare(&d, library ? library : FAKECUDA_LIBRARY, NULL, 0, why), 0, "%s", why);
+	return d;
+}
+
+static void send_descriptor(int socket, int fd)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .header = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	char c = 0;
+	struct iovec iov = { &c, 1 };
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)
+	};
+
+	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	if (sendmsg(socket, &m, 0) != 1)
+		_exit(20);
+}
+
+static int receive_descriptor(int socket)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	char c;
+	struct iovec iov = { &c, 1 };
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)
+	};
+	int fd = -1;
+
+	cr_assert_eq(recvmsg(socket, &m, MSG_CMSG_CLOEXEC), 1);
+	memcpy(&fd, CMSG_DATA(&control.header), sizeof(fd));
+	return fd;
+}
+
+/* Makes @bytes without a context and sends them; stays until the socket closes. */
+static void lend(int socket, uint64_t bytes)
+{
+	const char *library = getenv("SWAKV_CUDA_LIBRARY");
+	char why[DRIVER_WHY] = "", c;
+	struct driver *d;
+	uint64_t memory;
+	int fd;
+
+	if (driver_open_bare(&d, library ? library : FAKECUDA_LIBRARY, NULL, 0, why) != 0)
+		_exit(10);
+	if (driver_share_create(d, &bytes, &memory) != 0)
+		_exit(11);
+	if (driver_share_export(d, memory, &fd) != 0 || !(fcntl(fd, F_GETFD) & FD_CLOEXEC))
+		_exit(12);
+	send_descriptor(socket, fd);
+	_exit(read(socket, &c, 1) == 0 ? 0 : 13);
+}
+
+Test(device, memory_made_without_a_context_is_mapped_by_descriptor_and_outlives_its_maker)
+{
+	const uint64_t asked = (3 << 20) + 4096;
+	uint64_t bytes = asked, p, again;
+	uint32_t words[4] = { 0 };
+	int pair[2], fd, status;
+	struct driver *d;
+	pid_t child;
+
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	child = fork();
+	if (child == 0) {
+		close(pair[0]);
+		lend(pair[1], asked);
+	}
+	close(pair[1]);
+	fd = receive_descriptor(pair[0]);
+	d = open_device();
+	OK(driver_share_map(d, fd, &bytes, &p));
+	cr_assert(bytes >= asked && bytes % (2 << 20) == 0, "%llu bytes", (unsigned long long)bytes);
+	OK(driver_fill32(d, NULL, p + asked - 16, 0xabcd1234, 4));
+	OK(driver_stream_synchronize(d, NULL));
+	close(pair[0]);
+	waitpid(child, &status, 0);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the maker ended with %d", status);
+	/* Another mapping finds what the first one wrote, with the maker gone. */
+	OK(driver_share_map(d, fd, &bytes, &again));
+	close(fd);
+	cr_assert_neq(p, again);
+	OK(driver_copy_to_host(d, NULL, words, again + asked - 16, sizeof(words)));
+	OK(driver_stream_synchronize(d, NULL));
+	for (int i = 0; i < 4; i++)
+		cr_assert_eq(words[i], 0xabcd1234u);
+	OK(driver_share_unmap(d, p, bytes));
+	OK(driver_share_unmap(d, again, bytes));
+	driver_close(d);
+}
+
+Test(device, no_legacy_handle_is_made_of_memory_that_a_descriptor_names)
+{
+	struct driver *d = open_device();
+	uint64_t bytes = 2 << 20, memory, p;
+	uint8_t handle[DRIVER_IPC_HANDLE];
+	int fd;
+
+	OK(driver_share_create(d, &bytes, &memory));
+	OK(driver_share_export(d, memory, &fd));
+	OK(driver_share_map(d, fd, &bytes, &p));
+	cr_assert_eq(driver_ipc_export(d, p, handle), SWAKV_EDEVICE);
+	cr_assert(strstr(driver_why(d), "cuIpcGetMemHandle"), "%s", driver_why(d));
+	OK(driver_share_unmap(d, p, bytes));
+	OK(driver_share_release(d, memory));
+	close(fd);
+	driver_close(d);
+}
+
+Test(device, what_is_no_memory_is_not_mapped)
+{
+	struct driver *d = open_device();
+	uint64_t bytes = 2 << 20, p;
+	int fd = memfd_create("no device memory", MFD_CLOEXEC);
+
+	cr_assert_eq(ftruncate(fd, 4 << 20), 0);
+	cr_assert_eq(driver_share_map(d, fd, &bytes, &p), SWAKV_EDEVICE);
+	cr_assert_eq(p, 0);
+	close(fd);
+	driver_close(d);
+}
+
+Test(device, a_device_without_a_context_refuses_what_needs_one)
+{
+	struct driver *d = open_bare();
+	uint64_t a, b;
+
+	cr_assert_eq(driver_memory_info(d, &a, &b), SWAKV_EDEVICE);
+	cr_assert(strstr(driver_why(d), "context"), "%s", driver_why(d));
+	driver_close(d);
+}
+
 static int all_refused(struct driver *d)
 {
 	uint8_t handle[DRIVER_IPC_HANDLE] = { 0 };

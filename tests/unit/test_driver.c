@@ -86,6 +86,23 @@ static void nothing(void *arg)
 {
 }
 
+/* The same memory made, exported, mapped and let go again. */
+static int use_share(struct driver *d)
+{
+	uint64_t bytes = 4096, mapped = 4096, memory, p;
+	int fd, rc;
+
+	if ((rc = driver_share_create(d, &bytes, &memory)))
+		return rc;
+	if ((rc = driver_share_export(d, memory, &fd)))
+		return rc;
+	rc = driver_share_map(d, fd, &mapped, &p);
+	close(fd);
+	if (rc || (rc = driver_fill32(d, NULL, p, 1, 8)) || (rc = driver_share_unmap(d, p, mapped)))
+		return rc;
+	return driver_share_release(d, memory);
+}
+
 /* Uses every function of driver.h. 0, or the first failure's code with its sentence in @why. */
 static int use_everything(struct driver *d, const uint8_t *handle, void *host)
 {
@@ -96,7 +113,7 @@ static int use_everything(struct driver *d, const uint8_t *handle, void *host)
 	void *s;
 	int rc;
 
-	if ((rc = driver_memory_info(d, &a, &b)) || (rc = driver_stream_create(d, &s)) ||
+	if ((rc = use_share(d)) || (rc = driver_memory_info(d, &a, &b)) || (rc = driver_stream_create(d, &s)) ||
 	    (rc = driver_alloc(d, 4096, &p)) || (rc = driver_ipc_export(d, p, own)) ||
 	    (rc = driver_ipc_import(d, handle, &imported)) || (rc = driver_host_register(d, host, 4096, &line)) ||
 	    (rc = driver_fill32(d, s, p, UINT32_MAX, 1024)) || (rc = driver_fill16(d, s, imported, 1, 1)) ||
