@@ -67,11 +67,15 @@ int backend_open(struct backend *b, const struct config *c, char why[BACKEND_WHY
 	return code;
 }
 
-int backend_alloc(struct backend *b, char why[BACKEND_WHY])
+int backend_alloc(struct backend *b, const struct config *c, char why[BACKEND_WHY])
 {
 	int code = b->ops->alloc(b->state, &b->pool, why);
 
 	b->allocated = code == 0;
+	if (code == 0 && b->ops->test)
+		code = b->ops->test(b->state, c, &b->pool, b->caution, why);
+	if (code)
+		backend_release(b);
 	return code;
 }
 

@@ -25,7 +25,7 @@ struct backend_pool {
 	uint8_t device_uuid[16];
 	char uuid_text[48]; /* empty on the host backend */
 	uint8_t ipc_handle[64];
-	int fd; /* of a memfd pool, borrowed from the backend; -1 */
+	int fd; /* of an exported memfd or device allocation, the backend's; -1: none */
 	uint64_t bytes;
 	uint64_t table_area_bytes;
 	uint64_t half_bytes;
@@ -42,6 +42,10 @@ struct backend_ops {
 	int (*free_bytes)(void *state, uint64_t *bytes, char why[BACKEND_WHY]);
 	/* Allocates pool->bytes and fills export_kind and what goes with it. Undoes itself on failure. */
 	int (*alloc)(void *state, struct backend_pool *pool, char why[BACKEND_WHY]);
+	/* NULL: nothing to test. Can other processes use what alloc() made? @caution gets what the log should warn of.
+	 */
+	int (*test)(void *state, const struct config *c, const struct backend_pool *pool, char caution[BACKEND_WHY],
+		    char why[BACKEND_WHY]);
 	/* Frees what alloc() made. Safe to repeat. */
 	void (*release)(void *state, struct backend_pool *pool);
 	void (*close)(void *state);
@@ -55,7 +59,8 @@ struct backend {
 	void *state;
 	bool allocated;
 	struct backend_pool pool;
-	char note[BACKEND_WHY]; /* which one `auto` took, and why; empty otherwise */
+	char note[BACKEND_WHY];    /* which one `auto` took, and why; empty otherwise */
+	char caution[BACKEND_WHY]; /* what people should be warned of; empty: nothing */
 };
 
 /*
@@ -63,8 +68,8 @@ struct backend {
  * 0, or an enum exit_code with the sentence in @why.
  */
 int backend_open(struct backend *b, const struct config *c, char why[BACKEND_WHY]);
-/* Allocates and exports the pool. 0, or an enum exit_code with the sentence in @why. */
-int backend_alloc(struct backend *b, char why[BACKEND_WHY]);
+/* Allocates, exports and tests the pool. 0, or an enum exit_code with the sentence in @why. */
+int backend_alloc(struct backend *b, const struct config *c, char why[BACKEND_WHY]);
 /* Frees the pool: only when no worker has it mapped any more. Safe to repeat. */
 void backend_release(struct backend *b);
 /* Leaves the device. With a pool still allocated that other processes map, do not call this: exit instead. */

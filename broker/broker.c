@@ -102,6 +102,8 @@ static int start_pool(struct broker *b)
 	device_thread_do(&b->device, DEVICE_JOB_OPEN, -1);
 	if (b->device.backend.note[0])
 		log_info("%s", b->device.backend.note);
+	if (b->device.backend.caution[0])
+		log_warning("%s", b->device.backend.caution);
 	if (b->device.code)
 		log_error("%s", b->device.why);
 	return b->device.code;

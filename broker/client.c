@@ -85,7 +85,8 @@ static void close_connection(struct client *c)
 
 static bool holds_pool(const struct client *c)
 {
-	if (c->control->pool->backend == WIRE_BACKEND_HOST) /* a memfd lives as long as its last mapping */
+	if (c->control->pool->export_kind !=
+	    WIRE_EXPORT_CUDA_IPC) /* what a descriptor names outlives its last mapping */
 		return false;
 	return c->session != SESSION_NONE && c->process != PROCESS_TOLD &&
 	       !(c->closed && c->connection == CONNECTION_ENDED);

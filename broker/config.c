@@ -20,6 +20,8 @@
 #include "driver.h"
 
 static const char *const backend_choices[] = { "auto", "host", "cuda", NULL };
+static const char *const export_choices[] = { "ipc", "fd", NULL };
+static const char *const answers[] = { "no", "yes", NULL };
 static const char *const dtype_choices[] = { "", "f16", "bf16", "f32", "fp8", NULL };
 
 #define BROKER(field)   SECTION_BROKER, #field
@@ -34,6 +36,10 @@ static const struct config_key keys[] = {
 	  "socket [$XDG_RUNTIME_DIR/swakv/NAME.sock, else /run/swakv/NAME.sock]", false },
 	{ BROKER(backend), KEY_CHOICE, AT(backend), 0, 0, backend_choices, "auto|host|cuda",
 	  "where the pool lies; auto: cuda when a driver and a device are there [auto]", false },
+	{ SECTION_BROKER, "export", KEY_CHOICE, AT(export_kind), 0, 0, export_choices, "ipc|fd",
+	  "how workers get at a pool on a GPU: by handle, or as a descriptor; cuda only [ipc]", false },
+	{ BROKER(self_test), KEY_CHOICE, AT(self_test), 0, 0, answers, "yes|no",
+	  "try at the start whether other processes can use the pool; cuda only [yes]", false },
 	{ BROKER(cuda_library), KEY_PATH, AT(cuda_library), 0, 0, NULL, "PATH",
 	  "CUDA driver library [$SWAKV_CUDA_LIBRARY, else libcuda.so.1]", false },
 	{ BROKER(spin_us), KEY_U32, AT(spin_us), 0, 1000000, NULL, "N",
@@ -123,6 +129,7 @@ void config_init(struct config *c)
 {
 	*c = (struct config){
 		.name = "default",
+		.self_test = CONFIG_YES,
 		.spin_us = 50,
 		.budget = 32,
 		.max_sessions = 64,

@@ -33,6 +33,8 @@ enum exit_code {
 };
 
 enum config_backend { CONFIG_BACKEND_AUTO, CONFIG_BACKEND_HOST, CONFIG_BACKEND_CUDA };
+enum config_export { CONFIG_EXPORT_IPC, CONFIG_EXPORT_FD };
+enum config_answer { CONFIG_NO, CONFIG_YES };
 
 /* Bytes, or a share of what is free. value 0: not given. */
 struct config_size {
@@ -71,7 +73,9 @@ struct config_ids {
 struct config {
 	char name[WIRE_NAME];
 	char socket[CONFIG_SOCKET];
-	uint32_t backend; /* enum config_backend */
+	uint32_t backend;     /* enum config_backend */
+	uint32_t export_kind; /* enum config_export; cuda only */
+	uint32_t self_test;   /* enum config_answer; cuda only */
 	char cuda_library[CONFIG_PATH];
 	uint32_t spin_us;
 	uint32_t budget; /* commands of one session a round */
@@ -100,8 +104,7 @@ struct config_arguments {
 	bool dry_run;
 	bool help;
 	bool version;
-	bool import_probe; /* internal: be the child of import_probe.c */
-	int ready_fd;      /* -1: none */
+	int ready_fd; /* -1: none */
 };
 
 /* Every field its default. */

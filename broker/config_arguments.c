@@ -13,7 +13,7 @@
 #include "cleanup.h"
 #include "config.h"
 
-enum { FLAG_CHECK = 'K', FLAG_DRY_RUN = 'D', FLAG_VERSION = 'V', FLAG_PROBE = 'P', FLAG_KEY = 1000 };
+enum { FLAG_CHECK = 'K', FLAG_DRY_RUN = 'D', FLAG_VERSION = 'V', FLAG_KEY = 1000 };
 enum { MAX_FLAGS = 64, FLAG_NAME = 32 };
 
 static const struct option plain_flags[] = {
@@ -23,7 +23,6 @@ static const struct option plain_flags[] = {
 	{ "dry-run", no_argument, NULL, FLAG_DRY_RUN },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, FLAG_VERSION },
-	{ "import-probe", no_argument, NULL, FLAG_PROBE },
 };
 enum { N_PLAIN = sizeof(plain_flags) / sizeof(plain_flags[0]) };
 
@@ -101,9 +100,6 @@ static int take_plain_flag(int flag, struct config_arguments *a, struct config_e
 		return 0;
 	case FLAG_DRY_RUN:
 		a->dry_run = true;
-		return 0;
-	case FLAG_PROBE:
-		a->import_probe = true;
 		return 0;
 	case FLAG_VERSION:
 		a->version = true;

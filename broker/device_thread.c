@@ -17,7 +17,7 @@ static void run_job(struct device_thread *t, enum device_job job)
 	case DEVICE_JOB_OPEN:
 		t->code = backend_open(&t->backend, t->config, t->why);
 		if (t->code == 0)
-			t->code = backend_alloc(&t->backend, t->why);
+			t->code = backend_alloc(&t->backend, t->config, t->why);
 		break;
 	case DEVICE_JOB_RELEASE:
 		backend_release(&t->backend);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - swakvd: arguments, then broker.c */
 #include <stdio.h>
+#include <string.h>
 
 #include "broker.h"
 #include "config.h"
-#include "import_probe.h"
 #include "log.h"
+#include "self_test.h"
 
 int main(int argc, char **argv)
 {
@@ -13,6 +14,8 @@ int main(int argc, char **argv)
 	struct config_arguments arguments;
 	struct config_error error;
 
+	if (argc == 2 && strcmp(argv[1], SELF_TEST_ARGUMENT) == 0)
+		return self_test_child();
 	config_init(&config);
 	if (config_parse_arguments(&config, argc, argv, &arguments, &error) < 0) {
 		log_error("%s", error.text);
@@ -26,8 +29,6 @@ int main(int argc, char **argv)
 		printf("swakvd %s\n", SWAKV_VERSION);
 		return EXIT_CODE_OK;
 	}
-	if (arguments.import_probe)
-		return import_probe_child(config.cuda_library[0] ? config.cuda_library : NULL);
 	if (arguments.dry_run)
 		return broker_dry_run(&config);
 	if (arguments.check_config) {

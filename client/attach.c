@@ -139,7 +139,7 @@ static int session_import(struct attach *a, const struct swakv_attach_options *o
 {
 	struct swakv_session *s = a->s;
 	struct wire_pool *pool = &s->welcome.pools[s->welcome.tables[0].pool];
-	int index = pool->backend == WIRE_BACKEND_HOST ? pool->fd_index : -1;
+	int index = pool->export_kind != WIRE_EXPORT_CUDA_IPC ? pool->fd_index : -1;
 	const struct pool_request q = {
 		.pool = pool,
 		.boot_id = s->welcome.boot_id,

@@ -101,6 +101,22 @@ static int cuda_failed(const struct pool_request *q, int code, const char *what,
 			ipc_namespace("self", here, sizeof(here)), cause, q->broker);
 }
 
+static int import_memory(struct pool_import *p, const struct pool_request *q)
+{
+	if (q->pool->export_kind != WIRE_EXPORT_CUDA_FD)
+		return driver_ipc_import(p->driver, q->pool->ipc_handle, &p->address);
+	p->mapped = q->pool->bytes;
+	return driver_share_map(p->driver, q->fd, &p->mapped, &p->address);
+}
+
+static void unimport_memory(struct pool_import *p)
+{
+	if (p->mapped)
+		(void)driver_share_unmap(p->driver, p->address, p->mapped);
+	else
+		(void)driver_ipc_close(p->driver, p->address);
+}
+
 static int import_cuda(struct pool_import *p, const struct pool_request *q, struct text *why)
 {
 	char reason[DRIVER_WHY] = "";
@@ -113,14 +129,17 @@ static int import_cuda(struct pool_import *p, const struct pool_request *q, stru
 					   : "CUDA_VISIBLE_DEVICES or a container hides the broker's device from this "
 					     "process, or there is no driver",
 				   why);
-	r = driver_ipc_import(p->driver, q->pool->ipc_handle, &p->address);
+	r = import_memory(p, q);
 	if (r < 0) {
 		snprintf(reason, sizeof(reason), "%s", driver_why(p->driver));
 		p->driver = driver_close(p->driver);
 		return cuda_failed(
 			q, r, "importing the memory", reason,
-			"the broker has just been restarted, this process is the one that exported it, or the "
-			"two run in different containers or as different users",
+			q->pool->export_kind == WIRE_EXPORT_CUDA_FD
+				? "the device or its driver cannot share memory by descriptors, or a container keeps "
+				  "this process from it"
+				: "the broker has just been restarted, this process is the one that exported it, or "
+				  "the two run in different containers or as different users",
 			why);
 	}
 	return 0;
@@ -192,7 +211,7 @@ struct pool_import *pool_import_put(struct pool_import *p)
 		if (p->host)
 			munmap(p->host, p->bytes);
 		if (p->driver) {
-			(void)driver_ipc_close(p->driver, p->address);
+			unimport_memory(p);
 			driver_close(p->driver);
 		}
 		free(e);

@@ -21,6 +21,7 @@ struct pool_import {
 	void *host;            /* mapped memfd; NULL on CUDA */
 	uint64_t address;      /* that kernels use */
 	uint64_t bytes;
+	uint64_t mapped; /* bytes that a descriptor's import mapped; 0: imported in another way */
 };
 
 /* What the caller wants imported, and how to say so if it fails. */
@@ -28,7 +29,7 @@ struct pool_request {
 	const struct wire_pool *pool;
 	const uint8_t *boot_id; /* 16 bytes */
 	uint32_t incarnation;
-	int fd;                   /* host backend; borrowed */
+	int fd;                   /* host backend, and CUDA by descriptor; borrowed */
 	const char *cuda_library; /* NULL: the default */
 	const char *broker;       /* name, for texts */
 	int broker_pid;

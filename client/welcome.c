@@ -79,11 +79,13 @@ static int check_pool(const struct wire_welcome *w, const struct wire_pool *p, s
 	if (memchr(p->name, '\0', sizeof(p->name)) == NULL || memchr(p->device, '\0', sizeof(p->device)) == NULL)
 		return impossible(why, "length of a pool's name", sizeof(p->name));
 	if (!(p->backend == WIRE_BACKEND_HOST && p->export_kind == WIRE_EXPORT_MEMFD) &&
-	    !(p->backend == WIRE_BACKEND_CUDA && p->export_kind == WIRE_EXPORT_CUDA_IPC))
+	    !(p->backend == WIRE_BACKEND_CUDA &&
+	      (p->export_kind == WIRE_EXPORT_CUDA_IPC || p->export_kind == WIRE_EXPORT_CUDA_FD)))
 		return text_set(why, SWAKV_EUNSUPPORTED,
 				"pool '%s' is exported in a way (backend %u, kind %u) that this library cannot import",
 				p->name, p->backend, p->export_kind);
-	if (p->backend == WIRE_BACKEND_HOST && (p->fd_index < WIRE_FD_POOLS || (uint32_t)p->fd_index >= w->n_fds))
+	if (p->export_kind != WIRE_EXPORT_CUDA_IPC &&
+	    (p->fd_index < WIRE_FD_POOLS || (uint32_t)p->fd_index >= w->n_fds))
 		return impossible(why, "descriptor of a pool", (uint64_t)(int64_t)p->fd_index);
 	if (p->bytes > INT64_MAX || p->table_area_bytes > p->bytes ||
 	    p->half_bytes > (p->bytes - p->table_area_bytes) / 2)
