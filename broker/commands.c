@@ -126,8 +126,12 @@ static int do_compact_begin(struct workspace *w, struct channel *c)
 
 static int do_query_state(struct workspace *w, struct channel *c)
 {
-	return sequence_query(c->session, head_of(w)->request, payload_of(w), &w->sequence, w->bindings,
-			      WIRE_STATE_CHUNK, &w->n, &w->fault);
+	const struct wire_query_state *q = payload_of(w);
+
+	if (q->reserved)
+		return fault_set(&w->fault, FAULT_RESERVED, -1, q->reserved, 0);
+	return sequence_query(c->session, head_of(w)->request, q, &w->sequence, w->bindings, WIRE_STATE_CHUNK, &w->n,
+			      &w->fault);
 }
 
 static int dispatch(struct workspace *w, struct channel *c, uint64_t now_ns)
