@@ -243,30 +243,16 @@ static int answer_updates(struct swakv_session *s, const struct answer *a)
 
 /* ---- to the streams -------------------------------------------------------------------- */
 
-bool slot_is_behind(const struct swakv_session *s, const struct slot *slot, uint32_t stream)
-{
-	return slot->until > 0 && slot->applied != stream &&
-	       load_acquire(&s->streams[slot->applied].line->word) < slot->until;
-}
-
-/*
- * The rows are about to be written on @st. What another stream still has to
- * write to them comes first: begin sees to that, but for a begin that was under
- * way when the clears came. Then this waits.
- */
-static int rows_take_over(struct swakv_session *s, struct stream *st, const struct swakv_update *updates, size_t n)
+/* The updates are about to be enqueued on @st: its next mark proves them done. */
+static void rows_note_stream(struct swakv_session *s, const struct stream *st, const struct swakv_update *updates,
+			     size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct slot *slot = &s->slots[updates[i].slot];
-		struct stream *former = &s->streams[slot->applied];
 
-		if (slot_is_behind(s, slot, st->index) && stream_synchronize(former) < 0)
-			return stream_fail(st, SWAKV_EDEVICE, "a row was still written by stream %" PRIu32 ": %.180s",
-					   former->index, former->why);
 		slot->applied = (uint8_t)st->index;
-		slot->until = st->marked + 1; /* the next mark lies behind these updates */
+		slot->until = st->marked + 1;
 	}
-	return 0;
 }
 
 /* Gives @n updates to stream @index. On failure their rows are no longer known. */
@@ -280,9 +266,8 @@ static int stream_deliver(struct swakv_session *s, uint32_t index, const struct 
 		for_clears = stream_arm(st);
 		if (s->on_updates)
 			s->on_updates(s->on_updates_arg, index, updates, n);
-		r = rows_take_over(s, st, updates, n);
-		if (r == 0)
-			r = stream_apply(st, updates, n);
+		rows_note_stream(s, st, updates, n);
+		r = stream_apply(st, updates, n);
 		if (r == 0 && for_clears)
 			r = stream_mark(st);
 		if (r < 0)

@@ -109,6 +109,28 @@ void request_completed(struct call_entry *e)
 
 /* ---- begin --------------------------------------------------------------------------------- */
 
+/*
+ * A slot may have clears under way on its former stream, carried there by an
+ * answer after its request had ended; the broker does not know how far they
+ * are. Another stream gets the slot when they are through: until then a begin
+ * that the broker has granted is given back.
+ */
+static bool begin_is_early(struct swakv_session *s, struct call *c, const struct swakv_request *r)
+{
+	for (uint32_t i = 0; i < r->n; i++) {
+		const struct slot *slot = &s->slots[r->slots[i]];
+		struct fault f;
+
+		if (slot->until == 0 || slot->applied == r->stream ||
+		    load_acquire(&s->streams[slot->applied].line->word) >= slot->until)
+			continue;
+		fault_set(&f, FAULT_SLOT_PENDING, (int32_t)i, r->slots[i], (int64_t)slot->until);
+		fault_format(&f, c->why, sizeof(c->why));
+		return true;
+	}
+	return false;
+}
+
 static int begin_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
 			const unsigned char *payload, size_t len)
 {
@@ -118,35 +140,16 @@ static int begin_effect(struct swakv_session *s, struct call *c, const struct wi
 		return c->result;
 	r->handle = reply->value;
 	r->valid = true;
+	if (begin_is_early(s, c, r)) {
+		r->dropped = true;
+		request_abandon_quietly(r);
+		return SWAKV_EPENDING;
+	}
 	for (uint32_t i = 0; i < r->n; i++)
 		s->slots[r->slots[i]].stream = (uint8_t)r->stream;
 	if (c->orphan) { /* nobody waits for it any more */
 		r->dropped = true;
 		request_abandon_quietly(r);
-	}
-	return 0;
-}
-
-/*
- * A slot may have clears under way on its former stream, carried there by an
- * answer after its request had ended; the broker does not know how far they
- * are. Another stream gets the slot when they are through.
- */
-static int begin_check_slots(struct swakv_session *s, const struct swakv_begin_options *o)
-{
-	for (uint32_t i = 0; i < o->n_slots; i++) {
-		struct slot *slot;
-		struct fault f;
-		char sentence[256];
-
-		if (o->slots[i] < 0 || (uint32_t)o->slots[i] >= s->max_batch)
-			continue; /* the broker refuses it, in the order of its own checks */
-		slot = &s->slots[o->slots[i]];
-		if (!slot_is_behind(s, slot, o->stream))
-			continue;
-		fault_set(&f, FAULT_SLOT_PENDING, (int32_t)i, o->slots[i], (int64_t)slot->until);
-		fault_format(&f, sentence, sizeof(sentence));
-		return session_error(s, f.code, "%s", sentence);
 	}
 	return 0;
 }
@@ -187,9 +190,6 @@ int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *o, s
 		return session_error(s, SWAKV_EINVALID, "a request has 1 to %" PRIu32 " slots, %" PRIu32 " were given",
 				     s->max_batch, o && o->slots ? o->n_slots : 0);
 	if (!session_stream(s, o->stream, &r))
-		return r;
-	r = begin_check_slots(s, o);
-	if (r < 0)
 		return r;
 	request = request_new(s, o);
 	if (!request)

@@ -150,9 +150,6 @@ void session_look(struct swakv_session *s, uint64_t now, bool at_once);
  */
 int delivery_take(struct swakv_session *s, struct call *c, const unsigned char *payload, size_t len, bool arms);
 
-/* True when the updates of @slot that other streams than @stream were given may not have happened yet. */
-bool slot_is_behind(const struct swakv_session *s, const struct slot *slot, uint32_t stream);
-
 /* ---- request.c ---------------------------------------------------------------- */
 
 void request_ref(struct swakv_request *r);

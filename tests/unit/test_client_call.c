@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "fake_broker.h"
+#include "session.h"
 
 static struct fake fake;
 static swakv_session *session;
@@ -33,11 +34,10 @@ static struct swakv_session_counters counters(void)
 	return c;
 }
 
-static void reattach(struct swakv_attach_options *o)
+/* From here on; the attach itself has all the time it needs. */
+static void hurry(void)
 {
-	teardown();
-	fake_open(&fake);
-	session = fake_attach(&fake, o);
+	session->timeout_ns = 20000000;
 }
 
 Test(client_call, answers_may_come_in_another_order)
@@ -233,29 +233,27 @@ Test(client_call, last_answers_before_the_death_count)
 
 Test(client_call, wait_that_times_out_keeps_the_ticket)
 {
-	struct swakv_attach_options o = { .timeout_ms = 20 };
 	struct fake_command c;
 	swakv_ticket t;
 
-	reattach(&o);
+	hurry();
 	cr_assert_eq(swakv_session_ping(session, &t), 0);
 	cr_expect_eq(swakv_wait(session, t), SWAKV_ETIMEDOUT);
 	cr_expect_not_null(strstr(swakv_session_error(session), "swakv-status"));
 	fake_take(&fake, WIRE_OP_NOP, &c);
 	fake_answer(&fake, &c, 0, 0, NULL, 0);
-	cr_expect_eq(swakv_wait(session, t), 0);
+	cr_expect_eq(swakv_poll(session, t), 0);
 }
 
 Test(client_call, request_that_begins_too_late_is_abandoned)
 {
-	struct swakv_attach_options o = { .timeout_ms = 20 };
 	int32_t slot = 0;
 	struct swakv_begin_options b = { .slots = &slot, .n_slots = 1 };
 	swakv_request *r = (void *)&fake;
 	struct fake_command c;
 	swakv_ticket t;
 
-	reattach(&o);
+	hurry();
 	cr_expect_eq(swakv_request_begin(session, &b, &r, NULL), SWAKV_ETIMEDOUT);
 	cr_expect_null(r);
 	fake_take(&fake, WIRE_OP_BEGIN, &c);
@@ -267,12 +265,11 @@ Test(client_call, request_that_begins_too_late_is_abandoned)
 	fake_take(&fake, WIRE_OP_ABANDON, &c);
 	cr_expect_eq(c.head.request, 0x77);
 	fake_answer(&fake, &c, 0, 0, NULL, 0);
-	cr_expect_eq(swakv_wait(session, t), 0);
+	cr_expect_eq(swakv_poll(session, t), 0);
 }
 
 Test(client_call, late_answer_still_reaches_the_table)
 {
-	struct swakv_attach_options o = { .timeout_ms = 20 };
 	const struct wire_update u = { 0 * FAKE_WIDTH + 1, 9 };
 	const struct wire_row row = { 0, 1 };
 	const struct fake_delivery d = { .updates = &u, .n_updates = 1, .rows = &row, .n_rows = 1 };
@@ -281,8 +278,8 @@ Test(client_call, late_answer_still_reaches_the_table)
 	swakv_request *r;
 	swakv_ticket t;
 
-	reattach(&o);
 	r = fake_begin(&fake, session, 0, &slot, 1);
+	hurry();
 	cr_expect_eq(swakv_prefill_prepare(r, &length, 1, NULL), SWAKV_ETIMEDOUT);
 	fake_take(&fake, WIRE_OP_PREFILL_PREPARE, &c);
 	fake_deliver(&fake, &c, &d);
@@ -352,15 +349,23 @@ Test(client_call, broker_that_waits_for_reply_space_is_woken)
 	cr_expect_eq(ring_producer_space_spsc(&fake.replies, FAKE_SLOTS), 1);
 }
 
-static void serve_slowly(struct fake *f, const struct fake_command *c)
+static void wait_until_client_sleeps(struct fake *f)
 {
-	usleep(20000);
+	while (!load_relaxed(&f->replies.control->need_wakeup))
+		usleep(1000);
+	usleep(20000); /* from the flag to the sleep */
+}
+
+static void serve_sleepers(struct fake *f, const struct fake_command *c)
+{
+	if (c->head.op == WIRE_OP_NOP)
+		wait_until_client_sleeps(f);
 	fake_answer(f, c, 0, 0, NULL, 0);
 }
 
 Test(client_call, sleeping_client_is_woken_by_the_answer)
 {
-	fake.serve = serve_slowly;
+	fake.serve = serve_sleepers;
 	fake_serve(&fake);
 	for (int i = 0; i < 5; i++)
 		cr_expect_eq(swakv_session_ping(session, NULL), 0);
@@ -376,7 +381,7 @@ static void *answer_without_waking(void *arg)
 	struct wire_reply reply = { .op = WIRE_OP_NOP, .n_slots = 1 };
 
 	fake_take(&fake, WIRE_OP_NOP, &c);
-	usleep(50000);
+	wait_until_client_sleeps(&fake);
 	reply.user_data = c.head.user_data;
 	ring_producer_write_spsc(&fake.replies, 0, &reply, sizeof(reply));
 	ring_producer_publish_spsc(&fake.replies, 1);

@@ -810,11 +810,19 @@ Test(client_delivery, stream_is_bound_once)
 
 /* ---- a slot that changes its stream ---------------------------------------------------------------------------- */
 
-static void *open_gate_soon(void *arg)
+/* A begin of slot 0 on stream 0 whose BEGIN is @c: granted by the broker, and given back by the library. */
+static void expect_given_back(swakv_ticket t, swakv_request **next, const struct fake_command *begun)
 {
-	usleep(30000);
-	store_release(&gate, 1);
-	return NULL;
+	struct fake_command c;
+
+	fake_answer(&fake, begun, 0x55, 0, NULL, 0);
+	cr_expect_eq(swakv_wait(session, t), SWAKV_EPENDING);
+	cr_expect_null(*next);
+	cr_expect_not_null(strstr(swakv_session_error(session), "slot 0 is still behind value 2"), "%s",
+			   swakv_session_error(session));
+	fake_take(&fake, WIRE_OP_ABANDON, &c);
+	cr_expect_eq(c.head.request, 0x55);
+	fake_answer(&fake, &c, 0, 0, NULL, 0);
 }
 
 /* Ends @r, whose slot is 0, and lets the clear of its row travel with a step of @other on the same stream. */
@@ -836,11 +844,12 @@ static void end_and_clear(swakv_request *r, swakv_request *other)
 
 Test(client_delivery, slot_with_clears_under_way_is_not_given_to_another_stream)
 {
-	const struct wire_update u[] = { { CELL(0, 0), 7 } };
-	const struct wire_row v1[] = { { 0, 1 } };
+	const struct wire_update u[] = { { CELL(0, 0), 7 } }, next_u[] = { { CELL(0, 0), 9 } };
+	const struct wire_row v1[] = { { 0, 1 } }, v3[] = { { 0, 3 } };
 	int32_t slot = 0;
 	const struct swakv_begin_options o = { .stream = 0, .slots = &slot, .n_slots = 1 };
 	swakv_request *r, *other, *next;
+	struct fake_command c;
 	swakv_ticket t;
 
 	cr_assert_eq(swakv_stream_bind_host(session, 1, true), 0);
@@ -850,27 +859,43 @@ Test(client_delivery, slot_with_clears_under_way_is_not_given_to_another_stream)
 	cr_assert_eq(complete(r, SWAKV_DONE), 0);
 	cr_assert_eq(swakv_stream_synchronize(session, 1), 0);
 	end_and_clear(r, other);
-	cr_expect_eq(swakv_request_begin(session, &o, &next, &t), SWAKV_EPENDING);
-	cr_expect_null(next);
-	cr_expect_not_null(strstr(swakv_session_error(session), "slot 0 is still behind value 2"), "%s",
-			   swakv_session_error(session));
-	/* in the order of its own stream it may be used at once */
-	next = fake_begin(&fake, session, 1, &slot, 1);
-	cr_expect(swakv_request_valid(next));
+	cr_assert_eq(swakv_request_begin(session, &o, &next, &t), 0);
+	fake_take(&fake, WIRE_OP_BEGIN, &c);
+	expect_given_back(t, &next, &c);
+	/* when the stream is through with it the slot may move */
 	store_release(&gate, 1);
+	cr_assert_eq(complete(other, SWAKV_DONE), 0);
+	cr_assert_eq(swakv_stream_synchronize(session, 1), 0);
+	next = fake_begin(&fake, session, 0, &slot, 1);
+	cr_assert_eq(decode(next, &DELIVERY(next_u, v3)), 0);
+	cr_expect_eq(device(0, 0, 0), 9);
 }
 
-Test(client_delivery, row_is_taken_over_behind_the_clears_of_its_former_stream)
+Test(client_delivery, slot_with_clears_under_way_stays_with_its_own_stream)
+{
+	const struct wire_update u[] = { { CELL(0, 0), 7 } };
+	const struct wire_row v1[] = { { 0, 1 } };
+	int32_t slot = 0;
+	swakv_request *r, *other;
+
+	cr_assert_eq(swakv_stream_bind_host(session, 1, true), 0);
+	r = begin(1, 0);
+	other = begin(1, 1);
+	cr_assert_eq(decode(r, &DELIVERY(u, v1)), 0);
+	cr_assert_eq(complete(r, SWAKV_DONE), 0);
+	end_and_clear(r, other);
+	cr_expect(swakv_request_valid(fake_begin(&fake, session, 1, &slot, 1)));
+}
+
+Test(client_delivery, begin_under_way_when_the_clears_come_is_given_back)
 {
 	const struct wire_update u[] = { { CELL(0, 0), 7 } }, clear[] = { { CELL(0, 0), -1 } };
-	const struct wire_update next_u[] = { { CELL(0, 0), 9 } };
-	const struct wire_row v1[] = { { 0, 1 } }, v2[] = { { 0, 2 } }, v3[] = { { 0, 3 } };
-	int32_t slot = 0, length = 16;
-	struct swakv_begin_options o = { .stream = 0, .slots = &slot, .n_slots = 1 };
+	const struct wire_row v1[] = { { 0, 1 } }, v2[] = { { 0, 2 } };
+	int32_t slot = 0;
+	const struct swakv_begin_options o = { .stream = 0, .slots = &slot, .n_slots = 1 };
 	struct fake_command c[2];
 	swakv_request *r, *other, *next;
 	swakv_ticket t[2];
-	pthread_t thread;
 
 	cr_assert_eq(swakv_stream_bind_host(session, 1, true), 0);
 	r = begin(1, 0);
@@ -879,23 +904,13 @@ Test(client_delivery, row_is_taken_over_behind_the_clears_of_its_former_stream)
 	cr_assert_eq(complete(r, SWAKV_DONE), 0);
 	cr_assert_eq(swakv_stream_synchronize(session, 1), 0);
 	end_and_clear(r, NULL);
-	/* the begin is under way when the clear comes */
 	cr_assert_eq(swakv_decode_prepare(other, &t[0]), 0);
 	cr_assert_eq(swakv_request_begin(session, &o, &next, &t[1]), 0);
 	fake_take(&fake, WIRE_OP_STEP_PREPARE, &c[0]);
 	fake_take(&fake, WIRE_OP_BEGIN, &c[1]);
 	fake_deliver(&fake, &c[0], &DELIVERY(clear, v2));
-	fake_answer(&fake, &c[1], 0x55, 0, NULL, 0);
 	cr_assert_eq(swakv_wait(session, t[0]), 0);
-	cr_assert_eq(swakv_wait(session, t[1]), 0);
-	pthread_create(&thread, NULL, open_gate_soon, NULL);
-	cr_assert_eq(swakv_prefill_prepare(next, &length, 1, &t[0]), 0);
-	fake_take(&fake, WIRE_OP_PREFILL_PREPARE, &c[0]);
-	fake_deliver(&fake, &c[0], &DELIVERY(next_u, v3));
-	cr_assert_eq(swakv_wait(session, t[0]), 0);
-	cr_assert_eq(swakv_stream_synchronize(session, 1), 0);
-	cr_expect_eq(device(0, 0, 0), 9, "the clear of the former stream came last: %d", device(0, 0, 0));
-	pthread_join(thread, NULL);
+	expect_given_back(t[1], &next, &c[1]);
 }
 
 /* ---- queries ------------------------------------------------------------------------------------------------------

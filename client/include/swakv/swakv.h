@@ -197,8 +197,11 @@ struct swakv_stream_ops {
  */
 /* Host backend: work runs in order on a thread of the library (@threaded), or at once in the caller. */
 int swakv_stream_bind_host(swakv_session *s, uint32_t stream, bool threaded);
-/* CUDA backend: @cu_stream is a CUstream (or cudaStream_t) of the device's primary context; borrowed. NULL: the library
- * makes one. */
+/*
+ * CUDA backend: @cu_stream is a CUstream (or cudaStream_t) of the device's
+ * primary context; borrowed until the session has been closed. NULL: the
+ * library makes one.
+ */
 int swakv_stream_bind_cuda(swakv_session *s, uint32_t stream, void *cu_stream);
 int swakv_stream_bind_custom(swakv_session *s, uint32_t stream, const struct swakv_stream_ops *ops, void *arg);
 /* The CUstream of a CUDA stream, NULL otherwise. */
