@@ -78,6 +78,7 @@ static int cuda_open(void **state, const struct config *c, struct backend_pool *
 	driver_get_device(cuda->driver, &cuda->device);
 	platform_detect(&cuda->platform, &cuda->device, "");
 	pool->backend = WIRE_BACKEND_CUDA;
+	pool->mps = cuda->platform.mps;
 	snprintf(pool->device, sizeof(pool->device), "%s", cuda->device.name);
 	memcpy(pool->device_uuid, cuda->device.uuid, sizeof(pool->device_uuid));
 	driver_uuid_format(cuda->device.uuid, pool->uuid_text);

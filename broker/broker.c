@@ -137,8 +137,8 @@ static int start_serving(struct broker *b)
 		log_error("%s", why);
 		return r;
 	}
-	r = control_init(&b->control, b->config, &b->device.backend.pool, &b->listener, &b->ring, &b->status,
-			 b->boot_id, b->signals);
+	r = control_init(&b->control, b->config, &b->device.backend.pool, &b->device.watch, &b->listener, &b->ring,
+			 &b->status, b->boot_id, b->signals);
 	if (r < 0) {
 		log_error("cannot serve: %s", strerror(-r));
 		return EXIT_CODE_FAILURE;

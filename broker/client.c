@@ -47,8 +47,10 @@ struct client {
 	enum connection_state connection;
 	enum process_state process;
 	enum session_state session;
-	bool closed;  /* the worker said close: it unmaps before its connection ends */
-	bool settled; /* on the done list: freed at the end of the turn */
+	bool closed;   /* the worker said close: it unmaps before its connection ends */
+	bool graced;   /* it has ended, and the grace is over */
+	bool left_gpu; /* it has ended, and NVML does not list it any more */
+	bool settled;  /* on the done list: freed at the end of the turn */
 	int socket;
 	int pidfd;
 	struct source socket_source;
@@ -67,6 +69,7 @@ static void free_session(struct client *c)
 		return;
 	for (uint32_t i = 0; i < WIRE_MAX_GROUPS; i++)
 		c->tables[i] = area_give(&c->control->table_area, c->tables[i]);
+	gpu_watch_end(c->control->watch, c->channel->id - 1);
 	session_memory_deinit(&c->channel->memory);
 	close_fd(&c->channel->doorbell);
 	c->control->by_id[c->channel->id - 1] = NULL;
@@ -162,8 +165,10 @@ static void on_pidfd(void *owner, uint32_t events)
 		return;
 	}
 	if (tellable(c))
-		log_info("session %u.%u: pid %d has ended; its pages return in %u ms", c->channel->id,
-			 c->channel->generation, c->peer.pid, grace);
+		log_info("session %u.%u: pid %d has ended; its pages return in %u ms, or when NVML no longer lists it",
+			 c->channel->id, c->channel->generation, c->peer.pid, grace);
+	if (c->channel)
+		gpu_watch_ended(c->control->watch, c->channel->id - 1);
 	c->deadline = clock_ns() + grace * NS_PER_MS;
 }
 
@@ -370,6 +375,8 @@ static void attached(struct client *c, int code)
 		 c->channel->geometry[0].private_pages, c->channel->model.max_batch);
 	free(c->handshake);
 	c->handshake = NULL;
+	if (c->control->pool->backend == WIRE_BACKEND_CUDA && c->process == PROCESS_ALIVE)
+		gpu_watch_begin(c->control->watch, c->channel->id - 1, c->peer.pid);
 	if (!ok)
 		connection_ended(c, "left before it was welcomed");
 	if (c->process == PROCESS_TOLD)
@@ -467,7 +474,10 @@ int client_accept(struct control *control)
 
 static void reclaimed(struct client *c, int64_t pages)
 {
-	const char *why = c->process == PROCESS_TOLD ? "its process has ended" : "all its streams are idle";
+	const char *why = c->process != PROCESS_TOLD ? "all its streams are idle"
+			  : c->left_gpu              ? "its process has ended, and NVML no longer lists it"
+			  : c->graced                ? "its process has ended, and the grace is over"
+						     : "its process has ended";
 
 	log_info("session %u.%u: reclaimed %" PRId64 " pages: %s", c->channel->id, c->channel->generation, pages, why);
 	c->session = SESSION_FORGETTING;
@@ -545,6 +555,19 @@ uint64_t client_next_deadline(const struct control *control)
 	return next;
 }
 
+void client_gone(struct control *control)
+{
+	struct client *c, *next;
+
+	TAILQ_FOREACH_SAFE(c, &control->clients, link, next)
+	{
+		if (c->process != PROCESS_EXITED || !c->channel || !gpu_watch_gone(control->watch, c->channel->id - 1))
+			continue;
+		c->left_gpu = true;
+		process_gone(c);
+	}
+}
+
 void client_deadlines(struct control *control, uint64_t now)
 {
 	struct client *c, *next;
@@ -554,6 +577,7 @@ void client_deadlines(struct control *control, uint64_t now)
 		if (c->deadline == 0 || now < c->deadline)
 			continue;
 		if (c->process == PROCESS_EXITED) {
+			c->graced = true;
 			process_gone(c);
 			continue;
 		}

@@ -20,6 +20,9 @@ void client_stop_all(struct control *control);
 /* True when some process may still have the pool mapped, as far as that matters for freeing it. */
 bool client_any_importer(const struct control *control);
 
+/* Acts on the processes of which the GPU knows nothing any more. */
+void client_gone(struct control *control);
+
 /* CLOCK_MONOTONIC of the earliest deadline, 0: none. */
 uint64_t client_next_deadline(const struct control *control);
 /* Acts on the deadlines that have passed. */

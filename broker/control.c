@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -69,6 +70,16 @@ static void on_mail(void *owner, uint32_t events)
 	control_take_mail(owner);
 }
 
+static void on_watch(void *owner, uint32_t events)
+{
+	struct control *c = owner;
+	eventfd_t n;
+
+	(void)events;
+	eventfd_read(c->watch->told, &n);
+	client_gone(c);
+}
+
 static void begin_stop(struct control *c)
 {
 	log_info("stopping: no more workers are taken, %u are told", c->n_sessions);
@@ -92,25 +103,31 @@ static void on_signal(void *owner, uint32_t events)
 }
 
 int control_init(struct control *c, const struct config *config, const struct backend_pool *pool,
-		 struct listener *listener, struct ring_thread *ring, struct status_writer *status,
-		 const uint8_t boot_id[16], int signals)
+		 struct gpu_watch *watch, struct listener *listener, struct ring_thread *ring,
+		 struct status_writer *status, const uint8_t boot_id[16], int signals)
 {
 	int r;
 
-	*c = (struct control){
-		.config = config, .pool = pool, .listener = listener, .ring = ring, .status = status, .signals = signals
-	};
+	*c = (struct control){ .config = config,
+			       .pool = pool,
+			       .watch = watch,
+			       .listener = listener,
+			       .ring = ring,
+			       .status = status,
+			       .signals = signals };
 	memcpy(c->boot_id, boot_id, sizeof(c->boot_id));
 	TAILQ_INIT(&c->clients);
 	TAILQ_INIT(&c->done);
 	area_init(&c->table_area, pool->table_area_bytes);
-	c->listener_source.fd = c->mail_source.fd = c->signal_source.fd = -1;
+	c->listener_source.fd = c->mail_source.fd = c->signal_source.fd = c->watch_source.fd = -1;
 	r = dispatcher_init(&c->dispatcher);
 	if (r == 0)
 		r = dispatcher_add(&c->dispatcher, &c->mail_source, mailbox_fd(ring->outbox), EPOLLIN | EPOLLET,
 				   on_mail, c);
 	if (r == 0)
 		r = dispatcher_add(&c->dispatcher, &c->signal_source, signals, EPOLLIN, on_signal, c);
+	if (r == 0)
+		r = dispatcher_add(&c->dispatcher, &c->watch_source, watch->told, EPOLLIN, on_watch, c);
 	return r == 0 ? accept_again(c, clock_ns()) : r;
 }
 

@@ -16,11 +16,12 @@
 #include "backend.h"
 #include "config.h"
 #include "dispatcher.h"
+#include "gpu_watch.h"
 #include "listener.h"
 #include "ring_thread.h"
 #include "status_page.h"
 
-#define CONTROL_MAX_SESSIONS 256
+#define CONTROL_MAX_SESSIONS GPU_WATCH_PLACES
 
 struct client;
 TAILQ_HEAD(client_list, client);
@@ -28,6 +29,7 @@ TAILQ_HEAD(client_list, client);
 struct control {
 	const struct config *config;
 	const struct backend_pool *pool;
+	struct gpu_watch *watch;
 	struct listener *listener;
 	struct ring_thread *ring;
 	struct status_writer *status;
@@ -36,6 +38,7 @@ struct control {
 	struct source listener_source;
 	struct source mail_source;
 	struct source signal_source;
+	struct source watch_source;
 	int signals;
 	struct area table_area;
 	struct client_list clients;
@@ -56,8 +59,8 @@ struct control {
  * the signals that stop the broker. 0 or a negative errno.
  */
 int control_init(struct control *c, const struct config *config, const struct backend_pool *pool,
-		 struct listener *listener, struct ring_thread *ring, struct status_writer *status,
-		 const uint8_t boot_id[16], int signals);
+		 struct gpu_watch *watch, struct listener *listener, struct ring_thread *ring,
+		 struct status_writer *status, const uint8_t boot_id[16], int signals);
 /* Serves until a signal ends it. True: no worker can have the pool mapped any more. */
 bool control_run(struct control *c);
 /* Handles what the ring thread has said so far. */

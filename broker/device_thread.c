@@ -18,8 +18,11 @@ static void run_job(struct device_thread *t, enum device_job job)
 		t->code = backend_open(&t->backend, t->config, t->why);
 		if (t->code == 0)
 			t->code = backend_alloc(&t->backend, t->config, t->why);
+		if (t->code == 0 && t->backend.pool.backend == WIRE_BACKEND_CUDA)
+			gpu_watch_open(&t->watch, t->backend.pool.device_uuid, t->backend.pool.mps);
 		break;
 	case DEVICE_JOB_RELEASE:
+		gpu_watch_close(&t->watch);
 		backend_release(&t->backend);
 		backend_close(&t->backend);
 		t->code = 0;
@@ -32,14 +35,20 @@ static void run_job(struct device_thread *t, enum device_job job)
 static void *device_main(void *arg)
 {
 	struct device_thread *t = arg;
-	struct pollfd p = { .fd = t->wake, .events = POLLIN };
+	struct pollfd p[] = { { .fd = t->wake, .events = POLLIN }, { .fd = t->watch.knock, .events = POLLIN } };
 	enum device_job job = DEVICE_JOB_NONE;
+	int wait = BEAT_MS;
 	eventfd_t n;
 
 	prctl(PR_SET_NAME, "swakvd-device");
 	while (job != DEVICE_JOB_STOP) {
 		store_relaxed(&t->status->head->threads[STATUS_THREAD_DEVICE].heartbeat_ns, clock_ns());
-		if (poll(&p, 1, BEAT_MS) <= 0)
+		p[0].revents = p[1].revents = 0;
+		poll(p, 2, wait);
+		if (p[1].revents)
+			eventfd_read(t->watch.knock, &n);
+		wait = gpu_watch_look(&t->watch, BEAT_MS);
+		if (!p[0].revents)
 			continue;
 		eventfd_read(t->wake, &n);
 		job = (enum device_job)load_acquire(&t->job); /* pairs with device_thread_do() */
@@ -54,6 +63,9 @@ int device_thread_init(struct device_thread *t, const struct config *config, str
 	int r;
 
 	*t = (struct device_thread){ .config = config, .status = status };
+	r = gpu_watch_init(&t->watch);
+	if (r < 0)
+		return r;
 	t->wake = eventfd(0, EFD_CLOEXEC);
 	t->done = eventfd(0, EFD_CLOEXEC);
 	r = t->wake < 0 || t->done < 0 ? -errno : -pthread_create(&t->thread, NULL, device_main, t);
@@ -85,6 +97,7 @@ void device_thread_deinit(struct device_thread *t)
 		pthread_join(t->thread, NULL);
 		t->running = false;
 	}
+	gpu_watch_deinit(&t->watch);
 	if (t->wake > 0)
 		close_fd(&t->wake);
 	if (t->done > 0)

@@ -13,6 +13,7 @@
 #include "atomics.h"
 #include "backend.h"
 #include "config.h"
+#include "gpu_watch.h"
 #include "status_page.h"
 
 enum device_job { DEVICE_JOB_NONE, DEVICE_JOB_OPEN, DEVICE_JOB_RELEASE, DEVICE_JOB_STOP };
@@ -21,6 +22,7 @@ struct device_thread {
 	const struct config *config;
 	struct status_writer *status; /* borrowed */
 	struct backend backend;       /* the thread's between a job and its end */
+	struct gpu_watch watch;       /* answered by this thread, on the CUDA backend */
 	int code;                     /* of the last job: 0 or an enum exit_code */
 	char why[BACKEND_WHY];
 	shm_u32 job;

@@ -40,7 +40,6 @@ struct nvml {
 	init_fn *shutdown; /* NULL until initialised */
 	memory_fn *memory;
 	processes_fn *processes;
-	processes_fn *mps_processes; /* clients of an MPS server; NULL: an older library */
 };
 
 /* @function is the address of a function pointer. */
@@ -70,7 +69,6 @@ static int start(struct nvml *n, const char *library, const uint8_t uuid[16], ch
 		snprintf(why, NVML_WHY, "%s lacks a function: a driver of version 510 or newer is needed", library);
 		return -1;
 	}
-	(void)resolve(n, "nvmlDeviceGetMPSComputeRunningProcesses_v3", &n->mps_processes);
 	r = init();
 	if (r != NVML_OK) {
 		snprintf(why, NVML_WHY, "nvmlInit() failed with NVML error %d", r);
@@ -124,24 +122,14 @@ int nvml_free_bytes(struct nvml *n, uint64_t *bytes)
 	return 0;
 }
 
-/* Appends to @pids, which holds @have already. */
-static int list(struct nvml *n, processes_fn *fn, uint32_t *pids, size_t have, size_t cap)
-{
-	unsigned count = (unsigned)(cap - have);
-	struct nvml_process *found = calloc(cap, sizeof(*found));
-	int r = found ? fn(n->device, &count, found) : -1;
-
-	for (unsigned i = 0; r == NVML_OK && i < count; i++)
-		pids[have++] = found[i].pid;
-	free(found);
-	return r == NVML_OK ? (int)have : -1;
-}
-
 int nvml_processes(struct nvml *n, uint32_t *pids, size_t cap)
 {
-	int have = list(n, n->processes, pids, 0, cap);
+	struct nvml_process *found = calloc(cap, sizeof(*found));
+	unsigned count = (unsigned)cap;
+	int r = found ? n->processes(n->device, &count, found) : -1;
 
-	if (have < 0 || !n->mps_processes || (size_t)have == cap)
-		return have;
-	return list(n, n->mps_processes, pids, (size_t)have, cap);
+	for (unsigned i = 0; r == NVML_OK && i < count; i++)
+		pids[i] = found[i].pid;
+	free(found);
+	return r == NVML_OK ? (int)count : -1;
 }
