@@ -55,7 +55,7 @@ static int device_synchronize(void *arg)
 {
 	struct device *d = arg;
 
-	return d->n_words > 0 ? -1 : 0;
+	return d->n_words > 0 && !d->excused ? -1 : 0;
 }
 
 int device_init(struct device *d, swakv_session *s, uint32_t max_batch)
@@ -89,4 +89,11 @@ void device_signal(struct device *d)
 		word_write(&d->words[i]);
 	d->n_words = 0;
 	d->held = false;
+}
+
+void device_excuse(struct device *d, swakv_session *s)
+{
+	d->excused = true;
+	(void)swakv_stream_synchronize(s, 0);
+	d->excused = false;
 }

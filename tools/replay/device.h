@@ -21,6 +21,7 @@ struct device {
 	int32_t max_batch, width, num_pages;
 	uint64_t entries; /* int32 written to the table so far */
 	bool held;
+	bool excused; /* the next synchronisation succeeds */
 	size_t n_words, capacity;
 	struct device_word *words; /* queued */
 };
@@ -30,5 +31,7 @@ int device_init(struct device *d, swakv_session *s, uint32_t max_batch);
 void device_deinit(struct device *d);
 /* Everything given so far ends: queued words are written in order, and the device is no longer held. */
 void device_signal(struct device *d);
+/* A synchronisation that could not end has failed for the library; but the device is late, not broken. */
+void device_excuse(struct device *d, swakv_session *s);
 
 #endif

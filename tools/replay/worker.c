@@ -296,8 +296,11 @@ static int do_abandon(struct worker *w, const json_t *command, json_t *answer)
 
 static int do_shutdown(struct worker *w, const json_t *command, json_t *answer)
 {
+	int code = swakv_session_shutdown(w->session);
+
 	(void)command;
-	return count_call(answer, swakv_session_shutdown(w->session));
+	device_excuse(&w->device, w->session);
+	return count_call(answer, code);
 }
 
 static int do_private_pages(struct worker *w, const json_t *command, json_t *answer)
