@@ -78,6 +78,8 @@ struct channel {
 	uint64_t n_commands;
 	uint64_t n_refused;
 	uint64_t n_rounds_blocked;
+	uint64_t rounds_waited; /* by what is left in the command ring */
+	uint64_t longest_wait;  /* of them all so far, from 1 */
 };
 
 /* "word above armed", ...; static. */

@@ -200,6 +200,17 @@ static bool execute(struct ring_thread *t, struct channel *c)
 	return !w->closed;
 }
 
+/* After its share of a round: what is left in the ring waits one round more. An upper bound for each command. */
+static void note_wait(struct channel *c)
+{
+	if (c->rounds_waited + 1 > c->longest_wait)
+		c->longest_wait = c->rounds_waited + 1;
+	if (ring_consumer_fill_spsc(&c->commands) <= 0)
+		c->rounds_waited = 0;
+	else
+		c->rounds_waited++;
+}
+
 /* One session's share of a round; returns how many commands. */
 static uint32_t serve(struct ring_thread *t, struct channel *c)
 {
@@ -220,6 +231,8 @@ static uint32_t serve(struct ring_thread *t, struct channel *c)
 		kick(t, c, -r);
 	if (c->blocked_slots && (n || !was_blocked))
 		c->n_rounds_blocked++;
+	if (n || c->rounds_waited)
+		note_wait(c);
 	if (n || r < 0)
 		t->counters.wakeups += channel_wake(c);
 	return n;

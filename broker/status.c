@@ -188,6 +188,7 @@ static void fill_session(struct status_snapshot *s, const struct channel *c)
 		.commands = c->n_commands,
 		.refused = c->n_refused,
 		.rounds_blocked = c->n_rounds_blocked,
+		.longest_wait = c->longest_wait,
 	};
 	memcpy(out->model, c->model_name, sizeof(out->model));
 	while (session_next_request(c->session, &handle)) {

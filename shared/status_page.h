@@ -81,6 +81,7 @@ struct status_session {
 	uint64_t commands;
 	uint64_t refused;
 	uint64_t rounds_blocked; /* rounds its reply ring was full */
+	uint64_t longest_wait;   /* rounds that one of its commands waited at most, from 1 */
 };
 
 struct status_request {

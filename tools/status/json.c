@@ -175,6 +175,7 @@ static json_t *session(const struct sample *s, const struct status_session *x)
 	put_unsigned(object, "commands", x->commands);
 	put_unsigned(object, "refused", x->refused);
 	put_unsigned(object, "rounds_blocked", x->rounds_blocked);
+	put_unsigned(object, "longest_wait", x->longest_wait);
 	return object;
 }
 
