@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""swakv-bench prints the figures it promises, leaves nothing behind, and a flooder costs its neighbour no rounds."""
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BENCH, SWAKVD = sys.argv[1], sys.argv[2]
+
+
+def bench(*arguments):
+    return subprocess.run([BENCH, *arguments], capture_output=True, text=True, check=False,
+                          env={**os.environ, "SWAKVD": SWAKVD})
+
+
+def figures(*arguments):
+    done = bench("--json", "--quick", *arguments)
+    if done.returncode != 0:
+        raise AssertionError(f"{arguments}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+@unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "two CPUs are needed")
+class Bench(unittest.TestCase):
+    def test_figures_have_medians_quartiles_and_ratios(self):
+        f = figures("--only", "noop")
+        for key in ("noop_ns", "noop_low_ns", "noop_high_ns", "noop_ratio", "noop_spin_ns", "noop_p50_ns",
+                    "noop_p99_ns", "noop_p999_ns", "noop_system_calls"):
+            self.assertIn(key, f)
+        self.assertLessEqual(f["noop_low_ns"], f["noop_ns"])
+        self.assertLessEqual(f["noop_ns"], f["noop_high_ns"])
+        self.assertGreater(f["noop_ratio"], 0)
+        self.assertGreaterEqual(f["noop_samples"] + f["noop_dropped"], 1)
+
+    def test_a_command_beside_a_flooder_waits_at_most_two_rounds(self):
+        f = figures("--only", "victim")
+        self.assertGreaterEqual(f["victim_rounds"], 1)
+        self.assertLessEqual(f["victim_rounds"], 2)
+
+    def test_each_of_64_workers_is_served_in_one_of_two_rounds(self):
+        f = figures("--only", "workers")
+        self.assertGreater(f["workers_64_commands_per_s"], 0)
+        self.assertLessEqual(f["workers_64_rounds"], 2)
+
+    def test_the_pages_of_a_pool_cost_a_few_bytes_each(self):
+        f = figures("--only", "pool")
+        self.assertLess(f["memory_10m_pages_bytes"], 20 * 10000000)
+        self.assertGreater(f["pool_1e7_over_1e3"], 0)
+
+    def test_it_leaves_nothing_behind(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([BENCH, "--quick", "--only", "attach"], capture_output=True, text=True, check=False,
+                                  env={**os.environ, "SWAKVD": SWAKVD, "TMPDIR": folder})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(os.listdir(folder), [])
+        self.assertEqual(glob.glob(f"/dev/shm/swakv-bench-{os.getpid()}-*"), [])
+
+    def test_a_picture_has_its_curves(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "bench.svg")
+            done = bench("--quick", "--only", "noop", "--plot", path)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(path, encoding="utf-8") as f:
+                svg = f.read()
+        self.assertIn("<polyline", svg)
+        self.assertTrue(svg.rstrip().endswith("</svg>"))
+
+    def test_wrong_usage_says_so(self):
+        for arguments in (["--cpus", "x"], ["--nonsense"], ["extra"]):
+            with self.subTest(arguments):
+                self.assertEqual(bench(*arguments).returncode, 2)
+
+
+unittest.main(argv=sys.argv[:1], verbosity=2)

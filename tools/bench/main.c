@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - options of swakv-bench, the broker and the peer, and the order of the figures */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "peer.h"
+#include "plot.h"
+#include "stage.h"
+
+static const struct {
+	const char *name; /* what --only looks at, besides a figure's own name */
+	figure_fn *fn;
+} figures[] = {
+	{ "spin", figure_spin },       { "noop", figure_noop },     { "oneway", figure_oneway },
+	{ "decode", figure_decode },   { "begin", figure_begin },   { "prefill", figure_prefill },
+	{ "compact", figure_compact }, { "wake", figure_wake },     { "workers", figure_scale },
+	{ "victim", figure_victim },   { "attach", figure_attach }, { "kill", figure_kill },
+	{ "idle", figure_idle },       { "pool", figure_pool },     { "memory", figure_memory },
+	{ "trace", figure_trace },
+};
+
+static struct bench bench = { .options = { .pin = true, .cpu = { -1, -1 } } };
+static pid_t main_pid;
+
+static void cleanup(void)
+{
+	if (getpid() != main_pid)
+		return;
+	bench.peer = peer_free(bench.peer);
+	private_broker_deinit(&bench.broker);
+}
+
+static void on_signal(int signal)
+{
+	exit(128 + signal);
+}
+
+static void usage(FILE *out)
+{
+	fputs("Usage: swakv-bench [OPTION]...\n"
+	      "Measures a private broker, and each figure beside a spin round trip of the same moment.\n\n"
+	      "  -q, --quick         fewer and shorter samples: less than 50 s on two CPUs\n"
+	      "  -j, --json          one JSON object instead of a table\n"
+	      "  -o, --only=TEXT     only the groups of figures whose name contains TEXT\n"
+	      "  -c, --cpus=A,B      CPU of the worker, CPU of the broker's ring thread [the first two allowed]\n"
+	      "      --no-pin        leave the choice of CPUs to the scheduler\n"
+	      "      --spin-us=N     how long broker and workers spin before they sleep [50]\n"
+	      "      --plot=FILE     write latency distribution and scaling as SVG\n"
+	      "      --trace=FILE    serve a CSV trace (TIMESTAMP,ContextTokens,GeneratedTokens) by many workers\n"
+	      "  -l, --list          names of the groups of figures\n"
+	      "  -h, --help          this text\n"
+	      "      --version       version\n",
+	      out);
+}
+
+enum { OPT_PLOT = 256, OPT_TRACE, OPT_NO_PIN, OPT_SPIN, OPT_VERSION, OPT_WORKER };
+
+struct arguments {
+	bool json;
+	const char *plot;
+	int exit_code; /* -1: go on */
+};
+
+static int bad_usage(const char *what, const char *value)
+{
+	fprintf(stderr, "swakv-bench: %s %s; see --help\n", what, value);
+	return 2;
+}
+
+static void list(void)
+{
+	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
+		puts(figures[i].name);
+}
+
+static void take_option(int c, struct arguments *a)
+{
+	switch (c) {
+	case 'q':
+		bench.options.quick = true;
+		break;
+	case 'j':
+		a->json = true;
+		break;
+	case 'o':
+		bench.options.only = optarg;
+		break;
+	case 'c':
+		if (sscanf(optarg, "%d,%d", &bench.options.cpu[0], &bench.options.cpu[1]) != 2 ||
+		    bench.options.cpu[0] < 0)
+			a->exit_code = bad_usage("--cpus needs two numbers, not", optarg);
+		break;
+	case OPT_NO_PIN:
+		bench.options.pin = false;
+		break;
+	case OPT_SPIN:
+		bench.options.spin_us = (uint32_t)strtoul(optarg, NULL, 10);
+		break;
+	case OPT_PLOT:
+		a->plot = optarg;
+		break;
+	case OPT_TRACE:
+		bench.options.trace = optarg;
+		break;
+	case OPT_WORKER:
+		a->exit_code = stage_worker(optarg);
+		break;
+	case 'l':
+		list();
+		a->exit_code = 0;
+		break;
+	case 'h':
+		usage(stdout);
+		a->exit_code = 0;
+		break;
+	case OPT_VERSION:
+		puts("swakv-bench " SWAKV_VERSION);
+		a->exit_code = 0;
+		break;
+	default:
+		usage(stderr);
+		a->exit_code = 2;
+	}
+}
+
+static void parse(int argc, char **argv, struct arguments *a)
+{
+	static const struct option options[] = {
+		{ "quick", no_argument, NULL, 'q' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "only", required_argument, NULL, 'o' },
+		{ "cpus", required_argument, NULL, 'c' },
+		{ "no-pin", no_argument, NULL, OPT_NO_PIN },
+		{ "spin-us", required_argument, NULL, OPT_SPIN },
+		{ "plot", required_argument, NULL, OPT_PLOT },
+		{ "trace", required_argument, NULL, OPT_TRACE },
+		{ "list", no_argument, NULL, 'l' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, OPT_VERSION },
+		{ "worker", required_argument, NULL, OPT_WORKER },
+		{ 0 },
+	};
+	int c;
+
+	a->exit_code = -1;
+	while (a->exit_code < 0 && (c = getopt_long(argc, argv, "qjo:c:lh", options, NULL)) >= 0)
+		take_option(c, a);
+	if (a->exit_code < 0 && optind < argc)
+		a->exit_code = bad_usage("unexpected argument", argv[optind]);
+}
+
+/* The first two CPUs that this process may use, unless two were given. */
+static void choose_cpus(struct bench_options *o)
+{
+	int found = 0;
+
+	if (sched_getaffinity(0, sizeof(o->allowed), &o->allowed) < 0)
+		bench_die("the CPUs of this process: %s", strerror(errno));
+	o->n_cpus = CPU_COUNT(&o->allowed);
+	for (int i = 0; i < CPU_SETSIZE && o->cpu[1] < 0 && found < 2; i++)
+		if (CPU_ISSET(i, &o->allowed))
+			o->cpu[found++] = i;
+	if (o->n_cpus < 2 || o->cpu[1] < 0 || o->cpu[0] == o->cpu[1])
+		bench_die("two CPUs are needed: two processes cannot spin on one");
+}
+
+static void calibrate(struct bench *b)
+{
+	uint64_t ns = now_ns(), t = ticks();
+
+	while (now_ns() - ns < 100000000)
+		;
+	b->ns_per_tick = (double)(now_ns() - ns) / (double)(ticks() - t);
+}
+
+static void start(struct bench *b)
+{
+	char size[48], spin[32], why[300];
+	const char *flags[] = {
+		size, "--table-area=48M", "--max-sessions=72", "--max-half-open=72", "--extent=1M", spin
+	};
+	uint32_t spin_us = b->options.spin_us ? b->options.spin_us : 50;
+
+	snprintf(size, sizeof(size), "--size=%llu", (48ull << 20) + 2ull * BENCH_PAGES * 256);
+	snprintf(spin, sizeof(spin), "--spin-us=%u", spin_us);
+	b->snapshot = calloc(1, sizeof(*b->snapshot));
+	b->peer = peer_new(b->options.pin ? b->options.cpu[1] : -1);
+	if (!b->peer || !b->snapshot || private_broker_init(&b->broker, "bench") < 0)
+		bench_die("out of memory, or no temporary folder");
+	if (private_broker_start(&b->broker, flags, sizeof(flags) / sizeof(flags[0]), why, sizeof(why)) < 0) {
+		private_broker_print_log(&b->broker, stderr);
+		bench_die("%s", why);
+	}
+	if (status_reader_open(&b->status, b->broker.name) < 0)
+		bench_die("the broker's status page cannot be read");
+	bench_pin_broker(b);
+	bench_pin_self(b, b->options.cpu[0]);
+}
+
+int main(int argc, char **argv)
+{
+	static struct results results;
+	struct arguments a = { 0 };
+	int r = 0;
+
+	parse(argc, argv, &a);
+	if (a.exit_code >= 0)
+		return a.exit_code;
+	main_pid = getpid();
+	atexit(cleanup);
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	choose_cpus(&bench.options);
+	bench.results = &results;
+	results.live = !a.json;
+	calibrate(&bench);
+	start(&bench);
+	if (results.live)
+		results_print_head(stdout);
+	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
+		if (bench_wants(&bench, figures[i].name))
+			figures[i].fn(&bench);
+	if (a.json)
+		results_print_json(&results, stdout);
+	if (a.plot)
+		r = plot_write(&results, a.plot);
+	if (r < 0)
+		fprintf(stderr, "swakv-bench: %s: %s\n", a.plot, strerror(-r));
+	status_reader_close(&bench.status);
+	free(bench.snapshot);
+	return r < 0 ? 1 : 0;
+}
