@@ -3,13 +3,14 @@
  * attention_split.cuh - decode attention at memory speed, for 16-bit pages
  *
  * A block takes one (row, kv head, up to G of its query heads, split of the
- * window) and goes through it in tiles of TILE tokens, so each K and V element
- * is read once for all G heads:
- *   1. scores: LANES lanes hold a token's K vector, 16 bytes each (twice for
- *      CHUNKS = 2), against the G queries in their registers; the partial sums
- *      of all heads are reduced together, halving heads and lanes at each step;
- *   2. a running softmax, 128 / G threads a head, in base 2;
- *   3. weighted sums: a thread keeps 8 elements of V for all G heads.
+ * window) and goes through it in tiles, so each K and V element is read once for
+ * all G heads. While a tile is worked on in shared memory the next one is on its
+ * way, copied past the registers. A tile is
+ *   1. scored: LANES lanes hold a token's K vector, 16 bytes each (twice for
+ *      CHUNKS = 2), against G queries; the partial sums of all heads are reduced
+ *      together, halving heads and lanes at each step;
+ *   2. weighed by a running softmax, 128 / G threads a head, in base 2;
+ *   3. summed: a thread keeps 4 elements of the result for all G heads.
  * Products and sums are floats: no weight is rounded to 16 bits.
  *
  * Splits of one row write {max, sum, accumulator} to the workspace, and
@@ -20,13 +21,15 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_pipeline.h>
 
+#include "attention_split.h"
 #include "kernels.h"
 #include "paging.h"
 
-#define TILE    64
-#define SUB     16 /* tokens of a tile that surely lie in one page */
+#define SUB     16 /* tokens that surely lie in one page */
 #define THREADS 128
+#define WARPS   (THREADS / 32)
 #define LOG2E   1.4426950408889634f
 
 /* What a block works on. */
@@ -38,32 +41,16 @@ struct share {
 	int32_t n_heads;
 };
 
-static __device__ __forceinline__ uint4 load_once(const void *p)
+template <bool BF16> static __device__ __forceinline__ void widen2(uint32_t w, float *f)
 {
-	uint4 v;
+	if (BF16) {
+		f[0] = __uint_as_float(w << 16);
+		f[1] = __uint_as_float(w & 0xffff0000u);
+	} else {
+		float2 x = __half22float2(*(const __half2 *)&w);
 
-	asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-		     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-		     : "l"(p));
-	return v;
-}
-
-/* Eight 16-bit elements as floats. */
-template <bool BF16> static __device__ __forceinline__ void widen8(const uint4 &v, float f[8])
-{
-	const uint32_t w[4] = { v.x, v.y, v.z, v.w };
-
-#pragma unroll
-	for (int i = 0; i < 4; i++) {
-		if (BF16) {
-			f[2 * i] = __uint_as_float(w[i] << 16);
-			f[2 * i + 1] = __uint_as_float(w[i] & 0xffff0000u);
-		} else {
-			float2 x = __half22float2(*(const __half2 *)&w[i]);
-
-			f[2 * i] = x.x;
-			f[2 * i + 1] = x.y;
-		}
+		f[0] = x.x;
+		f[1] = x.y;
 	}
 }
 
@@ -101,14 +88,18 @@ template <int G, int LANES> static __device__ __forceinline__ float reduce_heads
 	return v[0];
 }
 
-/* Addresses of the sub-tiles' K and V for this layer and kv head; 0: no page. */
-struct tile_pages {
+/* ---- a tile on its way -------------------------------------------------------- */
+
+/* Addresses of a tile's stretches of SUB tokens, of this layer and kv head; 0: no page. */
+template <int TILE> struct tile_pages {
 	uint64_t k[TILE / SUB];
 	uint64_t v[TILE / SUB];
 };
 
-/* Looks the tile's pages up. True: one that the window needs is missing. */
-static __device__ bool tile_lookup(const kernel_attention &p, const share &s, int64_t at, tile_pages *t)
+/* Looks the pages of the tile at @at up. True: one that the window needs is missing. */
+template <int TILE>
+static __device__ __forceinline__ bool tile_lookup(const kernel_attention &p, const share &s, int64_t at,
+						   tile_pages<TILE> *t)
 {
 	const kernel_pages *g = &p.pages;
 	int i = threadIdx.x;
@@ -130,70 +121,96 @@ static __device__ bool tile_lookup(const kernel_attention &p, const share &s, in
 	return needed && !found;
 }
 
-/* Scores of the warp's sub-tile, in base 2, to score[token][head]; -inf outside the window. */
-template <bool BF16, int G, int LANES, int CHUNKS>
-static __device__ __forceinline__ void tile_scores(const kernel_attention &p, const share &s, int64_t at,
-						   uint64_t base, const float q[G][8 * CHUNKS], float *score)
+/* Starts to copy the vectors of one half of a tile to @to, [TILE][dim]; zeros where the window has no token. */
+template <int TILE>
+static __device__ __forceinline__ void tile_fetch(const share &s, int64_t at, const uint64_t *pages, int dim,
+						  int64_t stride, uint16_t *to)
 {
-	constexpr int STEP = 32 / LANES;                 /* tokens a warp takes at once */
-	constexpr int AHEAD = CHUNKS == 2 ? 2 : 4;       /* loads in flight */
-	constexpr int STEPS = SUB / STEP;
+	int chunks = dim / 8;
+
+	for (int i = threadIdx.x; i < TILE * chunks; i += THREADS) {
+		int t = i / chunks, c = i % chunks;
+		int64_t pos = at + t;
+		uint64_t base = pages[t / SUB];
+		bool read = base && pos >= s.begin && pos < s.end;
+		const char *from = (const char *)(base + (t % SUB) * stride) + c * 16;
+
+		if (read)
+			__pipeline_memcpy_async(to + t * dim + c * 8, from, 16);
+		else
+			*(uint4 *)(to + t * dim + c * 8) = make_uint4(0, 0, 0, 0);
+	}
+}
+
+/* ---- a tile in shared memory ------------------------------------------------------ */
+
+/* Scores in base 2 to score[token][head]; -inf outside the window. @q is [G][k_dim] in shared memory. */
+template <bool BF16, int G, int LANES, int CHUNKS, int TILE>
+static __device__ __forceinline__ void tile_scores(const kernel_attention &p, const share &s, int64_t at,
+						   const uint16_t *keys, const float *q_shared, float *score)
+{
+	constexpr int STEP = 32 / LANES;    /* tokens a warp takes at once */
+	constexpr int EACH = TILE / WARPS;  /* tokens of a warp */
 	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, c = lane % LANES, sub = lane / LANES;
-	int64_t stride = (int64_t)p.pages.kv_heads * p.pages.k_head_dim * 2;
-	bool active = c * 8 < p.pages.k_head_dim;
-
-	for (int first = 0; first < STEPS; first += AHEAD) {
-		uint4 loaded[AHEAD][CHUNKS];
+	int dim = p.pages.k_head_dim;
+	float q[G][8 * CHUNKS];
 
 #pragma unroll
-		for (int a = 0; a < AHEAD; a++) {
-			int t = (first + a) * STEP + sub;
-			int64_t pos = at + warp * SUB + t;
-			bool read = first + a < STEPS && base && pos >= s.begin && pos < s.end;
+	for (int j = 0; j < CHUNKS; j++) {
+		bool active = (c + j * LANES) * 8 < dim;
 
 #pragma unroll
-			for (int j = 0; j < CHUNKS; j++)
-				loaded[a][j] = read && active && (c + j * LANES) * 8 < p.pages.k_head_dim ?
-						       load_once((const char *)(base + t * stride) + (c + j * LANES) * 16) :
-						       make_uint4(0, 0, 0, 0);
-		}
+		for (int h = 0; h < G; h++)
 #pragma unroll
-		for (int a = 0; a < AHEAD; a++) {
-			int t = (first + a) * STEP + sub, head;
-			int64_t pos = at + warp * SUB + t;
-			float sum[G], f[8], x;
+			for (int i = 0; i < 8; i += 4) {
+				float4 x = active ? *(const float4 *)&q_shared[h * dim + (c + j * LANES) * 8 + i] :
+						    make_float4(0, 0, 0, 0);
 
-			if (first + a >= STEPS)
-				break;
+				q[h][8 * j + i] = x.x;
+				q[h][8 * j + i + 1] = x.y;
+				q[h][8 * j + i + 2] = x.z;
+				q[h][8 * j + i + 3] = x.w;
+			}
+	}
+#pragma unroll 2
+	for (int first = 0; first < EACH; first += STEP) {
+		int t = warp * EACH + first + sub, head;
+		int64_t pos = at + t;
+		float sum[G], f[8], x;
+
+#pragma unroll
+		for (int h = 0; h < G; h++)
+			sum[h] = 0;
+#pragma unroll
+		for (int j = 0; j < CHUNKS; j++) {
+			uint4 k = (c + j * LANES) * 8 < dim ? *(const uint4 *)&keys[t * dim + (c + j * LANES) * 8] :
+							      make_uint4(0, 0, 0, 0);
+
+			widen2<BF16>(k.x, f);
+			widen2<BF16>(k.y, f + 2);
+			widen2<BF16>(k.z, f + 4);
+			widen2<BF16>(k.w, f + 6);
 #pragma unroll
 			for (int h = 0; h < G; h++)
-				sum[h] = 0;
 #pragma unroll
-			for (int j = 0; j < CHUNKS; j++) {
-				widen8<BF16>(loaded[a][j], f);
-#pragma unroll
-				for (int h = 0; h < G; h++)
-#pragma unroll
-					for (int i = 0; i < 8; i++)
-						sum[h] = fmaf(q[h][8 * j + i], f[i], sum[h]);
-			}
-			x = reduce_heads<G, LANES>(sum, c, &head) * p.scale;
-			if (p.soft_cap > 0)
-				x = p.soft_cap * tanhf(x / p.soft_cap);
-			if (c % (LANES / G) == 0)
-				score[(warp * SUB + t) * G + head] = pos >= s.begin && pos < s.end ? x * LOG2E :
-												      -INFINITY;
+				for (int i = 0; i < 8; i++)
+					sum[h] = fmaf(q[h][8 * j + i], f[i], sum[h]);
 		}
+		x = reduce_heads<G, LANES>(sum, c, &head) * p.scale;
+		if (p.soft_cap > 0)
+			x = p.soft_cap * tanhf(x / p.soft_cap);
+		if (c % (LANES / G) == 0)
+			score[t * G + head] = pos >= s.begin && pos < s.end ? x * LOG2E : -INFINITY;
 	}
 }
 
 /* Turns the tile's scores into weights under the new maximum; max, sum and correction of each head in shared memory. */
-template <int G> static __device__ __forceinline__ void tile_softmax(float *score, float *max, float *sum, float *fix)
+template <int G, int TILE>
+static __device__ __forceinline__ void tile_softmax(float *score, float *max, float *sum, float *fix)
 {
 	constexpr int PER_HEAD = THREADS / G > 32 ? 32 : THREADS / G;
 	int head = threadIdx.x / PER_HEAD, i = threadIdx.x % PER_HEAD;
 	float most = -INFINITY, total = 0, before;
-	unsigned mask = 0xffffffffu;
 
 	if (head >= G)
 		return;
@@ -201,7 +218,7 @@ template <int G> static __device__ __forceinline__ void tile_softmax(float *scor
 		most = fmaxf(most, score[t * G + head]);
 #pragma unroll
 	for (int o = PER_HEAD / 2; o > 0; o /= 2)
-		most = fmaxf(most, __shfl_xor_sync(mask, most, o));
+		most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, o));
 	before = max[head];
 	most = fmaxf(most, before);
 	for (int t = i; t < TILE; t += PER_HEAD) {
@@ -212,7 +229,7 @@ template <int G> static __device__ __forceinline__ void tile_softmax(float *scor
 	}
 #pragma unroll
 	for (int o = PER_HEAD / 2; o > 0; o /= 2)
-		total += __shfl_xor_sync(mask, total, o);
+		total += __shfl_xor_sync(0xffffffffu, total, o);
 	if (i == 0) {
 		fix[head] = before == -INFINITY ? 0 : exp2f(before - most);
 		max[head] = most;
@@ -220,56 +237,50 @@ template <int G> static __device__ __forceinline__ void tile_softmax(float *scor
 	}
 }
 
-/* Adds the tile's weighted V vectors to the thread's 8 elements of each head. */
-template <bool BF16, int G>
-static __device__ __forceinline__ void tile_values(const kernel_attention &p, const share &s, int64_t at,
-						   const tile_pages *pages, const float *weight, const float *fix,
-						   float acc[G][8])
+/* The 4 elements of the result that a thread sums, and the tokens it takes. */
+struct lane_values {
+	int chunk, group, groups; /* groups of threads share the tokens out */
+};
+
+static __device__ __forceinline__ lane_values lane_of(int dim)
 {
-	constexpr int AHEAD = 4;
-	int chunks = p.pages.v_head_dim / 8, groups = THREADS / chunks;
-	int c = threadIdx.x % chunks, group = threadIdx.x / chunks;
-	int64_t stride = (int64_t)p.pages.kv_heads * p.pages.v_head_dim * 2;
+	int chunks = dim / 4;
+
+	return { (int)threadIdx.x % chunks, (int)threadIdx.x / chunks, THREADS / chunks };
+}
+
+template <bool BF16, int G, int TILE>
+static __device__ __forceinline__ void tile_values(const uint16_t *values, int dim, const float *weight,
+						   const float *fix, float acc[G][4])
+{
+	lane_values l = lane_of(dim);
 
 #pragma unroll
 	for (int h = 0; h < G; h++)
 #pragma unroll
-		for (int i = 0; i < 8; i++)
+		for (int i = 0; i < 4; i++)
 			acc[h][i] *= fix[h];
-	if (group >= groups)
+	if (l.group >= l.groups)
 		return;
-	for (int first = group; first < TILE; first += AHEAD * groups) {
-		uint4 loaded[AHEAD];
+#pragma unroll 4
+	for (int t = l.group; t < TILE; t += l.groups) {
+		uint2 v = *(const uint2 *)&values[t * dim + l.chunk * 4];
+		float f[4];
+
+		widen2<BF16>(v.x, f);
+		widen2<BF16>(v.y, f + 2);
+#pragma unroll
+		for (int h = 0; h < G; h++) {
+			float w = weight[t * G + h];
 
 #pragma unroll
-		for (int a = 0; a < AHEAD; a++) {
-			int t = first + a * groups;
-			int64_t pos = at + t;
-			uint64_t base = t < TILE ? pages->v[t / SUB] : 0;
-
-			loaded[a] = base && pos >= s.begin && pos < s.end ?
-					    load_once((const char *)(base + (t % SUB) * stride) + c * 16) :
-					    make_uint4(0, 0, 0, 0);
-		}
-#pragma unroll
-		for (int a = 0; a < AHEAD; a++) {
-			int t = first + a * groups;
-			float f[8];
-
-			if (t >= TILE)
-				break;
-			widen8<BF16>(loaded[a], f);
-#pragma unroll
-			for (int h = 0; h < G; h++) {
-				float w = weight[t * G + h];
-
-#pragma unroll
-				for (int i = 0; i < 8; i++)
-					acc[h][i] = fmaf(w, f[i], acc[h][i]);
-			}
+			for (int i = 0; i < 4; i++)
+				acc[h][i] = fmaf(w, f[i], acc[h][i]);
 		}
 	}
 }
+
+/* ---- results -------------------------------------------------------------------------- */
 
 /* A sink is one more score that attends to nothing: it only joins the sum. */
 static __device__ __forceinline__ float with_sink(const kernel_attention &p, int32_t head, float max, float sum,
@@ -296,18 +307,18 @@ static __device__ __forceinline__ float *partial_of(const kernel_attention &p, i
 /* Joins the thread groups' accumulators head by head and writes the result, or the split's part of it. */
 template <int G>
 static __device__ void write_share(const kernel_attention &p, const share &s, int64_t row, int32_t split, bool missing,
-				   const float *max, const float *sum, const float acc[G][8], float *scratch)
+				   const float *max, const float *sum, const float acc[G][4], float *scratch)
 {
-	int dim = p.pages.v_head_dim, chunks = dim / 8, groups = THREADS / chunks;
-	int c = threadIdx.x % chunks, group = threadIdx.x / chunks;
+	int dim = p.pages.v_head_dim;
+	lane_values l = lane_of(dim);
 
 #pragma unroll
 	for (int h = 0; h < G; h++) {
 		__syncthreads();
-		if (group < groups)
+		if (l.group < l.groups)
 #pragma unroll
-			for (int i = 0; i < 8; i++)
-				scratch[group * dim + c * 8 + i] = acc[h][i];
+			for (int i = 0; i < 4; i++)
+				scratch[l.group * dim + l.chunk * 4 + i] = acc[h][i];
 		__syncthreads();
 		if (h >= s.n_heads)
 			continue;
@@ -318,7 +329,7 @@ static __device__ void write_share(const kernel_attention &p, const share &s, in
 		for (int d = threadIdx.x; d < dim; d += THREADS) {
 			float x = 0;
 
-			for (int k = 0; k < groups; k++)
+			for (int k = 0; k < l.groups; k++)
 				x += scratch[k * dim + d];
 			if (part)
 				part[2 + d] = x;
@@ -332,52 +343,61 @@ static __device__ void write_share(const kernel_attention &p, const share &s, in
 	}
 }
 
-template <bool BF16, int G, int LANES, int CHUNKS>
+/* Dynamic shared memory: two tiles of K and V, then the queries [G][k_dim]; at the end, the groups' accumulators. */
+template <bool BF16, int G, int LANES, int CHUNKS, int TILE>
 static __device__ void attend_share_split(const kernel_attention &p, const share &s, int64_t row, int32_t split)
 {
+	extern __shared__ __align__(16) uint16_t split_memory[];
 	__shared__ __align__(16) float score[TILE * G];
 	__shared__ float max[G], sum[G], fix[G];
-	__shared__ tile_pages pages[2]; /* the next tile is looked up while this one is still read */
-	extern __shared__ float split_scratch[];
-	int c = threadIdx.x % LANES;
-	float q[G][8 * CHUNKS], acc[G][8];
-	bool missing = false;
-	int turn = 0;
+	__shared__ tile_pages<TILE> pages[3]; /* looked up two tiles ahead */
+	int k_dim = p.pages.k_head_dim, v_dim = p.pages.v_head_dim, stage = TILE * (k_dim + v_dim);
+	int64_t k_stride = (int64_t)p.pages.kv_heads * k_dim * 2, v_stride = (int64_t)p.pages.kv_heads * v_dim * 2;
+	int64_t first = s.begin / SUB * SUB, n = s.begin < s.end ? (s.end - first + TILE - 1) / TILE : 0;
+	float *q = (float *)(split_memory + 2 * stage);
+	float acc[G][4] = {};
+	bool missing;
 
-#pragma unroll
-	for (int h = 0; h < G; h++) {
-#pragma unroll
-		for (int i = 0; i < 8; i++)
-			acc[h][i] = 0;
-#pragma unroll
-		for (int i = 0; i < 8 * CHUNKS; i++) {
-			int d = (c + i / 8 * LANES) * 8 + i % 8;
-
-			q[h][i] = h < s.n_heads && d < p.pages.k_head_dim ?
-					  ((const float *)p.q)[(row * p.q_heads + s.first_head + h) *
-								       (int64_t)p.pages.k_head_dim +
-							       d] :
-					  0;
-		}
-	}
+	for (int i = threadIdx.x; i < G * k_dim; i += THREADS)
+		q[i] = i / k_dim < s.n_heads ?
+			       ((const float *)p.q)[(row * p.q_heads + s.first_head) * (int64_t)k_dim + i] :
+			       0;
 	if (threadIdx.x < G) {
 		max[threadIdx.x] = -INFINITY;
 		sum[threadIdx.x] = 0;
 	}
-	for (int64_t at = s.begin / SUB * SUB; at < s.end; at += TILE, turn ^= 1) {
-		missing |= __syncthreads_or(tile_lookup(p, s, at, &pages[turn]));
-		tile_scores<BF16, G, LANES, CHUNKS>(p, s, at, pages[turn].k[threadIdx.x / 32], q, score);
-		__syncthreads();
-		tile_softmax<G>(score, max, sum, fix);
-		__syncthreads();
-		tile_values<BF16, G>(p, s, at, &pages[turn], score, fix, acc);
-	}
+	missing = tile_lookup<TILE>(p, s, first, &pages[0]) | tile_lookup<TILE>(p, s, first + TILE, &pages[1]);
 	__syncthreads();
-	write_share<G>(p, s, row, split, missing, max, sum, acc, split_scratch);
+	if (n > 0) {
+		tile_fetch<TILE>(s, first, pages[0].k, k_dim, k_stride, split_memory);
+		tile_fetch<TILE>(s, first, pages[0].v, v_dim, v_stride, split_memory + TILE * k_dim);
+	}
+	__pipeline_commit();
+	for (int64_t i = 0; i < n; i++) {
+		int64_t at = first + i * TILE;
+		uint16_t *now = split_memory + i % 2 * stage, *next = split_memory + (i + 1) % 2 * stage;
+
+		if (i + 1 < n) {
+			tile_fetch<TILE>(s, at + TILE, pages[(i + 1) % 3].k, k_dim, k_stride, next);
+			tile_fetch<TILE>(s, at + TILE, pages[(i + 1) % 3].v, v_dim, v_stride, next + TILE * k_dim);
+		}
+		__pipeline_commit();
+		missing |= tile_lookup<TILE>(p, s, at + 2 * TILE, &pages[(i + 2) % 3]);
+		__pipeline_wait_prior(1);
+		__syncthreads();
+		tile_scores<BF16, G, LANES, CHUNKS, TILE>(p, s, at, now, q, score);
+		__syncthreads();
+		tile_softmax<G, TILE>(score, max, sum, fix);
+		__syncthreads();
+		tile_values<BF16, G, TILE>(now + TILE * k_dim, v_dim, score, fix, acc);
+		__syncthreads();
+	}
+	missing = __syncthreads_or(missing);
+	write_share<G>(p, s, row, split, missing, max, sum, acc, (float *)split_memory);
 }
 
 /* The part of row @row that block @i of the grid takes. False: nothing of the window falls to it. */
-template <int G> static __device__ bool share_of(const kernel_attention &p, int64_t i, share *s, int64_t *row, int32_t *split)
+template <int G, int TILE> static __device__ bool share_of(const kernel_attention &p, int64_t i, share *s, int64_t *row, int32_t *split)
 {
 	int32_t group = p.q_heads / p.pages.kv_heads, parts = (group + G - 1) / G, part;
 	int64_t end, begin, tiles, each;
@@ -400,7 +420,7 @@ template <int G> static __device__ bool share_of(const kernel_attention &p, int6
 	return s->slot >= 0 && end > 0;
 }
 
-template <bool BF16, int G, int LANES, int CHUNKS> static __device__ void attend(const kernel_attention &p)
+template <bool BF16, int G, int LANES, int CHUNKS, int TILE> static __device__ void attend(const kernel_attention &p)
 {
 	int32_t group = p.q_heads / p.pages.kv_heads, parts = (group + G - 1) / G;
 	int64_t n = (int64_t)p.n * p.pages.kv_heads * parts * p.n_splits;
@@ -410,8 +430,8 @@ template <bool BF16, int G, int LANES, int CHUNKS> static __device__ void attend
 		int32_t split;
 		share s;
 
-		if (share_of<G>(p, i, &s, &row, &split)) {
-			attend_share_split<BF16, G, LANES, CHUNKS>(p, s, row, split);
+		if (share_of<G, TILE>(p, i, &s, &row, &split)) {
+			attend_share_split<BF16, G, LANES, CHUNKS, TILE>(p, s, row, split);
 		} else {
 			for (int h = 0; h < s.n_heads && split == 0; h++)
 				for (int d = threadIdx.x; d < p.pages.v_head_dim; d += THREADS)
@@ -461,25 +481,26 @@ extern "C" __global__ void __launch_bounds__(THREADS) swakv_attention_join(const
 	}
 }
 
-#define SPLIT_KERNEL(type, bf16, g, lanes, chunks)                                                                     \
-	extern "C" __global__ void __launch_bounds__(THREADS)                                                          \
+/* The tile shrinks as vectors grow, so that several blocks share a multiprocessor's memory; see kernels/launch.c. */
+#define SPLIT_KERNEL(type, bf16, g, lanes, chunks, tile)                                                               \
+	extern "C" __global__ void __launch_bounds__(THREADS, 3)                                                       \
 		swakv_attention_##type##_g##g##_d##lanes##chunks(const __grid_constant__ kernel_attention p)           \
 	{                                                                                                              \
-		attend<bf16, g, lanes, chunks>(p);                                                                     \
+		attend<bf16, g, lanes, chunks, tile>(p);                                                               \
 	}
 /* K vectors of up to 64, 128, 256 and 512 elements; 512 leaves registers for four heads only. */
 #define SPLIT_KERNELS(type, bf16)                                                                                      \
-	SPLIT_KERNEL(type, bf16, 1, 8, 1)                                                                              \
-	SPLIT_KERNEL(type, bf16, 4, 8, 1)                                                                              \
-	SPLIT_KERNEL(type, bf16, 8, 8, 1)                                                                              \
-	SPLIT_KERNEL(type, bf16, 1, 16, 1)                                                                             \
-	SPLIT_KERNEL(type, bf16, 4, 16, 1)                                                                             \
-	SPLIT_KERNEL(type, bf16, 8, 16, 1)                                                                             \
-	SPLIT_KERNEL(type, bf16, 1, 32, 1)                                                                             \
-	SPLIT_KERNEL(type, bf16, 4, 32, 1)                                                                             \
-	SPLIT_KERNEL(type, bf16, 8, 32, 1)                                                                             \
-	SPLIT_KERNEL(type, bf16, 1, 32, 2)                                                                             \
-	SPLIT_KERNEL(type, bf16, 4, 32, 2)
+	SPLIT_KERNEL(type, bf16, 1, 8, 1, SPLIT_TILE_64)                                                               \
+	SPLIT_KERNEL(type, bf16, 4, 8, 1, SPLIT_TILE_64)                                                               \
+	SPLIT_KERNEL(type, bf16, 8, 8, 1, SPLIT_TILE_64)                                                               \
+	SPLIT_KERNEL(type, bf16, 1, 16, 1, SPLIT_TILE_128)                                                             \
+	SPLIT_KERNEL(type, bf16, 4, 16, 1, SPLIT_TILE_128)                                                             \
+	SPLIT_KERNEL(type, bf16, 8, 16, 1, SPLIT_TILE_128)                                                             \
+	SPLIT_KERNEL(type, bf16, 1, 32, 1, SPLIT_TILE_256)                                                             \
+	SPLIT_KERNEL(type, bf16, 4, 32, 1, SPLIT_TILE_256)                                                             \
+	SPLIT_KERNEL(type, bf16, 8, 32, 1, SPLIT_TILE_256)                                                             \
+	SPLIT_KERNEL(type, bf16, 1, 32, 2, SPLIT_TILE_512)                                                             \
+	SPLIT_KERNEL(type, bf16, 4, 32, 2, SPLIT_TILE_512)
 SPLIT_KERNELS(f16, false)
 SPLIT_KERNELS(bf16, true)
 

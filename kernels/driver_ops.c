@@ -170,24 +170,43 @@ int driver_load_kernels(struct driver *d)
 	return driver_leave(d, r);
 }
 
-/* The function of kernel @name, looked up at its first launch; NULL with the sentence left behind. */
-static CUfunction find_kernel(struct driver *d, const char *name)
+#define SHARED_ALWAYS (48u << 10) /* dynamic shared memory that a kernel has without asking */
+
+/* Lets kernel @i have @bytes of dynamic shared memory. */
+static int allow_shared(struct driver *d, int i, uint32_t bytes)
+{
+	int r;
+
+	if (bytes <= d->kernels[i].shared)
+		return 0;
+	r = DRIVER_CALL(d,
+			d->api.cuFuncSetAttribute(d->kernels[i].function,
+						  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes),
+			"cuFuncSetAttribute(%s, %u bytes of shared memory)", d->kernels[i].name, bytes);
+	if (r == 0)
+		d->kernels[i].shared = bytes;
+	return r;
+}
+
+/* The index of kernel @name, looked up at its first launch; -1 with the sentence left behind. */
+static int find_kernel(struct driver *d, const char *name)
 {
 	CUfunction f = NULL;
 	int i = 0;
 
 	for (; i < DRIVER_MAX_KERNELS && d->kernels[i].name; i++)
 		if (strcmp(d->kernels[i].name, name) == 0)
-			return d->kernels[i].function;
+			return i;
 	if (i == DRIVER_MAX_KERNELS) {
 		driver_complain(d, SWAKV_EDEVICE, "more than %d kernels", DRIVER_MAX_KERNELS);
-		return NULL;
+		return -1;
 	}
 	if (DRIVER_CALL(d, d->api.cuModuleGetFunction(&f, d->module, name), "cuModuleGetFunction(%s)", name) != 0)
-		return NULL;
+		return -1;
 	d->kernels[i].name = name;
 	d->kernels[i].function = f;
-	return f;
+	d->kernels[i].shared = SHARED_ALWAYS;
+	return i;
 }
 
 int driver_launch(struct driver *d, void *stream, const char *name, uint32_t grid, uint32_t block,
@@ -196,12 +215,14 @@ int driver_launch(struct driver *d, void *stream, const char *name, uint32_t gri
 	/* The driver copies the block during the call and never writes it. */
 	void *arguments[] = { (void *)(uintptr_t)params };
 	int r = driver_load_kernels(d);
-	CUfunction f = r ? NULL : find_kernel(d, name);
+	int i = r ? -1 : find_kernel(d, name);
 
 	if (r)
 		return r;
-	if (!f)
+	if (i < 0 || allow_shared(d, i, shared_bytes))
 		return SWAKV_EDEVICE;
-	return DRIVER_CALL(d, d->api.cuLaunchKernel(f, grid, 1, 1, block, 1, 1, shared_bytes, stream, arguments, NULL),
+	return DRIVER_CALL(d,
+			   d->api.cuLaunchKernel(d->kernels[i].function, grid, 1, 1, block, 1, 1, shared_bytes, stream,
+						 arguments, NULL),
 			   "cuLaunchKernel(%s, grid %u, block %u, %zu bytes of parameters)", name, grid, block, bytes);
 }

@@ -54,6 +54,7 @@
 	FN(cuModuleLoadData)                                                                                           \
 	FN(cuModuleUnload)                                                                                             \
 	FN(cuModuleGetFunction)                                                                                        \
+	FN(cuFuncSetAttribute)                                                                                         \
 	FN(cuLaunchKernel)
 
 struct driver_api {
@@ -76,6 +77,7 @@ struct driver {
 	struct {
 		const char *name; /* as the caller gave it: static */
 		CUfunction function;
+		uint32_t shared;       /* dynamic shared memory it may have, bytes */
 	} kernels[DRIVER_MAX_KERNELS]; /* those that were launched, filled from the front */
 	char why[DRIVER_WHY];
 };

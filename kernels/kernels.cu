@@ -45,23 +45,9 @@ static __device__ void block_copy(uint64_t to, uint64_t from, uint64_t bytes)
 	uint64_t done = 0;
 
 	if ((to | from) % sizeof(uint4) == 0) {
-		uint64_t n = bytes / sizeof(uint4), i = threadIdx.x;
-		const uint4 *src = (const uint4 *)from;
-		uint4 *dst = (uint4 *)to;
-
-		done = n * sizeof(uint4);
-		/* Four loads in flight before the first store. */
-		for (; i + 3 * blockDim.x < n; i += 4 * blockDim.x) {
-			uint4 a = src[i], b = src[i + blockDim.x];
-			uint4 c = src[i + 2 * blockDim.x], d = src[i + 3 * blockDim.x];
-
-			dst[i] = a;
-			dst[i + blockDim.x] = b;
-			dst[i + 2 * blockDim.x] = c;
-			dst[i + 3 * blockDim.x] = d;
-		}
-		for (; i < n; i += blockDim.x)
-			dst[i] = src[i];
+		done = bytes / sizeof(uint4) * sizeof(uint4);
+		for (uint64_t i = threadIdx.x; i < done / sizeof(uint4); i += blockDim.x)
+			((uint4 *)to)[i] = ((const uint4 *)from)[i];
 	}
 	for (uint64_t i = done / 2 + threadIdx.x; i < bytes / 2; i += blockDim.x)
 		((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
@@ -88,10 +74,48 @@ extern "C" __global__ void swakv_kv_write(const __grid_constant__ struct kernel_
 	}
 }
 
-/* Bytes before the first 16-byte boundary at or behind @at, at most @bytes. */
-static __device__ __forceinline__ uint64_t unaligned_head(uint64_t at, uint64_t bytes)
+/* Whole cache lines are written where that is possible: a part of one costs the memory a read. */
+#define LINE 128u
+
+static __device__ __forceinline__ uint64_t line_up(uint64_t at)
 {
-	uint64_t head = (sizeof(uint4) - at % sizeof(uint4)) % sizeof(uint4);
+	return (at + LINE - 1) / LINE * LINE;
+}
+
+/* Work on whole pages is shared out in pieces, so that one large page fills the device, too. */
+struct piece {
+	uint64_t at; /* address in the page that is written; whole lines but at the page's ends */
+	uint64_t bytes;
+	int64_t page; /* index into the list */
+	int half;     /* 0: K, 1: V */
+};
+
+static __device__ __forceinline__ uint64_t page_address(const kernel_pages *g, int half, int32_t id)
+{
+	return paging_layer(g, half ? g->v_base : g->k_base, half ? id + g->num_pages : id, 0);
+}
+
+static __device__ __forceinline__ int64_t pieces_a_page(const kernel_pages *g)
+{
+	return (int64_t)((g->page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE);
+}
+
+/* Piece @i of the pages in @list. */
+static __device__ __forceinline__ piece piece_of(const kernel_pages *g, const int32_t *list, int64_t i)
+{
+	int64_t each = pieces_a_page(g), k = i % each;
+	piece c = { 0, 0, i / each / 2, (int)(i / each % 2) };
+	uint64_t start = page_address(g, c.half, list[c.page]), last = start + g->page_stride;
+	uint64_t next = k + 1 == each ? last : line_up(start + (uint64_t)(k + 1) * KERNEL_PIECE);
+
+	c.at = k == 0 ? start : line_up(start + (uint64_t)k * KERNEL_PIECE);
+	c.bytes = (next < last ? next : last) - (c.at < last ? c.at : last);
+	return c;
+}
+
+static __device__ __forceinline__ uint64_t line_head(uint64_t at, uint64_t bytes)
+{
+	uint64_t head = line_up(at) - at;
 
 	return head < bytes ? head : bytes;
 }
@@ -99,74 +123,82 @@ static __device__ __forceinline__ uint64_t unaligned_head(uint64_t at, uint64_t 
 /* Fills @bytes with the whole block; both are multiples of 2. */
 static __device__ void block_fill(uint64_t to, uint64_t bytes, uint16_t pattern)
 {
-	uint32_t two = pattern | (uint32_t)pattern << 16;
-	uint64_t head = unaligned_head(to, bytes), n = (bytes - head) / sizeof(uint4);
-	uint4 *wide = (uint4 *)(to + head);
+	uint32_t two = pattern | (uint32_t)pattern << 16, i = threadIdx.x;
+	uint32_t head = (uint32_t)line_head(to, bytes), n = (uint32_t)(bytes - head) / sizeof(uint4);
+	uint4 *wide = (uint4 *)(to + head), four = make_uint4(two, two, two, two);
 
-	for (uint64_t i = threadIdx.x; i < head / 2; i += blockDim.x)
-		((uint16_t *)to)[i] = pattern;
-	for (uint64_t i = threadIdx.x; i < n; i += blockDim.x)
-		wide[i] = make_uint4(two, two, two, two);
-	for (uint64_t i = (head + n * sizeof(uint4)) / 2 + threadIdx.x; i < bytes / 2; i += blockDim.x)
-		((uint16_t *)to)[i] = pattern;
+	for (uint32_t k = threadIdx.x; k < head / 2; k += blockDim.x)
+		((uint16_t *)to)[k] = pattern;
+	for (; i + 7 * blockDim.x < n; i += 8 * blockDim.x)
+#pragma unroll
+		for (int k = 0; k < 8; k++)
+			__stcs(&wide[i + k * blockDim.x], four);
+	for (; i < n; i += blockDim.x)
+		wide[i] = four;
+	for (uint64_t k = (head + n * sizeof(uint4)) / 2 + threadIdx.x; k < bytes / 2; k += blockDim.x)
+		((uint16_t *)to)[k] = pattern;
 }
 
-/* Work on whole pages is shared out in pieces, so that one large page fills the device, too. */
-struct piece {
-	int64_t page;  /* index into the list */
-	int half;      /* 0: K, 1: V */
-	uint64_t at;   /* offset in the page */
-	uint64_t bytes;
-};
-
-static __device__ __forceinline__ int64_t n_pieces(const kernel_pages *g, int32_t n_pages)
+extern "C" __global__ void __launch_bounds__(256) swakv_fill(const __grid_constant__ struct kernel_fill p)
 {
-	return 2 * (int64_t)n_pages * (int64_t)((g->page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE);
-}
+	int64_t n = 2 * (int64_t)p.n_pages * pieces_a_page(&p.pages);
 
-static __device__ __forceinline__ piece piece_of(const kernel_pages *g, int64_t i)
-{
-	int64_t each = (int64_t)((g->page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE);
-	piece c = { i / each / 2, (int)(i / each % 2), (uint64_t)(i % each) * KERNEL_PIECE, KERNEL_PIECE };
+	for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
+		piece c = piece_of(&p.pages, (const int32_t *)p.page_list, i);
 
-	if (c.at + c.bytes > g->page_stride)
-		c.bytes = g->page_stride - c.at;
-	return c;
-}
-
-/* Address of page @id (a K id) in the half of the piece. */
-static __device__ __forceinline__ uint64_t piece_address(const kernel_pages *g, const piece &c, int32_t id)
-{
-	return paging_layer(g, c.half ? g->v_base : g->k_base, c.half ? id + g->num_pages : id, 0) + c.at;
-}
-
-extern "C" __global__ void swakv_fill(const __grid_constant__ struct kernel_fill p)
-{
-	const int32_t *list = (const int32_t *)p.page_list;
-
-	for (int64_t i = blockIdx.x; i < n_pieces(&p.pages, p.n_pages); i += gridDim.x) {
-		piece c = piece_of(&p.pages, i);
-
-		block_fill(piece_address(&p.pages, c, list[c.page]), c.bytes, p.pattern);
+		block_fill(c.at, c.bytes, p.pattern);
 	}
 }
 
-/* Sides that stand differently to 16 bytes share nothing wider than 2. */
-extern "C" __global__ void swakv_copy(const __grid_constant__ struct kernel_copy p)
+/*
+ * Copies @bytes between sides that stand differently to 16 bytes, but alike to
+ * @WIDTH: what is left on both ends goes 2 bytes at a time.
+ */
+template <typename WIDTH> static __device__ void block_copy_as(uint64_t to, uint64_t from, uint64_t bytes)
 {
+	uint64_t n = bytes / sizeof(WIDTH), i = threadIdx.x;
+	const WIDTH *src = (const WIDTH *)from;
+	WIDTH *dst = (WIDTH *)to;
+
+	for (; i + 7 * blockDim.x < n; i += 8 * blockDim.x) {
+		WIDTH held[8];
+
+#pragma unroll
+		for (int k = 0; k < 8; k++)
+			held[k] = __ldcs(&src[i + k * blockDim.x]);
+#pragma unroll
+		for (int k = 0; k < 8; k++)
+			__stcs(&dst[i + k * blockDim.x], held[k]);
+	}
+	for (; i < n; i += blockDim.x)
+		dst[i] = src[i];
+	for (i = n * sizeof(WIDTH) / 2 + threadIdx.x; i < bytes / 2; i += blockDim.x)
+		((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
+}
+
+extern "C" __global__ void __launch_bounds__(256) swakv_copy(const __grid_constant__ struct kernel_copy p)
+{
+	const kernel_pages *g = &p.pages;
 	const int32_t *from = (const int32_t *)p.from_list, *to = (const int32_t *)p.to_list;
+	int64_t n = 2 * (int64_t)p.n_pages * pieces_a_page(g);
 
-	for (int64_t i = blockIdx.x; i < n_pieces(&p.pages, p.n_pages); i += gridDim.x) {
-		piece c = piece_of(&p.pages, i);
-		uint64_t src = piece_address(&p.pages, c, from[c.page]), dst = piece_address(&p.pages, c, to[c.page]);
-		uint64_t head = unaligned_head(dst, c.bytes);
+	for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
+		piece c = piece_of(g, to, i);
+		uint64_t src = page_address(g, c.half, from[c.page]) + (c.at - page_address(g, c.half, to[c.page]));
+		uint64_t dst = c.at, head = line_head(dst, c.bytes), apart = (src ^ dst) % sizeof(uint4);
 
-		if (src % sizeof(uint4) == dst % sizeof(uint4)) {
-			block_copy(dst, src, head);
-			block_copy(dst + head, src + head, c.bytes - head);
-		} else {
-			block_copy(dst, src, c.bytes);
-		}
+		block_copy_as<uint16_t>(dst, src, head);
+		dst += head;
+		src += head;
+		c.bytes -= head;
+		if (apart == 0)
+			block_copy_as<uint4>(dst, src, c.bytes);
+		else if (apart % sizeof(uint2) == 0)
+			block_copy_as<uint2>(dst, src, c.bytes);
+		else if (apart % sizeof(uint32_t) == 0)
+			block_copy_as<uint32_t>(dst, src, c.bytes);
+		else
+			block_copy_as<uint16_t>(dst, src, c.bytes);
 	}
 }
 

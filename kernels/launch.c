@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c - grid, block and shared memory of each kernel; an empty launch is no launch */
+#include "attention_split.h"
 #include "driver.h"
 #include "kernels.h"
 
@@ -107,12 +108,22 @@ uint64_t kernel_attention_plan(struct kernel_attention *p)
 	return (uint64_t)p->n * (uint64_t)p->q_heads * want * (uint64_t)(p->pages.v_head_dim + 2) * sizeof(float);
 }
 
+/* Two tiles of K and V and the queries; at the end the same memory joins the threads' results. */
+static uint32_t split_shared(const struct kernel_attention *p, int dim)
+{
+	static const uint32_t tiles[N_DIMS] = { SPLIT_TILE_64, SPLIT_TILE_128, SPLIT_TILE_256, SPLIT_TILE_512 };
+	uint32_t k = (uint32_t)p->pages.k_head_dim, v = (uint32_t)p->pages.v_head_dim;
+	uint32_t work = 2 * tiles[dim] * (k + v) * 2 + group_heads[split_group(p, dim)] * k * 4;
+	uint32_t join = SPLIT_BLOCK / (v / 4) * v * 4;
+
+	return work > join ? work : join;
+}
+
 static int run_split(struct driver *d, void *stream, struct kernel_attention p)
 {
 	int dim = split_dim(&p);
 	const char *name = split_names[p.pages.dtype == KERNEL_BF16][split_group(&p, dim)][dim];
-	int32_t chunks = p.pages.v_head_dim / 8;
-	uint32_t shared = SPLIT_BLOCK / (uint32_t)chunks * (uint32_t)p.pages.v_head_dim * (uint32_t)sizeof(float);
+	uint32_t shared = split_shared(&p, dim);
 	int r;
 
 	if (!p.workspace || p.n_splits < 1)
@@ -146,7 +157,9 @@ int driver_run_attention(struct driver *d, void *stream, const struct kernel_att
 /* Pieces of both halves of @n_pages pages: a block each. */
 static uint32_t piece_grid(const struct kernel_pages *g, int32_t n_pages)
 {
-	return bounded_grid(2 * (uint64_t)n_pages * ((g->page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE));
+	uint64_t n = 2 * (uint64_t)n_pages * ((g->page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE);
+
+	return n < INT32_MAX ? (uint32_t)n : INT32_MAX;
 }
 
 int driver_run_fill(struct driver *d, void *stream, const struct kernel_fill *params)

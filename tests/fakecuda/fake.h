@@ -68,6 +68,8 @@ struct fake_kernel;
 const struct fake_kernel *fake_kernel_find(const char *name);
 bool fake_kernel_valid(const void *handle);
 size_t fake_kernel_bytes(const struct fake_kernel *k);
+/* Dynamic shared memory that a launch of it may ask for, bytes. */
+uint32_t fake_kernel_shared(const struct fake_kernel *k);
 /* Runs the twin on a parameter block with device addresses. An address out of reach breaks the context. */
 void fake_kernel_run(const struct fake_kernel *k, const void *params);
 

@@ -224,6 +224,16 @@ bool fake_kernel_valid(const void *handle)
 	return false;
 }
 
+/* Dynamic shared memory that each kernel may have: raised by cuFuncSetAttribute(). */
+static _Atomic uint32_t shared_most[N_KERNELS];
+
+uint32_t fake_kernel_shared(const struct fake_kernel *k)
+{
+	uint32_t most = shared_most[k - kernels];
+
+	return most > 48u << 10 ? most : 48u << 10;
+}
+
 size_t fake_kernel_bytes(const struct fake_kernel *k)
 {
 	return k->bytes;
@@ -273,4 +283,19 @@ FAKE_API CUresult CUDAAPI cuModuleGetFunction(CUfunction *f, CUmodule m, const c
 		return CUDA_ERROR_INVALID_HANDLE;
 	*f = (CUfunction)(void *)(uintptr_t)k;
 	return k ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+/* 227 KiB is what a block may have on the device that this one poses as. */
+FAKE_API CUresult CUDAAPI cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value)
+{
+	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
+
+	if (r)
+		return r;
+	if (!fake_kernel_valid((const void *)f) || attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (value < 0 || value > 227 << 10)
+		return CUDA_ERROR_INVALID_VALUE;
+	shared_most[(const struct fake_kernel *)(const void *)f - kernels] = (uint32_t)value;
+	return CUDA_SUCCESS;
 }

@@ -334,8 +334,10 @@ FAKE_API CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned
 	if (!fake_kernel_valid(f))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!grid_x || !grid_y || !grid_z || !block_x || !block_y || !block_z || grid_y > 65535 || grid_z > 65535 ||
-	    (uint64_t)block_x * block_y * block_z > 1024 || shared_bytes > 48u << 10 || !params || extra)
+	    (uint64_t)block_x * block_y * block_z > 1024 || !params || extra)
 		return CUDA_ERROR_INVALID_VALUE;
 	op.kernel = (const struct fake_kernel *)(const void *)f;
+	if (shared_bytes > fake_kernel_shared(op.kernel))
+		return CUDA_ERROR_INVALID_VALUE;
 	return enqueue(stream, &op, params[0], fake_kernel_bytes(op.kernel));
 }
