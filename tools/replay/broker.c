@@ -25,6 +25,7 @@
 
 #include "cleanup.h"
 #include "interrupt.h"
+#include "value.h"
 
 /* How long this tool waits for its own broker before it says so: no claim about speed. */
 #define READY_MS 60000
@@ -44,11 +45,26 @@ static uint64_t align_up(uint64_t n, uint64_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Room for the device table of every attach of the file, as if all were there at once. */
+/* The value of a configuration key that the file gives, NULL: it does not. */
+static const char *extra_value(const struct statement *st, const char *key)
+{
+	size_t len = strlen(key);
+
+	for (size_t i = 0; i < st->n_extra; i++)
+		if (!strncmp(st->extra[i], key, len) && st->extra[i][len] == '=')
+			return st->extra[i] + len + 1;
+	return NULL;
+}
+
+/* What the file gives; else room for the device table of every attach of it, as if all were there at once. */
 static uint64_t table_area(const struct script *s)
 {
+	const char *given = extra_value(s->statements, "table_area");
 	uint64_t bytes = TABLE_LEAST;
+	int64_t n;
 
+	if (given) /* one that is no size is told by the broker */
+		return bytes_read(given, &n) ? align_up((uint64_t)n, TABLE_UNIT) : 0;
 	for (size_t i = 0; i < s->n_statements; i++) {
 		const struct statement *st = &s->statements[i];
 		const struct script_model *m;
@@ -97,14 +113,6 @@ static uint64_t extent_bytes(const struct script *s, uint64_t half)
 		return half;
 	pages = half / page;
 	return page * (pages / MAX_EXTENTS + 1);
-}
-
-static bool has_extra(const struct statement *st, const char *key)
-{
-	for (size_t i = 0; i < st->n_extra; i++)
-		if (!strncmp(st->extra[i], key, strlen(key)) && st->extra[i][strlen(key)] == '=')
-			return true;
-	return false;
 }
 
 /* ---- the command line --------------------------------------------------------------- */
@@ -156,9 +164,9 @@ static void build_arguments(struct arguments *a, const struct broker *b, const s
 	add(a, "--backend=host");
 	for (size_t i = 0; i < st->n_extra; i++)
 		add_extra(a, st->extra[i]);
-	if (!has_extra(st, "table_area"))
+	if (!extra_value(st, "table_area"))
 		add(a, "--table-area=%" PRIu64, area);
-	if (!has_extra(st, "extent"))
+	if (!extra_value(st, "extent"))
 		add(a, "--extent=%" PRIu64, extent_bytes(s, b->half_bytes));
 	add(a, "--size=%" PRIu64, 2 * b->half_bytes + area);
 }

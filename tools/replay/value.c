@@ -139,22 +139,20 @@ static int read_word(const struct value_place *p, const struct key_form *form, c
 	return fail(p, text, words);
 }
 
-static int read_bytes(const struct value_place *p, const char *text, struct value *v)
+bool bytes_read(const char *text, int64_t *out)
 {
 	static const char units[] = "KMGT";
 	const char *end, *unit;
 	int64_t scale = 1;
 
-	if (!read_number(text, &end, &v->number) || v->number < 0)
-		return fail(p, text, "a size: a number with an optional suffix K, M, G or T");
+	if (!read_number(text, &end, out) || *out < 0)
+		return false;
 	unit = *end ? strchr(units, *end) : NULL;
 	if (unit) {
 		scale = 1ll << (10 * (unit - units + 1));
 		end++;
 	}
-	if (*end || __builtin_mul_overflow(v->number, scale, &v->number))
-		return fail(p, text, "a size: a number with an optional suffix K, M, G or T");
-	return 0;
+	return *end == '\0' && !__builtin_mul_overflow(*out, scale, out);
 }
 
 bool name_valid(const char *text)
@@ -176,7 +174,9 @@ int value_read(const struct value_place *p, const struct key_form *form, const c
 	case TYPE_WORD:
 		return read_word(p, form, text, v);
 	case TYPE_BYTES:
-		return read_bytes(p, text, v);
+		return bytes_read(text, &v->number)
+			       ? 0
+			       : fail(p, text, "a size: a number with an optional suffix K, M, G or T");
 	default:
 		return name_valid(text) ? 0 : fail(p, text, NAME_RULE);
 	}

@@ -16,6 +16,8 @@ struct value_place {
 };
 
 bool name_valid(const char *text);
+/* A size such as 64K. False: it is none, or does not fit. */
+bool bytes_read(const char *text, int64_t *out);
 /* Fills *@v (its list is malloc'd, also on failure); @text must outlive it. 0 or -EINVAL with the error set. */
 int value_read(const struct value_place *p, const struct key_form *form, const char *text, struct value *v);
 
