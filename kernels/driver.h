@@ -106,6 +106,8 @@ int driver_stream_host_func(struct driver *d, void *stream, void (*fn)(void *), 
 /* Enqueues copies and fills. Host memory of the async copies must stay in place until the stream got there. */
 int driver_copy_to_device(struct driver *d, void *stream, uint64_t dst, const void *src, size_t bytes);
 int driver_copy_to_host(struct driver *d, void *stream, void *dst, uint64_t src, size_t bytes);
+/* Both addresses are device addresses. */
+int driver_copy(struct driver *d, void *stream, uint64_t dst, uint64_t src, size_t bytes);
 int driver_fill32(struct driver *d, void *stream, uint64_t dst, uint32_t value, uint64_t n_words);
 int driver_fill16(struct driver *d, void *stream, uint64_t dst, uint16_t value, uint64_t n);
 
@@ -125,10 +127,14 @@ struct kernel_kv_write;
 struct kernel_attention;
 struct kernel_fill;
 struct kernel_copy;
+struct kernel_check;
 int driver_run_apply(struct driver *d, void *stream, const struct kernel_apply *params);
 int driver_run_kv_write(struct driver *d, void *stream, const struct kernel_kv_write *params);
 int driver_run_attention(struct driver *d, void *stream, const struct kernel_attention *params);
 int driver_run_fill(struct driver *d, void *stream, const struct kernel_fill *params);
 int driver_run_copy(struct driver *d, void *stream, const struct kernel_copy *params);
+int driver_run_check(struct driver *d, void *stream, const struct kernel_check *params);
+/* One block of one thread that does nothing. */
+int driver_run_empty(struct driver *d, void *stream);
 
 #endif

@@ -136,6 +136,12 @@ int driver_copy_to_host(struct driver *d, void *stream, void *dst, uint64_t src,
 			   ULL(src), bytes);
 }
 
+int driver_copy(struct driver *d, void *stream, uint64_t dst, uint64_t src, size_t bytes)
+{
+	return DRIVER_CALL(d, d->api.cuMemcpyDtoDAsync(dst, src, bytes, stream),
+			   "cuMemcpyDtoDAsync(0x%llx, 0x%llx, %zu bytes)", ULL(dst), ULL(src), bytes);
+}
+
 int driver_fill32(struct driver *d, void *stream, uint64_t dst, uint32_t value, uint64_t n_words)
 {
 	return DRIVER_CALL(d, d->api.cuMemsetD32Async(dst, value, n_words, stream),

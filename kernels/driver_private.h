@@ -49,6 +49,7 @@
 	FN(cuLaunchHostFunc)                                                                                           \
 	FN(cuMemcpyHtoDAsync)                                                                                          \
 	FN(cuMemcpyDtoHAsync)                                                                                          \
+	FN(cuMemcpyDtoDAsync)                                                                                          \
 	FN(cuMemsetD32Async)                                                                                           \
 	FN(cuMemsetD16Async)                                                                                           \
 	FN(cuModuleLoadData)                                                                                           \

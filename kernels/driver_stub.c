@@ -57,6 +57,7 @@ UNREACHABLE(driver_stream_write64, struct driver *d, void *stream, uint64_t devi
 UNREACHABLE(driver_stream_host_func, struct driver *d, void *stream, void (*fn)(void *), void *arg)
 UNREACHABLE(driver_copy_to_device, struct driver *d, void *stream, uint64_t dst, const void *src, size_t bytes)
 UNREACHABLE(driver_copy_to_host, struct driver *d, void *stream, void *dst, uint64_t src, size_t bytes)
+UNREACHABLE(driver_copy, struct driver *d, void *stream, uint64_t dst, uint64_t src, size_t bytes)
 UNREACHABLE(driver_fill32, struct driver *d, void *stream, uint64_t dst, uint32_t value, uint64_t n_words)
 UNREACHABLE(driver_fill16, struct driver *d, void *stream, uint64_t dst, uint16_t value, uint64_t n)
 UNREACHABLE(driver_load_kernels, struct driver *d)

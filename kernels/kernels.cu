@@ -202,6 +202,46 @@ extern "C" __global__ void __launch_bounds__(256) swakv_copy(const __grid_consta
 	}
 }
 
+/* Elements of [@at, @at + @bytes) that are not @pattern, as far as this thread looks; both are multiples of 2. */
+static __device__ uint32_t block_differences(uint64_t at, uint64_t bytes, uint16_t pattern)
+{
+	uint32_t two = pattern | (uint32_t)pattern << 16, n = 0;
+	uint64_t head = line_head(at, bytes), wide = (bytes - head) / sizeof(uint4);
+	const uint4 *p = (const uint4 *)(at + head);
+
+	for (uint64_t i = threadIdx.x; i < head / 2; i += blockDim.x)
+		n += ((const uint16_t *)at)[i] != pattern;
+	for (uint64_t i = threadIdx.x; i < wide; i += blockDim.x) {
+		/* Past the first-level cache: what another process writes meanwhile must show. */
+		uint4 v = __ldcg(&p[i]);
+		uint32_t words[4] = { v.x ^ two, v.y ^ two, v.z ^ two, v.w ^ two };
+
+#pragma unroll
+		for (int w = 0; w < 4; w++)
+			n += ((words[w] & 0xffff) != 0) + (words[w] >> 16 != 0);
+	}
+	for (uint64_t i = (head + wide * sizeof(uint4)) / 2 + threadIdx.x; i < bytes / 2; i += blockDim.x)
+		n += ((const uint16_t *)at)[i] != pattern;
+	return n;
+}
+
+extern "C" __global__ void __launch_bounds__(256) swakv_check(const __grid_constant__ struct kernel_check p)
+{
+	int64_t n = 2 * (int64_t)p.n_pages * pieces_a_page(&p.pages);
+
+	for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
+		piece c = piece_of(&p.pages, (const int32_t *)p.page_list, i);
+		uint32_t differ = block_differences(c.at, c.bytes, ((const uint16_t *)p.patterns)[c.page]);
+
+		if (differ)
+			atomicAdd((unsigned *)p.counts + c.page, differ);
+	}
+}
+
+extern "C" __global__ void swakv_empty(void)
+{
+}
+
 /* What one warp has seen of its share of the window: the running maximum and sum of an online softmax. */
 struct partial {
 	float max;

@@ -137,7 +137,20 @@ struct kernel_copy {
 };
 void kernel_copy_cpu(const struct kernel_copy *p);
 
-/* Bytes of a page that one block fills or copies at a time. */
+/* ---- check: do pages hold their pattern and nothing else? ----------------------- */
+
+/* Adds to counts[i] the 16-bit elements of page page_list[i], K and V, all layers, that are not patterns[i]. */
+struct kernel_check {
+	struct kernel_pages pages;
+	uint64_t page_list; /* const int32 *, K ids */
+	uint64_t patterns;  /* const uint16 * */
+	uint64_t counts;    /* uint32 * */
+	int32_t n_pages;
+	int32_t reserved;
+};
+void kernel_check_cpu(const struct kernel_check *p);
+
+/* Bytes of a page that one block fills, copies or checks at a time. */
 #define KERNEL_PIECE (32u << 10)
 
 /* ---- element conversion (round to nearest even) ----------------------------- */
@@ -156,6 +169,8 @@ uint16_t float_to_bf16(float f);
 #define KERNEL_NAME_JOIN      "swakv_attention_join"
 #define KERNEL_NAME_FILL      "swakv_fill"
 #define KERNEL_NAME_COPY      "swakv_copy"
+#define KERNEL_NAME_CHECK     "swakv_check"
+#define KERNEL_NAME_EMPTY     "swakv_empty" /* no parameters, does nothing: what a launch costs at least */
 
 /* The fatbin built by nvcc, or NULL when the build had none. *size in bytes. */
 const void *kernel_image(uint64_t *size);

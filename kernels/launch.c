@@ -177,3 +177,16 @@ int driver_run_copy(struct driver *d, void *stream, const struct kernel_copy *pa
 	return driver_launch(d, stream, KERNEL_NAME_COPY, piece_grid(&params->pages, params->n_pages), COPY_BLOCK, 0,
 			     params, sizeof(*params));
 }
+
+int driver_run_check(struct driver *d, void *stream, const struct kernel_check *params)
+{
+	if (params->n_pages <= 0)
+		return 0;
+	return driver_launch(d, stream, KERNEL_NAME_CHECK, piece_grid(&params->pages, params->n_pages), COPY_BLOCK, 0,
+			     params, sizeof(*params));
+}
+
+int driver_run_empty(struct driver *d, void *stream)
+{
+	return driver_launch(d, stream, KERNEL_NAME_EMPTY, 1, 1, 0, NULL, 0);
+}

@@ -195,6 +195,34 @@ static bool run_copy(const void *params)
 	return ok;
 }
 
+static bool run_check(const void *params)
+{
+	struct kernel_check p;
+	const int32_t *list;
+	uint64_t n;
+	bool ok = true;
+
+	memcpy(&p, params, sizeof(p));
+	n = (uint64_t)p.n_pages;
+	p.page_list = reach(&ok, p.page_list, n * sizeof(*list));
+	p.patterns = reach(&ok, p.patterns, n * sizeof(uint16_t));
+	p.counts = reach(&ok, p.counts, n * sizeof(uint32_t));
+	list = (const int32_t *)(uintptr_t)p.page_list;
+	for (uint64_t i = 0; ok && i < n; i++) {
+		reach(&ok, paging_layer(&p.pages, p.pages.k_base, list[i], 0), p.pages.page_stride);
+		reach(&ok, paging_layer(&p.pages, p.pages.v_base, list[i] + p.pages.num_pages, 0), p.pages.page_stride);
+	}
+	bases_to_host(&p.pages);
+	if (ok)
+		kernel_check_cpu(&p);
+	return ok;
+}
+
+static bool run_empty(const void *params)
+{
+	return true;
+}
+
 static const struct fake_kernel kernels[] = {
 	{ KERNEL_NAME_APPLY, sizeof(struct kernel_apply), run_apply },
 	{ KERNEL_NAME_KV_WRITE, sizeof(struct kernel_kv_write), run_kv_write },
@@ -202,6 +230,8 @@ static const struct fake_kernel kernels[] = {
 	{ KERNEL_NAME_FILL, sizeof(struct kernel_fill), run_fill },
 	{ KERNEL_NAME_COPY, sizeof(struct kernel_copy), run_copy },
 	{ KERNEL_NAME_JOIN, sizeof(struct kernel_attention), run_join },
+	{ KERNEL_NAME_CHECK, sizeof(struct kernel_check), run_check },
+	{ KERNEL_NAME_EMPTY, 0, run_empty },
 };
 #define N_KERNELS (sizeof(kernels) / sizeof(kernels[0]))
 

@@ -15,13 +15,13 @@
 
 #include "fake.h"
 
-enum kind { OP_COPY_IN, OP_COPY_OUT, OP_FILL, OP_WRITE, OP_HOST, OP_KERNEL };
+enum kind { OP_COPY_IN, OP_COPY_OUT, OP_COPY, OP_FILL, OP_WRITE, OP_HOST, OP_KERNEL };
 
 struct op {
 	STAILQ_ENTRY(op) link;
 	enum kind kind;
 	long late;
-	uint64_t device, value, n; /* target, pattern or word, elements */
+	uint64_t device, value, n; /* target, pattern or word or source, elements */
 	uint64_t element;          /* bytes of one */
 	void *host;
 	CUhostFn fn;
@@ -50,6 +50,16 @@ static void fill(void *host, const struct op *op)
 		memcpy((char *)host + i * op->element, &op->value, op->element);
 }
 
+static void copy(void *target, const struct op *op)
+{
+	const void *source = fake_reach(op->value, op->n);
+
+	if (source)
+		memmove(target, source, op->n);
+	else
+		fake_break_context(CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 static void perform(const struct op *op)
 {
 	void *target = NULL;
@@ -72,6 +82,8 @@ static void perform(const struct op *op)
 		atomic_store_explicit((_Atomic uint64_t *)target, op->value, memory_order_release);
 	} else if (op->kind == OP_FILL) {
 		fill(target, op);
+	} else if (op->kind == OP_COPY) {
+		copy(target, op);
 	} else if (op->kind == OP_COPY_IN) {
 		memcpy(target, op->host, op->n);
 	} else {
@@ -305,6 +317,15 @@ FAKE_API CUresult CUDAAPI cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t b
 {
 	struct op op = { .kind = OP_COPY_OUT, .device = src, .host = dst, .n = bytes, .element = 1 };
 
+	return enqueue_memory(__func__, stream, &op);
+}
+
+FAKE_API CUresult CUDAAPI cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream)
+{
+	struct op op = { .kind = OP_COPY, .device = dst, .value = src, .n = bytes, .element = 1 };
+
+	if (!fake_reach(src, bytes))
+		op.device = 0; /* refused as a wrong target is */
 	return enqueue_memory(__func__, stream, &op);
 }
 

@@ -480,6 +480,7 @@ static int all_refused(struct driver *d)
 		driver_stream_host_func(d, s, count_up, block),
 		driver_copy_to_device(d, s, 4096, block, 64),
 		driver_copy_to_host(d, s, block, 4096, 64),
+		driver_copy(d, s, 4096, 8192, 64),
 		driver_fill32(d, s, 4096, 0, 1),
 		driver_fill16(d, s, 4096, 0, 1),
 		driver_load_kernels(d),
@@ -766,5 +767,138 @@ Test(device_kernels, table_follows_a_thousand_applies)
 	cr_assert_arr_eq(got, want, sizeof(want));
 	OK(driver_stream_destroy(d, s));
 	OK(driver_free(d, table));
+	driver_close(d);
+}
+
+/* ---- whole pages --------------------------------------------------------------------- */
+
+/* Pages that hold their pattern but for one element of K of the first and two of V of the last. */
+static void disturb_and_count(struct rig_device *v)
+{
+	enum { PAGES = 4 };
+	static const int32_t list[PAGES] = { 5, 0, 3, 6 };
+	static const uint16_t patterns[PAGES] = { 0x3c00, 0x1234, 0xffff, 0 };
+	struct driver *d = v->d;
+	uint64_t half = v->r->half_bytes, stride = v->r->page_stride;
+	struct kernel_check c = { .pages = rig_pages(v->r, v->at), .n_pages = PAGES };
+	struct kernel_fill f = { .pages = c.pages, .n_pages = 1 };
+	uint32_t counts[PAGES];
+
+	OK(driver_alloc(d, sizeof(list) + sizeof(patterns) + sizeof(counts), &c.page_list));
+	c.counts = c.page_list + sizeof(list);
+	c.patterns = c.counts + sizeof(counts);
+	OK(driver_copy_to_device(d, v->stream, c.page_list, list, sizeof(list)));
+	OK(driver_copy_to_device(d, v->stream, c.patterns, patterns, sizeof(patterns)));
+	OK(driver_fill32(d, v->stream, c.counts, 0, PAGES));
+	for (int i = 0; i < PAGES; i++) {
+		f.page_list = c.page_list + (uint64_t)i * sizeof(list[0]);
+		f.pattern = patterns[i];
+		OK(driver_run_fill(d, v->stream, &f));
+	}
+	OK(driver_run_check(d, v->stream, &c));
+	OK(driver_copy_to_host(d, v->stream, counts, c.counts, sizeof(counts)));
+	OK(driver_stream_synchronize(d, v->stream));
+	for (int i = 0; i < PAGES; i++)
+		cr_assert_eq(counts[i], 0, "%u elements of page %d are said to differ", counts[i], list[i]);
+	OK(driver_fill16(d, v->stream, v->at.pool + 5 * stride, 1, 1));
+	OK(driver_fill16(d, v->stream, v->at.pool + half + 7 * stride - 2, 1, 1));
+	OK(driver_fill16(d, v->stream, v->at.pool + half + 6 * stride + 34, 1, 1));
+	OK(driver_run_check(d, v->stream, &c));
+	OK(driver_run_check(d, v->stream, &c));
+	OK(driver_copy_to_host(d, v->stream, counts, c.counts, sizeof(counts)));
+	OK(driver_stream_synchronize(d, v->stream));
+	cr_assert_eq(counts[0], 2, "%u", counts[0]);
+	cr_assert(counts[1] == 0 && counts[2] == 0, "%u %u", counts[1], counts[2]);
+	cr_assert_eq(counts[3], 4, "%u", counts[3]);
+	OK(driver_free(d, c.page_list));
+}
+
+/* Page sizes that stand well and badly to 16 bytes. */
+static const int32_t paddings[] = { 0, 2, 8, 14, 70000 };
+
+Test(device_kernels, check_counts_each_element_that_is_not_its_pages_pattern)
+{
+	struct driver *d = open_device();
+
+	if (!have_kernels(d))
+		return;
+	for (size_t i = 0; i < sizeof(paddings) / sizeof(paddings[0]); i++) {
+		struct rig_shape s = base;
+		struct rig_device v;
+		struct rig *r;
+
+		s.padding = paddings[i];
+		r = rig_new(&s);
+		OK(rig_device_init(&v, d, r));
+		disturb_and_count(&v);
+		OK(rig_device_deinit(&v));
+		rig_free(r);
+	}
+	driver_close(d);
+}
+
+/* Pages 1 and 4 get what 0 and 6 hold; all bytes of the pool around them stay. */
+static void copy_two(struct rig_device *v)
+{
+	static const int32_t from[] = { 0, 6 }, to[] = { 1, 4 };
+	struct driver *d = v->d;
+	struct rig *r = v->r;
+	struct kernel_copy c = { .pages = rig_pages(r, v->at), .n_pages = 2 };
+	unsigned char *want = malloc(r->pool_bytes), *got = malloc(r->pool_bytes);
+
+	for (uint64_t i = 0; i < r->pool_bytes; i++)
+		want[i] = (unsigned char)(i * 2654435761u >> 11);
+	OK(driver_copy_to_device(d, v->stream, v->at.pool, want, r->pool_bytes));
+	OK(driver_alloc(d, sizeof(from) + sizeof(to), &c.from_list));
+	c.to_list = c.from_list + sizeof(from);
+	OK(driver_copy_to_device(d, v->stream, c.from_list, from, sizeof(from)));
+	OK(driver_copy_to_device(d, v->stream, c.to_list, to, sizeof(to)));
+	OK(driver_run_copy(d, v->stream, &c));
+	OK(driver_copy_to_host(d, v->stream, got, v->at.pool, r->pool_bytes));
+	OK(driver_stream_synchronize(d, v->stream));
+	for (int i = 0; i < 4; i++) {
+		uint64_t half = i / 2 ? r->half_bytes : 0;
+
+		memcpy(want + half + (uint64_t)to[i % 2] * r->page_stride,
+		       want + half + (uint64_t)from[i % 2] * r->page_stride, r->page_stride);
+	}
+	cr_assert_arr_eq(got, want, r->pool_bytes);
+	OK(driver_free(d, c.from_list));
+	free(want);
+	free(got);
+}
+
+Test(device_kernels, copy_moves_whole_pages_and_nothing_beside_them)
+{
+	struct driver *d = open_device();
+
+	if (!have_kernels(d))
+		return;
+	for (size_t i = 0; i < sizeof(paddings) / sizeof(paddings[0]); i++) {
+		struct rig_shape s = base;
+		struct rig_device v;
+		struct rig *r;
+
+		s.padding = paddings[i];
+		r = rig_new(&s);
+		OK(rig_device_init(&v, d, r));
+		copy_two(&v);
+		OK(rig_device_deinit(&v));
+		rig_free(r);
+	}
+	driver_close(d);
+}
+
+Test(device_kernels, the_empty_kernel_runs)
+{
+	struct driver *d = open_device();
+	void *s;
+
+	if (!have_kernels(d))
+		return;
+	OK(driver_stream_create(d, &s));
+	OK(driver_run_empty(d, s));
+	OK(driver_stream_synchronize(d, s));
+	OK(driver_stream_destroy(d, s));
 	driver_close(d);
 }
