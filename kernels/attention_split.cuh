@@ -2,16 +2,19 @@
 /*
  * attention_split.cuh - decode attention at memory speed, for 16-bit pages
  *
- * A block takes one (row, kv head, up to G of its query heads, split of the
- * window) and goes through it in tiles, so each K and V element is read once for
- * all G heads. While a tile is worked on in shared memory the next one is on its
- * way, copied past the registers. A tile is
- *   1. scored: LANES lanes hold a token's K vector, 16 bytes each (twice for
- *      CHUNKS = 2), against G queries; the partial sums of all heads are reduced
- *      together, halving heads and lanes at each step;
- *   2. weighed by a running softmax, 128 / G threads a head, in base 2;
- *   3. summed: a thread keeps 4 elements of the result for all G heads.
- * Products and sums are floats: no weight is rounded to 16 bits.
+ * A block takes one (row, kv head, up to 5 or 10 of its query heads, split of
+ * the window) and goes through it in tiles, so each K and V element is read once
+ * for all of them. While a tile is worked on in shared memory the next one is on
+ * its way, copied past the registers. A tile is
+ *   1. scored by matrix instructions,
+ *   2. weighed by a running softmax in base 2,
+ *   3. summed by matrix instructions.
+ *
+ * Those take 16-bit numbers and add up in float. K and V are 16-bit anyway; a
+ * query (and a weight) is given as the sum of three 16-bit numbers, each the
+ * rest of the one before, in three rows of the same instruction: with few
+ * queries a kv head those rows would be empty. So nothing is rounded to less than
+ * a float, and the instruction costs the same.
  *
  * Splits of one row write {max, sum, accumulator} to the workspace, and
  * swakv_attention_join adds them up. Sinks and the division come last.
@@ -28,7 +31,7 @@
 #include "paging.h"
 
 #define SUB     16 /* tokens that surely lie in one page */
-#define THREADS 128
+#define THREADS SPLIT_THREADS
 #define WARPS   (THREADS / 32)
 #define LOG2E   1.4426950408889634f
 
@@ -41,51 +44,59 @@ struct share {
 	int32_t n_heads;
 };
 
-template <bool BF16> static __device__ __forceinline__ void widen2(uint32_t w, float *f)
-{
-	if (BF16) {
-		f[0] = __uint_as_float(w << 16);
-		f[1] = __uint_as_float(w & 0xffff0000u);
-	} else {
-		float2 x = __half22float2(*(const __half2 *)&w);
+/* ---- matrix instructions ------------------------------------------------------ */
 
-		f[0] = x.x;
-		f[1] = x.y;
-	}
+/* c[16][8] += a[16][16] b[16][8] */
+template <bool BF16>
+static __device__ __forceinline__ void multiply_add(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+	if (BF16)
+		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+			     "{%0,%1,%2,%3};"
+			     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+			     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+	else
+		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+			     "{%0,%1,%2,%3};"
+			     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+			     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/*
- * Sums v[h] over LANES lanes. Each step sends half of the heads away and keeps
- * the other half, so G heads cost about G shuffles. The lane is left with the
- * sum of head *@head; lanes that differ only in the low bits hold the same one.
- */
-template <int G, int LANES> static __device__ __forceinline__ float reduce_heads(float v[G], int c, int *head)
+/* Four 8 x 8 matrices; lane i names row i % 8 of matrix i / 8. */
+static __device__ __forceinline__ void load_matrices(uint32_t r[4], const uint16_t *row)
 {
-	int n = G, offset = LANES / 2;
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+		     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+		     : "r"((uint32_t)__cvta_generic_to_shared(row)));
+}
 
-	*head = 0;
+static __device__ __forceinline__ void load_transposed(uint32_t r[4], const uint16_t *row)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+		     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+		     : "r"((uint32_t)__cvta_generic_to_shared(row)));
+}
+
+template <bool BF16> static __device__ __forceinline__ uint16_t narrow(float x)
+{
+	return BF16 ? __bfloat16_as_ushort(__float2bfloat16(x)) : __half_as_ushort(__float2half(x));
+}
+
+template <bool BF16> static __device__ __forceinline__ float widen(uint16_t x)
+{
+	return BF16 ? __bfloat162float(__ushort_as_bfloat16(x)) : __half2float(__ushort_as_half(x));
+}
+
+/* Writes @x as three numbers, @apart elements from each other. */
+template <bool BF16> static __device__ __forceinline__ void put_parts(uint16_t *to, int apart, float x)
+{
 #pragma unroll
-	for (int step = 0; (1 << step) < G; step++) {
-		bool upper = c & offset;
+	for (int i = 0; i < SPLIT_PARTS; i++) {
+		uint16_t part = narrow<BF16>(x);
 
-		n /= 2;
-#pragma unroll
-		for (int i = 0; i < G / 2; i++) {
-			if (i < n) {
-				float send = upper ? v[i] : v[i + n];
-				float keep = upper ? v[i + n] : v[i];
-
-				v[i] = keep + __shfl_xor_sync(0xffffffffu, send, offset);
-			}
-		}
-		*head += upper ? n : 0;
-		offset /= 2;
+		to[i * apart] = part;
+		x -= widen<BF16>(part);
 	}
-#pragma unroll
-	for (int o = LANES / 2; o > 0; o /= 2)
-		if (o <= offset)
-			v[0] += __shfl_xor_sync(0xffffffffu, v[0], o);
-	return v[0];
 }
 
 /* ---- a tile on its way -------------------------------------------------------- */
@@ -121,115 +132,113 @@ static __device__ __forceinline__ bool tile_lookup(const kernel_attention &p, co
 	return needed && !found;
 }
 
-/* Starts to copy the vectors of one half of a tile to @to, [TILE][dim]; zeros where the window has no token. */
+/*
+ * Starts to copy the vectors of one half of a tile to @to, rows of @row elements;
+ * zeros where the window has no token.
+ */
 template <int TILE>
-static __device__ __forceinline__ void tile_fetch(const share &s, int64_t at, const uint64_t *pages, int dim,
-						  int64_t stride, uint16_t *to)
+static __device__ __forceinline__ void tile_fetch(const share &s, int64_t at, const uint64_t *pages, int dim, int row,
+						  uint32_t stride, uint16_t *to)
 {
-	int chunks = dim / 8;
+	int chunks = dim / 8, step = THREADS / chunks, c = threadIdx.x % chunks, t = threadIdx.x / chunks;
+	bool whole = at >= s.begin && at + TILE <= s.end;
 
-	for (int i = threadIdx.x; i < TILE * chunks; i += THREADS) {
-		int t = i / chunks, c = i % chunks;
-		int64_t pos = at + t;
+	if (t >= step)
+		return;
+#pragma unroll 4
+	for (; t < TILE; t += step) {
 		uint64_t base = pages[t / SUB];
-		bool read = base && pos >= s.begin && pos < s.end;
-		const char *from = (const char *)(base + (t % SUB) * stride) + c * 16;
+		uint16_t *dst = to + t * row + c * 8;
 
-		if (read)
-			__pipeline_memcpy_async(to + t * dim + c * 8, from, 16);
+		if (base && (whole || (at + t >= s.begin && at + t < s.end)))
+			__pipeline_memcpy_async(dst, (const char *)(base + (uint32_t)(t % SUB) * stride + c * 16), 16);
 		else
-			*(uint4 *)(to + t * dim + c * 8) = make_uint4(0, 0, 0, 0);
+			*(uint4 *)dst = make_uint4(0, 0, 0, 0);
 	}
 }
 
 /* ---- a tile in shared memory ------------------------------------------------------ */
 
-/* Scores in base 2 to score[token][head]; -inf outside the window. @q is [G][k_dim] in shared memory. */
-template <bool BF16, int G, int LANES, int CHUNKS, int TILE>
-static __device__ __forceinline__ void tile_scores(const kernel_attention &p, const share &s, int64_t at,
-						   const uint16_t *keys, const float *q_shared, float *score)
+/* Scores of the parts: score[row][token] = queries[row] . keys[token]. A warp takes every WARPS-th eight tokens. */
+template <bool BF16, int MT, int TILE>
+static __device__ __forceinline__ void tile_scores(const uint16_t *keys, const uint16_t *queries, int row, float *score)
 {
-	constexpr int STEP = 32 / LANES;    /* tokens a warp takes at once */
-	constexpr int EACH = TILE / WARPS;  /* tokens of a warp */
-	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, c = lane % LANES, sub = lane / LANES;
-	int dim = p.pages.k_head_dim;
-	float q[G][8 * CHUNKS];
+	int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
-#pragma unroll
-	for (int j = 0; j < CHUNKS; j++) {
-		bool active = (c + j * LANES) * 8 < dim;
+	for (int first = warp * 8; first < TILE; first += WARPS * 8) {
+		const uint16_t *key = keys + (first + lane % 8) * row + lane / 8 * 8;
+		const uint16_t *query = queries + lane % 16 * row + lane / 16 * 8;
+		float c[MT][4] = {};
 
-#pragma unroll
-		for (int h = 0; h < G; h++)
-#pragma unroll
-			for (int i = 0; i < 8; i += 4) {
-				float4 x = active ? *(const float4 *)&q_shared[h * dim + (c + j * LANES) * 8 + i] :
-						    make_float4(0, 0, 0, 0);
-
-				q[h][8 * j + i] = x.x;
-				q[h][8 * j + i + 1] = x.y;
-				q[h][8 * j + i + 2] = x.z;
-				q[h][8 * j + i + 3] = x.w;
-			}
-	}
 #pragma unroll 2
-	for (int first = 0; first < EACH; first += STEP) {
-		int t = warp * EACH + first + sub, head;
-		int64_t pos = at + t;
-		float sum[G], f[8], x;
+		for (int d = 0; d + 8 < row; d += 32) {
+			uint32_t b[4], a[4];
 
+			load_matrices(b, key + d);
 #pragma unroll
-		for (int h = 0; h < G; h++)
-			sum[h] = 0;
-#pragma unroll
-		for (int j = 0; j < CHUNKS; j++) {
-			uint4 k = (c + j * LANES) * 8 < dim ? *(const uint4 *)&keys[t * dim + (c + j * LANES) * 8] :
-							      make_uint4(0, 0, 0, 0);
-
-			widen2<BF16>(k.x, f);
-			widen2<BF16>(k.y, f + 2);
-			widen2<BF16>(k.z, f + 4);
-			widen2<BF16>(k.w, f + 6);
-#pragma unroll
-			for (int h = 0; h < G; h++)
-#pragma unroll
-				for (int i = 0; i < 8; i++)
-					sum[h] = fmaf(q[h][8 * j + i], f[i], sum[h]);
+			for (int m = 0; m < MT; m++) {
+				load_matrices(a, query + m * 16 * row + d);
+				multiply_add<BF16>(c[m], a, b[0], b[1]);
+				load_matrices(a, query + m * 16 * row + d + 16);
+				multiply_add<BF16>(c[m], a, b[2], b[3]);
+			}
 		}
-		x = reduce_heads<G, LANES>(sum, c, &head) * p.scale;
-		if (p.soft_cap > 0)
-			x = p.soft_cap * tanhf(x / p.soft_cap);
-		if (c % (LANES / G) == 0)
-			score[t * G + head] = pos >= s.begin && pos < s.end ? x * LOG2E : -INFINITY;
+#pragma unroll
+		for (int m = 0; m < MT; m++) {
+			float *to = score + (m * 16 + lane / 4) * (TILE + 4) + first + lane % 4 * 2;
+
+			*(float2 *)to = make_float2(c[m][0], c[m][1]);
+			*(float2 *)(to + 8 * (TILE + 4)) = make_float2(c[m][2], c[m][3]);
+		}
 	}
 }
 
-/* Turns the tile's scores into weights under the new maximum; max, sum and correction of each head in shared memory. */
-template <int G, int TILE>
-static __device__ __forceinline__ void tile_softmax(float *score, float *max, float *sum, float *fix)
+/*
+ * Joins the parts of the scores and turns them into weights, in parts again,
+ * under the new maximum. THREADS / (8 MT) threads a head; max, sum and
+ * correction of each head in shared memory.
+ */
+template <bool BF16, int MT, int TILE>
+static __device__ __forceinline__ void tile_softmax(const kernel_attention &p, const share &s, int64_t at,
+						    const float *score, uint16_t *weight, float *max, float *sum,
+						    float *fix)
 {
-	constexpr int PER_HEAD = THREADS / G > 32 ? 32 : THREADS / G;
-	int head = threadIdx.x / PER_HEAD, i = threadIdx.x % PER_HEAD;
-	float most = -INFINITY, total = 0, before;
+	constexpr int HEADS = SPLIT_HEADS(MT), LANES = 16 / MT, EACH = TILE / LANES;
+	bool own = (int)threadIdx.x / LANES < HEADS; /* the last threads go through the first head and write nothing */
+	int head = own ? threadIdx.x / LANES : 0, i = threadIdx.x % LANES;
+	float x[EACH], most = -INFINITY, total = 0, before;
 
-	if (head >= G)
-		return;
-	for (int t = i; t < TILE; t += PER_HEAD)
-		most = fmaxf(most, score[t * G + head]);
 #pragma unroll
-	for (int o = PER_HEAD / 2; o > 0; o /= 2)
-		most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, o));
-	before = max[head];
-	most = fmaxf(most, before);
-	for (int t = i; t < TILE; t += PER_HEAD) {
-		float w = most == -INFINITY ? 0 : exp2f(score[t * G + head] - most);
+	for (int k = 0; k < EACH; k++) {
+		int t = i + k * LANES;
+		int64_t pos = at + t;
 
-		score[t * G + head] = w;
-		total += w;
+		x[k] = (score[head * (TILE + 4) + t] + score[(HEADS + head) * (TILE + 4) + t] +
+			score[(2 * HEADS + head) * (TILE + 4) + t]) *
+		       p.scale;
+		if (p.soft_cap > 0)
+			x[k] = p.soft_cap * tanhf(x[k] / p.soft_cap);
+		x[k] = pos >= s.begin && pos < s.end ? x[k] * LOG2E : -INFINITY;
+		most = fmaxf(most, x[k]);
 	}
 #pragma unroll
-	for (int o = PER_HEAD / 2; o > 0; o /= 2)
+	for (int o = LANES / 2; o > 0; o /= 2)
+		most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, o));
+	before = own ? max[head] : -INFINITY;
+	most = fmaxf(most, before);
+#pragma unroll
+	for (int k = 0; k < EACH; k++) {
+		x[k] = x[k] == -INFINITY ? 0 : exp2f(x[k] - most);
+		total += x[k];
+	}
+#pragma unroll
+	for (int o = LANES / 2; o > 0; o /= 2)
 		total += __shfl_xor_sync(0xffffffffu, total, o);
+	if (!own)
+		return;
+#pragma unroll
+	for (int k = 0; k < EACH; k++)
+		put_parts<BF16>(weight + head * (TILE + 8) + i + k * LANES, HEADS * (TILE + 8), x[k]);
 	if (i == 0) {
 		fix[head] = before == -INFINITY ? 0 : exp2f(before - most);
 		max[head] = most;
@@ -237,45 +246,49 @@ static __device__ __forceinline__ void tile_softmax(float *score, float *max, fl
 	}
 }
 
-/* The 4 elements of the result that a thread sums, and the tokens it takes. */
-struct lane_values {
-	int chunk, group, groups; /* groups of threads share the tokens out */
-};
-
-static __device__ __forceinline__ lane_values lane_of(int dim)
+/* acc[row][d] += weights[row][token] values[token][d]. A warp takes every WARPS-th eight elements of d: NV of them. */
+template <bool BF16, int MT, int TILE, int NV>
+static __device__ __forceinline__ void tile_values(const uint16_t *values, int dim, const uint16_t *weight,
+						   const float *fix, float acc[MT][NV][4])
 {
-	int chunks = dim / 4;
-
-	return { (int)threadIdx.x % chunks, (int)threadIdx.x / chunks, THREADS / chunks };
-}
-
-template <bool BF16, int G, int TILE>
-static __device__ __forceinline__ void tile_values(const uint16_t *values, int dim, const float *weight,
-						   const float *fix, float acc[G][4])
-{
-	lane_values l = lane_of(dim);
+	constexpr int HEADS = SPLIT_HEADS(MT);
+	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = SPLIT_V_ROW(dim);
 
 #pragma unroll
-	for (int h = 0; h < G; h++)
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			acc[h][i] *= fix[h];
-	if (l.group >= l.groups)
-		return;
-#pragma unroll 4
-	for (int t = l.group; t < TILE; t += l.groups) {
-		uint2 v = *(const uint2 *)&values[t * dim + l.chunk * 4];
-		float f[4];
-
-		widen2<BF16>(v.x, f);
-		widen2<BF16>(v.y, f + 2);
-#pragma unroll
-		for (int h = 0; h < G; h++) {
-			float w = weight[t * G + h];
+	for (int m = 0; m < MT; m++) {
+		float upper = fix[(m * 16 + lane / 4) % HEADS], lower = fix[(m * 16 + lane / 4 + 8) % HEADS];
 
 #pragma unroll
-			for (int i = 0; i < 4; i++)
-				acc[h][i] = fmaf(w, f[i], acc[h][i]);
+		for (int j = 0; j < NV; j++) {
+			acc[m][j][0] *= upper;
+			acc[m][j][1] *= upper;
+			acc[m][j][2] *= lower;
+			acc[m][j][3] *= lower;
+		}
+	}
+#pragma unroll
+	for (int t = 0; t < TILE; t += 32) {
+		uint32_t a[MT][2][4];
+
+#pragma unroll
+		for (int m = 0; m < MT; m++)
+#pragma unroll
+			for (int k = 0; k < 2; k++)
+				load_matrices(a[m][k], weight + (m * 16 + lane % 16) * (TILE + 8) + t + k * 16 +
+							       lane / 16 * 8);
+#pragma unroll
+		for (int j = 0; j < NV; j++) {
+			int d = (j * WARPS + warp) * 8;
+			uint32_t b[4];
+
+			if (d >= dim)
+				break;
+			load_transposed(b, values + (t + lane) * row + d);
+#pragma unroll
+			for (int m = 0; m < MT; m++) {
+				multiply_add<BF16>(acc[m][j], a[m][0], b[0], b[1]);
+				multiply_add<BF16>(acc[m][j], a[m][1], b[2], b[3]);
+			}
 		}
 	}
 }
@@ -304,33 +317,35 @@ static __device__ __forceinline__ float *partial_of(const kernel_attention &p, i
 	       ((row * p.q_heads + head) * p.n_splits + split) * (int64_t)(p.pages.v_head_dim + 2);
 }
 
-/* Joins the thread groups' accumulators head by head and writes the result, or the split's part of it. */
-template <int G>
+/* Joins the parts and writes the result, or the split's part of it. @joined: [MT * 16][v_dim]. */
+template <int MT, int NV>
 static __device__ void write_share(const kernel_attention &p, const share &s, int64_t row, int32_t split, bool missing,
-				   const float *max, const float *sum, const float acc[G][4], float *scratch)
+				   const float *max, const float *sum, const float acc[MT][NV][4], float *joined)
 {
-	int dim = p.pages.v_head_dim;
-	lane_values l = lane_of(dim);
+	constexpr int HEADS = SPLIT_HEADS(MT);
+	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, dim = p.pages.v_head_dim;
 
 #pragma unroll
-	for (int h = 0; h < G; h++) {
-		__syncthreads();
-		if (l.group < l.groups)
+	for (int m = 0; m < MT; m++)
 #pragma unroll
-			for (int i = 0; i < 4; i++)
-				scratch[l.group * dim + l.chunk * 4 + i] = acc[h][i];
-		__syncthreads();
-		if (h >= s.n_heads)
-			continue;
+		for (int j = 0; j < NV; j++) {
+			int d = (j * WARPS + warp) * 8 + lane % 4 * 2;
+			float *to = joined + (m * 16 + lane / 4) * dim + d;
+
+			if (d < dim) {
+				*(float2 *)to = make_float2(acc[m][j][0], acc[m][j][1]);
+				*(float2 *)(to + 8 * dim) = make_float2(acc[m][j][2], acc[m][j][3]);
+			}
+		}
+	__syncthreads();
+	for (int h = 0; h < s.n_heads; h++) {
 		float *part = p.n_splits > 1 ? partial_of(p, row, s.first_head + h, split) : NULL;
 		float *out = (float *)p.out + (row * p.q_heads + s.first_head + h) * dim;
 		float scale, total = with_sink(p, s.first_head + h, max[h], sum[h], &scale);
 
 		for (int d = threadIdx.x; d < dim; d += THREADS) {
-			float x = 0;
+			float x = joined[h * dim + d] + joined[(HEADS + h) * dim + d] + joined[(2 * HEADS + h) * dim + d];
 
-			for (int k = 0; k < l.groups; k++)
-				x += scratch[k * dim + d];
 			if (part)
 				part[2 + d] = x;
 			else
@@ -343,34 +358,47 @@ static __device__ void write_share(const kernel_attention &p, const share &s, in
 	}
 }
 
-/* Dynamic shared memory: two tiles of K and V, then the queries [G][k_dim]; at the end, the groups' accumulators. */
-template <bool BF16, int G, int LANES, int CHUNKS, int TILE>
+/* The queries in parts; rows without a query, and elements behind a vector's end, are 0 in all that is multiplied. */
+template <bool BF16, int MT, int TILE>
+static __device__ void prepare_shared(const kernel_attention &p, const share &s, int64_t row, uint16_t *memory,
+				      uint16_t *queries)
+{
+	int dim = p.pages.k_head_dim, k_row = SPLIT_K_ROW(dim);
+	int n = SPLIT_SHARED(MT, TILE, dim, p.pages.v_head_dim) / 16;
+
+	for (int i = threadIdx.x; i < n; i += THREADS)
+		((uint4 *)memory)[i] = make_uint4(0, 0, 0, 0);
+	__syncthreads();
+	for (int i = threadIdx.x; i < s.n_heads * dim; i += THREADS)
+		put_parts<BF16>(queries + i / dim * k_row + i % dim, SPLIT_HEADS(MT) * k_row,
+				((const float *)p.q)[(row * p.q_heads + s.first_head) * (int64_t)dim + i]);
+}
+
+template <bool BF16, int MT, int TILE, int NV>
 static __device__ void attend_share_split(const kernel_attention &p, const share &s, int64_t row, int32_t split)
 {
 	extern __shared__ __align__(16) uint16_t split_memory[];
-	__shared__ __align__(16) float score[TILE * G];
-	__shared__ float max[G], sum[G], fix[G];
+	__shared__ float max[SPLIT_HEADS(MT)], sum[SPLIT_HEADS(MT)], fix[SPLIT_HEADS(MT)];
 	__shared__ tile_pages<TILE> pages[3]; /* looked up two tiles ahead */
-	int k_dim = p.pages.k_head_dim, v_dim = p.pages.v_head_dim, stage = TILE * (k_dim + v_dim);
-	int64_t k_stride = (int64_t)p.pages.kv_heads * k_dim * 2, v_stride = (int64_t)p.pages.kv_heads * v_dim * 2;
+	int k_dim = p.pages.k_head_dim, v_dim = p.pages.v_head_dim, k_row = SPLIT_K_ROW(k_dim), v_row = SPLIT_V_ROW(v_dim);
+	int stage = SPLIT_STAGE(TILE, k_dim, v_dim) / 2;
+	uint16_t *queries = split_memory + 2 * stage, *weight = queries + SPLIT_QUERIES(MT, k_dim) / 2;
+	float *score = (float *)(weight + SPLIT_WEIGHTS(MT, TILE) / 2);
+	uint32_t k_stride = (uint32_t)p.pages.kv_heads * k_dim * 2, v_stride = (uint32_t)p.pages.kv_heads * v_dim * 2;
 	int64_t first = s.begin / SUB * SUB, n = s.begin < s.end ? (s.end - first + TILE - 1) / TILE : 0;
-	float *q = (float *)(split_memory + 2 * stage);
-	float acc[G][4] = {};
+	float acc[MT][NV][4] = {};
 	bool missing;
 
-	for (int i = threadIdx.x; i < G * k_dim; i += THREADS)
-		q[i] = i / k_dim < s.n_heads ?
-			       ((const float *)p.q)[(row * p.q_heads + s.first_head) * (int64_t)k_dim + i] :
-			       0;
-	if (threadIdx.x < G) {
+	prepare_shared<BF16, MT, TILE>(p, s, row, split_memory, queries);
+	if (threadIdx.x < SPLIT_HEADS(MT)) {
 		max[threadIdx.x] = -INFINITY;
 		sum[threadIdx.x] = 0;
 	}
 	missing = tile_lookup<TILE>(p, s, first, &pages[0]) | tile_lookup<TILE>(p, s, first + TILE, &pages[1]);
 	__syncthreads();
 	if (n > 0) {
-		tile_fetch<TILE>(s, first, pages[0].k, k_dim, k_stride, split_memory);
-		tile_fetch<TILE>(s, first, pages[0].v, v_dim, v_stride, split_memory + TILE * k_dim);
+		tile_fetch<TILE>(s, first, pages[0].k, k_dim, k_row, k_stride, split_memory);
+		tile_fetch<TILE>(s, first, pages[0].v, v_dim, v_row, v_stride, split_memory + TILE * k_row);
 	}
 	__pipeline_commit();
 	for (int64_t i = 0; i < n; i++) {
@@ -378,22 +406,24 @@ static __device__ void attend_share_split(const kernel_attention &p, const share
 		uint16_t *now = split_memory + i % 2 * stage, *next = split_memory + (i + 1) % 2 * stage;
 
 		if (i + 1 < n) {
-			tile_fetch<TILE>(s, at + TILE, pages[(i + 1) % 3].k, k_dim, k_stride, next);
-			tile_fetch<TILE>(s, at + TILE, pages[(i + 1) % 3].v, v_dim, v_stride, next + TILE * k_dim);
+			tile_fetch<TILE>(s, at + TILE, pages[(i + 1) % 3].k, k_dim, k_row, k_stride, next);
+			tile_fetch<TILE>(s, at + TILE, pages[(i + 1) % 3].v, v_dim, v_row, v_stride,
+					 next + TILE * k_row);
 		}
 		__pipeline_commit();
 		missing |= tile_lookup<TILE>(p, s, at + 2 * TILE, &pages[(i + 2) % 3]);
 		__pipeline_wait_prior(1);
 		__syncthreads();
-		tile_scores<BF16, G, LANES, CHUNKS, TILE>(p, s, at, now, q, score);
+		tile_scores<BF16, MT, TILE>(now, queries, k_row, score);
 		__syncthreads();
-		tile_softmax<G, TILE>(score, max, sum, fix);
+		tile_softmax<BF16, MT, TILE>(p, s, at, score, weight, max, sum, fix);
 		__syncthreads();
-		tile_values<BF16, G, TILE>(now + TILE * k_dim, v_dim, score, fix, acc);
+		tile_values<BF16, MT, TILE, NV>(now + TILE * k_row, v_dim, weight, fix, acc);
 		__syncthreads();
 	}
+	__pipeline_wait_prior(0);
 	missing = __syncthreads_or(missing);
-	write_share<G>(p, s, row, split, missing, max, sum, acc, (float *)split_memory);
+	write_share<MT, NV>(p, s, row, split, missing, max, sum, acc, (float *)split_memory);
 }
 
 /* The part of row @row that block @i of the grid takes. False: nothing of the window falls to it. */
@@ -420,8 +450,9 @@ template <int G, int TILE> static __device__ bool share_of(const kernel_attentio
 	return s->slot >= 0 && end > 0;
 }
 
-template <bool BF16, int G, int LANES, int CHUNKS, int TILE> static __device__ void attend(const kernel_attention &p)
+template <bool BF16, int MT, int TILE, int NV> static __device__ void attend(const kernel_attention &p)
 {
+	constexpr int G = SPLIT_HEADS(MT);
 	int32_t group = p.q_heads / p.pages.kv_heads, parts = (group + G - 1) / G;
 	int64_t n = (int64_t)p.n * p.pages.kv_heads * parts * p.n_splits;
 
@@ -431,7 +462,7 @@ template <bool BF16, int G, int LANES, int CHUNKS, int TILE> static __device__ v
 		share s;
 
 		if (share_of<G, TILE>(p, i, &s, &row, &split)) {
-			attend_share_split<BF16, G, LANES, CHUNKS, TILE>(p, s, row, split);
+			attend_share_split<BF16, MT, TILE, NV>(p, s, row, split);
 		} else {
 			for (int h = 0; h < s.n_heads && split == 0; h++)
 				for (int d = threadIdx.x; d < p.pages.v_head_dim; d += THREADS)
@@ -482,25 +513,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) swakv_attention_join(const
 }
 
 /* The tile shrinks as vectors grow, so that several blocks share a multiprocessor's memory; see kernels/launch.c. */
-#define SPLIT_KERNEL(type, bf16, g, lanes, chunks, tile)                                                               \
-	extern "C" __global__ void __launch_bounds__(THREADS, 3)                                                       \
-		swakv_attention_##type##_g##g##_d##lanes##chunks(const __grid_constant__ kernel_attention p)           \
+/* MT 1 or 2: up to 5 or 10 heads a block. Vectors (the longer of K and V) of up to 64, 128, 256 and 512 elements. */
+#define SPLIT_KERNEL(type, bf16, mt, dim)                                                                              \
+	extern "C" __global__ void __launch_bounds__(THREADS)                                                          \
+		swakv_attention_##type##_m##mt##_d##dim(const __grid_constant__ kernel_attention p)                    \
 	{                                                                                                              \
-		attend<bf16, g, lanes, chunks, tile>(p);                                                               \
+		attend<bf16, mt, SPLIT_TILE(dim), dim / 8 / WARPS>(p);                                                 \
 	}
-/* K vectors of up to 64, 128, 256 and 512 elements; 512 leaves registers for four heads only. */
 #define SPLIT_KERNELS(type, bf16)                                                                                      \
-	SPLIT_KERNEL(type, bf16, 1, 8, 1, SPLIT_TILE_64)                                                               \
-	SPLIT_KERNEL(type, bf16, 4, 8, 1, SPLIT_TILE_64)                                                               \
-	SPLIT_KERNEL(type, bf16, 8, 8, 1, SPLIT_TILE_64)                                                               \
-	SPLIT_KERNEL(type, bf16, 1, 16, 1, SPLIT_TILE_128)                                                             \
-	SPLIT_KERNEL(type, bf16, 4, 16, 1, SPLIT_TILE_128)                                                             \
-	SPLIT_KERNEL(type, bf16, 8, 16, 1, SPLIT_TILE_128)                                                             \
-	SPLIT_KERNEL(type, bf16, 1, 32, 1, SPLIT_TILE_256)                                                             \
-	SPLIT_KERNEL(type, bf16, 4, 32, 1, SPLIT_TILE_256)                                                             \
-	SPLIT_KERNEL(type, bf16, 8, 32, 1, SPLIT_TILE_256)                                                             \
-	SPLIT_KERNEL(type, bf16, 1, 32, 2, SPLIT_TILE_512)                                                             \
-	SPLIT_KERNEL(type, bf16, 4, 32, 2, SPLIT_TILE_512)
+	SPLIT_KERNEL(type, bf16, 1, 64)                                                                                \
+	SPLIT_KERNEL(type, bf16, 2, 64)                                                                                \
+	SPLIT_KERNEL(type, bf16, 1, 128)                                                                               \
+	SPLIT_KERNEL(type, bf16, 2, 128)                                                                               \
+	SPLIT_KERNEL(type, bf16, 1, 256)                                                                               \
+	SPLIT_KERNEL(type, bf16, 2, 256)                                                                               \
+	SPLIT_KERNEL(type, bf16, 1, 512)
 SPLIT_KERNELS(f16, false)
 SPLIT_KERNELS(bf16, true)
 

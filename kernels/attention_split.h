@@ -3,10 +3,26 @@
 #ifndef SWAKV_ATTENTION_SPLIT_H
 #define SWAKV_ATTENTION_SPLIT_H
 
-/* Tokens of a tile, by the largest K vector that a kernel takes. */
-#define SPLIT_TILE_64  64
-#define SPLIT_TILE_128 64
-#define SPLIT_TILE_256 32
-#define SPLIT_TILE_512 16
+#define SPLIT_THREADS 128
+
+/* A query is three 16-bit numbers, so 16 rows of a matrix instruction hold 5 heads, and 32 rows 10. */
+#define SPLIT_PARTS     3
+#define SPLIT_HEADS(mt) ((mt)*5)
+
+/* Tokens of a tile: fewer as vectors grow, so that two blocks share a multiprocessor's memory. */
+#define SPLIT_TILE(dim) ((dim) <= 128 ? 64 : 32)
+
+/* Elements of a row in shared memory: whole steps of the instruction, and 16 bytes that keep rows off the same banks.
+ */
+#define SPLIT_K_ROW(dim) (((dim) + 31) / 32 * 32 + 8)
+#define SPLIT_V_ROW(dim) ((dim) + 8)
+
+/* Bytes of the dynamic shared memory: two tiles of K and V, queries, weights, scores. */
+#define SPLIT_STAGE(tile, k, v) ((tile) * (SPLIT_K_ROW(k) + SPLIT_V_ROW(v)) * 2)
+#define SPLIT_QUERIES(mt, k)    ((mt)*16 * SPLIT_K_ROW(k) * 2)
+#define SPLIT_WEIGHTS(mt, tile) ((mt)*16 * ((tile) + 8) * 2)
+#define SPLIT_SCORES(mt, tile)  ((mt)*16 * ((tile) + 4) * 4)
+#define SPLIT_SHARED(mt, tile, k, v)                                                                                   \
+	(2 * SPLIT_STAGE(tile, k, v) + SPLIT_QUERIES(mt, k) + SPLIT_WEIGHTS(mt, tile) + SPLIT_SCORES(mt, tile))
 
 #endif

@@ -9,7 +9,7 @@
 #define APPLY_BLOCK    128u
 #define COPY_BLOCK     256u
 #define ATTENTION_WARP 4u /* warps a block, if their accumulators fit */
-#define SPLIT_BLOCK    128u
+#define SPLIT_BLOCK    ((uint32_t)SPLIT_THREADS)
 #define SPLIT_BLOCKS   1600u /* about three rounds of a large GPU's multiprocessors, each with four blocks */
 #define SPLIT_TOKENS   256   /* fewest tokens that a split is worth */
 #define SPLIT_MOST     64u
@@ -38,25 +38,17 @@ int driver_run_kv_write(struct driver *d, void *stream, const struct kernel_kv_w
 
 /* ---- attention ------------------------------------------------------------------ */
 
-/* Query heads that a block of the split kernels takes, by kv head; and lanes a K vector, as in their names. */
-enum { GROUP_1, GROUP_4, GROUP_8, N_GROUPS };
 enum { DIM_64, DIM_128, DIM_256, DIM_512, N_DIMS };
 
+/* By element type, rows of the matrix instructions / 16, and the longer of the two vectors. */
 #define SPLIT_NAMES(type)                                                                                              \
 	{                                                                                                              \
-		{ KERNEL_NAME_ATTENTION "_" type "_g1_d81", KERNEL_NAME_ATTENTION "_" type "_g1_d161",                 \
-		  KERNEL_NAME_ATTENTION "_" type "_g1_d321", KERNEL_NAME_ATTENTION "_" type "_g1_d322" },              \
-			{ KERNEL_NAME_ATTENTION "_" type "_g4_d81", KERNEL_NAME_ATTENTION "_" type "_g4_d161",         \
-			  KERNEL_NAME_ATTENTION "_" type "_g4_d321", KERNEL_NAME_ATTENTION "_" type "_g4_d322" },      \
-			{                                                                                              \
-				KERNEL_NAME_ATTENTION "_" type "_g8_d81",                                              \
-				KERNEL_NAME_ATTENTION "_" type "_g8_d161",                                             \
-				KERNEL_NAME_ATTENTION "_" type "_g8_d321",                                             \
-				NULL,                                                                                  \
-			},                                                                                             \
+		{ KERNEL_NAME_ATTENTION "_" type "_m1_d64", KERNEL_NAME_ATTENTION "_" type "_m1_d128",                 \
+		  KERNEL_NAME_ATTENTION "_" type "_m1_d256", KERNEL_NAME_ATTENTION "_" type "_m1_d512" },              \
+			{ KERNEL_NAME_ATTENTION "_" type "_m2_d64", KERNEL_NAME_ATTENTION "_" type "_m2_d128",         \
+			  KERNEL_NAME_ATTENTION "_" type "_m2_d256", NULL },                                           \
 	}
-static const char *const split_names[2][N_GROUPS][N_DIMS] = { SPLIT_NAMES("f16"), SPLIT_NAMES("bf16") };
-static const uint32_t group_heads[N_GROUPS] = { 1, 4, 8 };
+static const char *const split_names[2][2][N_DIMS] = { SPLIT_NAMES("f16"), SPLIT_NAMES("bf16") };
 
 /* Vectors of 16 bytes everywhere, and dims that the kernels were made for. */
 static bool split_takes(const struct kernel_attention *p)
@@ -68,24 +60,23 @@ static bool split_takes(const struct kernel_attention *p)
 	       (g->k_base | g->v_base | g->page_stride | g->layer_stride) % 16 == 0;
 }
 
-static int split_group(const struct kernel_attention *p, int dim)
-{
-	int32_t heads = p->q_heads / p->pages.kv_heads;
-
-	return heads == 1 ? GROUP_1 : heads <= 4 || dim == DIM_512 ? GROUP_4 : GROUP_8;
-}
-
 static int split_dim(const struct kernel_attention *p)
 {
-	int32_t dim = p->pages.k_head_dim;
+	int32_t k = p->pages.k_head_dim, v = p->pages.v_head_dim, dim = k > v ? k : v;
 
 	return dim <= 64 ? DIM_64 : dim <= 128 ? DIM_128 : dim <= 256 ? DIM_256 : DIM_512;
+}
+
+/* Sets of 16 rows: one takes 5 query heads of a kv head, two 10. */
+static int split_rows(const struct kernel_attention *p)
+{
+	return p->q_heads / p->pages.kv_heads <= SPLIT_HEADS(1) || split_dim(p) == DIM_512 ? 1 : 2;
 }
 
 /* Blocks of one split. */
 static uint64_t split_blocks(const struct kernel_attention *p)
 {
-	uint64_t heads = (uint64_t)(p->q_heads / p->pages.kv_heads), per = group_heads[split_group(p, split_dim(p))];
+	uint64_t heads = (uint64_t)(p->q_heads / p->pages.kv_heads), per = (uint64_t)SPLIT_HEADS(split_rows(p));
 
 	return (uint64_t)p->n * (uint64_t)p->pages.kv_heads * ((heads + per - 1) / per);
 }
@@ -108,22 +99,18 @@ uint64_t kernel_attention_plan(struct kernel_attention *p)
 	return (uint64_t)p->n * (uint64_t)p->q_heads * want * (uint64_t)(p->pages.v_head_dim + 2) * sizeof(float);
 }
 
-/* Two tiles of K and V and the queries; at the end the same memory joins the threads' results. */
-static uint32_t split_shared(const struct kernel_attention *p, int dim)
+static uint32_t split_shared(const struct kernel_attention *p)
 {
-	static const uint32_t tiles[N_DIMS] = { SPLIT_TILE_64, SPLIT_TILE_128, SPLIT_TILE_256, SPLIT_TILE_512 };
-	uint32_t k = (uint32_t)p->pages.k_head_dim, v = (uint32_t)p->pages.v_head_dim;
-	uint32_t work = 2 * tiles[dim] * (k + v) * 2 + group_heads[split_group(p, dim)] * k * 4;
-	uint32_t join = SPLIT_BLOCK / (v / 4) * v * 4;
+	static const int32_t dims[N_DIMS] = { 64, 128, 256, 512 };
+	int32_t tile = SPLIT_TILE(dims[split_dim(p)]), k = p->pages.k_head_dim, v = p->pages.v_head_dim;
 
-	return work > join ? work : join;
+	return (uint32_t)SPLIT_SHARED(split_rows(p), tile, k, v);
 }
 
 static int run_split(struct driver *d, void *stream, struct kernel_attention p)
 {
-	int dim = split_dim(&p);
-	const char *name = split_names[p.pages.dtype == KERNEL_BF16][split_group(&p, dim)][dim];
-	uint32_t shared = split_shared(&p, dim);
+	const char *name = split_names[p.pages.dtype == KERNEL_BF16][split_rows(&p) - 1][split_dim(&p)];
+	uint32_t shared = split_shared(&p);
 	int r;
 
 	if (!p.workspace || p.n_splits < 1)
