@@ -126,6 +126,8 @@ void fake_die(struct fake *f)
 
 void fake_close(struct fake *f)
 {
+	if (f->dir[0] == '\0')
+		return;
 	if (f->serving) {
 		store_release(&f->stop, 1);
 		pthread_join(f->server, NULL);
@@ -142,6 +144,7 @@ void fake_close(struct fake *f)
 		close(f->listener);
 	unlink(f->path);
 	rmdir(f->dir);
+	f->dir[0] = '\0';
 }
 
 /* ---- greeting ----------------------------------------------------------------------------- */

@@ -70,7 +70,7 @@ struct fake {
 
 /* Makes the socket and the memory. */
 void fake_open(struct fake *f);
-/* Ends everything, the server too. */
+/* Ends everything, the server too. Safe to repeat. */
 void fake_close(struct fake *f);
 
 /* Attaches a session to @f; what the options leave out is filled in. Returns the result of the attach. */

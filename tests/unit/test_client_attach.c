@@ -25,7 +25,12 @@ static void setup(void)
 	fake_open(&fake);
 }
 
-TestSuite(client_attach, .init = setup);
+static void teardown(void)
+{
+	fake_close(&fake);
+}
+
+TestSuite(client_attach, .init = setup, .fini = teardown);
 
 static uint32_t count_entries(const char *dir)
 {
