@@ -38,6 +38,10 @@ void live_start(struct live *l, const char *size)
 	int ready[2];
 	char line[64];
 
+	const char *library = getenv("SWAKV_TEST_CUDA_LIBRARY");
+
+	if (library)
+		setenv("SWAKV_CUDA_LIBRARY", library, 1);
 	snprintf(l->name, sizeof(l->name), "live-%d", (int)getpid());
 	snprintf(l->dir, sizeof(l->dir), "/tmp/swakv-live-XXXXXX");
 	cr_assert_not_null(mkdtemp(l->dir));
@@ -112,14 +116,16 @@ swakv_session *live_attach(const struct swakv_attach_options *o, int64_t window,
 
 /* ---- the device ---------------------------------------------------------------------------- */
 
+/* The test's own look at the device, kept open: a test is a process. */
 static struct driver *device_open(swakv_session *s)
 {
+	static struct driver *d;
 	struct swakv_session_info info;
-	struct driver *d;
 	char why[DRIVER_WHY];
 
 	swakv_session_get_info(s, &info);
-	cr_assert_eq(driver_open(&d, NULL, info.device_uuid, 0, why), 0, "%s", why);
+	if (!d)
+		cr_assert_eq(driver_open(&d, NULL, info.device_uuid, 0, why), 0, "%s", why);
 	return d;
 }
 
@@ -133,7 +139,6 @@ void live_launch(swakv_session *s, uint32_t stream, void (*fn)(void *), void *ar
 	}
 	d = device_open(s);
 	cr_assert_eq(driver_stream_host_func(d, swakv_stream_cuda(s, stream), fn, arg), 0, "%s", driver_why(d));
-	driver_close(d);
 }
 
 /* A copy of the device table when all streams have run dry; to be freed. */
@@ -155,7 +160,6 @@ static int32_t *device_table(swakv_session *s, uint32_t n_rows, struct swakv_lay
 
 		cr_assert_eq(driver_copy_to_host(d, NULL, copy, l->table, bytes), 0, "%s", driver_why(d));
 		cr_assert_eq(driver_stream_synchronize(d, NULL), 0, "%s", driver_why(d));
-		driver_close(d);
 	} else {
 		memcpy(copy, (const void *)(uintptr_t)l->table, bytes);
 	}

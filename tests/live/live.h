@@ -3,7 +3,8 @@
  * live.h - a real swakvd for one test, and sessions on it
  *
  * $LIVE_BACKEND is "host" (default) or "cuda"; the driver is then the one of
- * $SWAKV_CUDA_LIBRARY, in the tests a fake one.
+ * $SWAKV_TEST_CUDA_LIBRARY, which tests/gpu/run sets, else of
+ * $SWAKV_CUDA_LIBRARY, which meson sets to the fake one.
  */
 #ifndef SWAKV_TESTS_LIVE_H
 #define SWAKV_TESTS_LIVE_H
