@@ -107,29 +107,59 @@ template <int TILE> struct tile_pages {
 	uint64_t v[TILE / SUB];
 };
 
-/* Looks the pages of the tile at @at up. True: one that the window needs is missing. */
+/* A table entry on its way to one of the first TILE / SUB threads: asked for early, looked at late. */
+struct lookup {
+	int32_t k, v;
+	bool needed;
+};
+
+/* Asks for the pages of the tile at @at. */
 template <int TILE>
-static __device__ __forceinline__ bool tile_lookup(const kernel_attention &p, const share &s, int64_t at,
-						   tile_pages<TILE> *t)
+static __device__ __forceinline__ lookup tile_ask(const kernel_attention &p, const share &s, int64_t at)
+{
+	const kernel_pages *g = &p.pages;
+	int64_t pos = at + (int)threadIdx.x * SUB, column = pos / (uint32_t)g->page_tokens;
+	lookup l = { -1, -1, threadIdx.x < TILE / SUB && pos < s.end && pos + SUB > s.begin };
+
+	if (l.needed && column < g->width) {
+		const int32_t *row = paging_row(g, s.slot);
+
+		l.k = row[column];
+		l.v = row[g->width + column];
+	}
+	return l;
+}
+
+/* Turns what was asked for into addresses. True: a page that the window needs is missing, or none of this pool. */
+template <int TILE>
+static __device__ __forceinline__ bool tile_answer(const kernel_attention &p, const share &s, int64_t at,
+						   const lookup &l, tile_pages<TILE> *t)
 {
 	const kernel_pages *g = &p.pages;
 	int i = threadIdx.x;
-	int64_t pos = at + i * SUB;
-	bool needed, found;
-	int32_t k, v;
+	int32_t token = (int32_t)((at + i * SUB) & (g->page_tokens - 1));
+	bool found = l.k >= 0 && l.k < g->num_pages && l.v >= g->num_pages && l.v - g->num_pages < g->num_pages;
 
 	if (i >= TILE / SUB)
 		return false;
-	needed = pos < s.end && pos + SUB > s.begin;
-	found = needed && paging_lookup(g, paging_row(g, s.slot), pos / g->page_tokens, &k, &v);
 	t->k[i] = t->v[i] = 0;
 	if (found) {
-		int32_t token = (int32_t)(pos % g->page_tokens);
-
-		t->k[i] = paging_layer(g, g->k_base, k, p.layer) + paging_vector(g, token, s.kv_head, g->k_head_dim);
-		t->v[i] = paging_layer(g, g->v_base, v, p.layer) + paging_vector(g, token, s.kv_head, g->v_head_dim);
+		t->k[i] = paging_layer(g, g->k_base, l.k, p.layer) + paging_vector(g, token, s.kv_head, g->k_head_dim);
+		t->v[i] = paging_layer(g, g->v_base, l.v, p.layer) + paging_vector(g, token, s.kv_head, g->v_head_dim);
 	}
-	return needed && !found;
+	return l.needed && !found;
+}
+
+/* Which 16 bytes of which tokens a thread copies: divided once. */
+struct fetch_lane {
+	int chunk, token, step;
+};
+
+static __device__ __forceinline__ fetch_lane fetch_lane_of(int dim)
+{
+	int chunks = dim / 8;
+
+	return { (int)threadIdx.x % chunks, (int)threadIdx.x / chunks, THREADS / chunks };
 }
 
 /*
@@ -137,10 +167,10 @@ static __device__ __forceinline__ bool tile_lookup(const kernel_attention &p, co
  * zeros where the window has no token.
  */
 template <int TILE>
-static __device__ __forceinline__ void tile_fetch(const share &s, int64_t at, const uint64_t *pages, int dim, int row,
-						  uint32_t stride, uint16_t *to)
+static __device__ __forceinline__ void tile_fetch(const share &s, const fetch_lane &l, int64_t at, const uint64_t *pages,
+						  int row, uint32_t stride, uint16_t *to)
 {
-	int chunks = dim / 8, step = THREADS / chunks, c = threadIdx.x % chunks, t = threadIdx.x / chunks;
+	int step = l.step, c = l.chunk, t = l.token;
 	bool whole = at >= s.begin && at + TILE <= s.end;
 
 	if (t >= step)
@@ -203,7 +233,7 @@ static __device__ __forceinline__ void tile_softmax(const kernel_attention &p, c
 						    const float *score, uint16_t *weight, float *max, float *sum,
 						    float *fix)
 {
-	constexpr int HEADS = SPLIT_HEADS(MT), LANES = 16 / MT, EACH = TILE / LANES;
+	constexpr int HEADS = SPLIT_HEADS(MT), LANES = THREADS / 8 / MT, EACH = TILE / LANES;
 	bool own = (int)threadIdx.x / LANES < HEADS; /* the last threads go through the first head and write nothing */
 	int head = own ? threadIdx.x / LANES : 0, i = threadIdx.x % LANES;
 	float x[EACH], most = -INFINITY, total = 0, before;
@@ -386,6 +416,7 @@ static __device__ void attend_share_split(const kernel_attention &p, const share
 	float *score = (float *)(weight + SPLIT_WEIGHTS(MT, TILE) / 2);
 	uint32_t k_stride = (uint32_t)p.pages.kv_heads * k_dim * 2, v_stride = (uint32_t)p.pages.kv_heads * v_dim * 2;
 	int64_t first = s.begin / SUB * SUB, n = s.begin < s.end ? (s.end - first + TILE - 1) / TILE : 0;
+	fetch_lane k_lane = fetch_lane_of(k_dim), v_lane = fetch_lane_of(v_dim);
 	float acc[MT][NV][4] = {};
 	bool missing;
 
@@ -394,11 +425,12 @@ static __device__ void attend_share_split(const kernel_attention &p, const share
 		max[threadIdx.x] = -INFINITY;
 		sum[threadIdx.x] = 0;
 	}
-	missing = tile_lookup<TILE>(p, s, first, &pages[0]) | tile_lookup<TILE>(p, s, first + TILE, &pages[1]);
+	missing = tile_answer<TILE>(p, s, first, tile_ask<TILE>(p, s, first), &pages[0]);
+	missing |= tile_answer<TILE>(p, s, first + TILE, tile_ask<TILE>(p, s, first + TILE), &pages[1]);
 	__syncthreads();
 	if (n > 0) {
-		tile_fetch<TILE>(s, first, pages[0].k, k_dim, k_row, k_stride, split_memory);
-		tile_fetch<TILE>(s, first, pages[0].v, v_dim, v_row, v_stride, split_memory + TILE * k_row);
+		tile_fetch<TILE>(s, k_lane, first, pages[0].k, k_row, k_stride, split_memory);
+		tile_fetch<TILE>(s, v_lane, first, pages[0].v, v_row, v_stride, split_memory + TILE * k_row);
 	}
 	__pipeline_commit();
 	for (int64_t i = 0; i < n; i++) {
@@ -406,12 +438,12 @@ static __device__ void attend_share_split(const kernel_attention &p, const share
 		uint16_t *now = split_memory + i % 2 * stage, *next = split_memory + (i + 1) % 2 * stage;
 
 		if (i + 1 < n) {
-			tile_fetch<TILE>(s, at + TILE, pages[(i + 1) % 3].k, k_dim, k_row, k_stride, next);
-			tile_fetch<TILE>(s, at + TILE, pages[(i + 1) % 3].v, v_dim, v_row, v_stride,
+			tile_fetch<TILE>(s, k_lane, at + TILE, pages[(i + 1) % 3].k, k_row, k_stride, next);
+			tile_fetch<TILE>(s, v_lane, at + TILE, pages[(i + 1) % 3].v, v_row, v_stride,
 					 next + TILE * k_row);
 		}
 		__pipeline_commit();
-		missing |= tile_lookup<TILE>(p, s, at + 2 * TILE, &pages[(i + 2) % 3]);
+		lookup asked = tile_ask<TILE>(p, s, at + 2 * TILE);
 		__pipeline_wait_prior(1);
 		__syncthreads();
 		tile_scores<BF16, MT, TILE>(now, queries, k_row, score);
@@ -419,6 +451,7 @@ static __device__ void attend_share_split(const kernel_attention &p, const share
 		tile_softmax<BF16, MT, TILE>(p, s, at, score, weight, max, sum, fix);
 		__syncthreads();
 		tile_values<BF16, MT, TILE, NV>(now + TILE * k_row, v_dim, weight, fix, acc);
+		missing |= tile_answer<TILE>(p, s, at + 2 * TILE, asked, &pages[(i + 2) % 3]);
 		__syncthreads();
 	}
 	__pipeline_wait_prior(0);
@@ -515,7 +548,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) swakv_attention_join(const
 /* The tile shrinks as vectors grow, so that several blocks share a multiprocessor's memory; see kernels/launch.c. */
 /* MT 1 or 2: up to 5 or 10 heads a block. Vectors (the longer of K and V) of up to 64, 128, 256 and 512 elements. */
 #define SPLIT_KERNEL(type, bf16, mt, dim)                                                                              \
-	extern "C" __global__ void __launch_bounds__(THREADS)                                                          \
+	extern "C" __global__ void __launch_bounds__(THREADS, 2)                                                       \
 		swakv_attention_##type##_m##mt##_d##dim(const __grid_constant__ kernel_attention p)                    \
 	{                                                                                                              \
 		attend<bf16, mt, SPLIT_TILE(dim), dim / 8 / WARPS>(p);                                                 \

@@ -3,7 +3,7 @@
 #ifndef SWAKV_ATTENTION_SPLIT_H
 #define SWAKV_ATTENTION_SPLIT_H
 
-#define SPLIT_THREADS 128
+#define SPLIT_THREADS 256
 
 /* A query is three 16-bit numbers, so 16 rows of a matrix instruction hold 5 heads, and 32 rows 10. */
 #define SPLIT_PARTS     3

@@ -160,18 +160,18 @@ template <typename WIDTH> static __device__ void block_copy_as(uint64_t to, uint
 	const WIDTH *src = (const WIDTH *)from;
 	WIDTH *dst = (WIDTH *)to;
 
-	for (; i + 7 * blockDim.x < n; i += 8 * blockDim.x) {
+	for (; i < n; i += 8 * blockDim.x) {
 		WIDTH held[8];
 
 #pragma unroll
 		for (int k = 0; k < 8; k++)
-			held[k] = __ldcs(&src[i + k * blockDim.x]);
+			if (i + k * blockDim.x < n)
+				held[k] = __ldcs(&src[i + k * blockDim.x]);
 #pragma unroll
 		for (int k = 0; k < 8; k++)
-			__stcs(&dst[i + k * blockDim.x], held[k]);
+			if (i + k * blockDim.x < n)
+				__stcs(&dst[i + k * blockDim.x], held[k]);
 	}
-	for (; i < n; i += blockDim.x)
-		dst[i] = src[i];
 	for (i = n * sizeof(WIDTH) / 2 + threadIdx.x; i < bytes / 2; i += blockDim.x)
 		((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
 }
