@@ -160,9 +160,10 @@ class Broker:
     def worker(self, *arguments, executable="swakv-demo-worker", **options):
         """Starts a demo worker, or another executable; it ends with the broker's block."""
         command = [program(executable), "--broker", self.name, *arguments]
+        options.setdefault("stdin", subprocess.DEVNULL)
         options.setdefault("stdout", subprocess.DEVNULL)
         options.setdefault("stderr", subprocess.DEVNULL)
-        process = subprocess.Popen(command, env=self.env, stdin=subprocess.DEVNULL, **options)
+        process = subprocess.Popen(command, env=self.env, **options)
         self.workers.append(process)
         return process
 
