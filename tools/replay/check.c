@@ -262,7 +262,9 @@ static int check_request(struct walk *w)
 	}
 	if (!r)
 		return FAIL(w, "no request %s of worker %s was begun above", w->at->request, w->at->worker);
-	if (!w->at->error && (w->at->kind == ST_FINISH || w->at->kind == ST_ABANDON))
+	/* A request whose completion failed has ended too. */
+	if (!w->at->error && (w->at->kind == ST_FINISH || w->at->kind == ST_ABANDON ||
+			      statement_number(w->at, KEY_FENCE, FENCE_DONE) == FENCE_FAIL))
 		r->end_line = w->at->line;
 	return 0;
 }
