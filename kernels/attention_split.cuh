@@ -150,16 +150,16 @@ static __device__ __forceinline__ bool tile_answer(const kernel_attention &p, co
 	return l.needed && !found;
 }
 
-/* Which 16 bytes of which tokens a thread copies: divided once. */
+/* Pieces of 16 bytes a vector, and what divides by their number: a tile has less than 2^12 pieces, a vector at most 2^6. */
 struct fetch_lane {
-	int chunk, token, step;
+	uint32_t chunks, inverse;
 };
 
 static __device__ __forceinline__ fetch_lane fetch_lane_of(int dim)
 {
-	int chunks = dim / 8;
+	uint32_t chunks = (uint32_t)dim / 8;
 
-	return { (int)threadIdx.x % chunks, (int)threadIdx.x / chunks, THREADS / chunks };
+	return { chunks, ((1u << 20) + chunks - 1) / chunks };
 }
 
 /*
@@ -170,13 +170,11 @@ template <int TILE>
 static __device__ __forceinline__ void tile_fetch(const share &s, const fetch_lane &l, int64_t at, const uint64_t *pages,
 						  int row, uint32_t stride, uint16_t *to)
 {
-	int step = l.step, c = l.chunk, t = l.token;
 	bool whole = at >= s.begin && at + TILE <= s.end;
 
-	if (t >= step)
-		return;
 #pragma unroll 4
-	for (; t < TILE; t += step) {
+	for (uint32_t i = threadIdx.x; i < TILE * l.chunks; i += THREADS) {
+		int t = (int)(i * l.inverse >> 20), c = (int)(i - (uint32_t)t * l.chunks);
 		uint64_t base = pages[t / SUB];
 		uint16_t *dst = to + t * row + c * 8;
 

@@ -10,7 +10,7 @@
 #define SPLIT_HEADS(mt) ((mt)*5)
 
 /* Tokens of a tile: fewer as vectors grow, so that two blocks share a multiprocessor's memory. */
-#define SPLIT_TILE(dim) ((dim) <= 128 ? 64 : 32)
+#define SPLIT_TILE(dim) ((dim) <= 64 ? 128 : (dim) <= 128 ? 64 : 32)
 
 /* Elements of a row in shared memory: whole steps of the instruction, and 16 bytes that keep rows off the same banks.
  */

@@ -129,9 +129,9 @@ static __device__ void block_fill(uint64_t to, uint64_t bytes, uint16_t pattern)
 
 	for (uint32_t k = threadIdx.x; k < head / 2; k += blockDim.x)
 		((uint16_t *)to)[k] = pattern;
-	for (; i + 7 * blockDim.x < n; i += 8 * blockDim.x)
+	for (; i + 3 * blockDim.x < n; i += 4 * blockDim.x)
 #pragma unroll
-		for (int k = 0; k < 8; k++)
+		for (int k = 0; k < 4; k++)
 			__stcs(&wide[i + k * blockDim.x], four);
 	for (; i < n; i += blockDim.x)
 		wide[i] = four;
@@ -160,23 +160,33 @@ template <typename WIDTH> static __device__ void block_copy_as(uint64_t to, uint
 	const WIDTH *src = (const WIDTH *)from;
 	WIDTH *dst = (WIDTH *)to;
 
+	for (; i + 7 * blockDim.x < n; i += 8 * blockDim.x) {
+		WIDTH held[8];
+
+#pragma unroll
+		for (int k = 0; k < 8; k++)
+			held[k] = __ldcs(&src[i + k * blockDim.x]);
+#pragma unroll
+		for (int k = 0; k < 8; k++)
+			__stcs(&dst[i + k * blockDim.x], held[k]);
+	}
 	for (; i < n; i += 8 * blockDim.x) {
 		WIDTH held[8];
 
 #pragma unroll
 		for (int k = 0; k < 8; k++)
 			if (i + k * blockDim.x < n)
-				held[k] = __ldcs(&src[i + k * blockDim.x]);
+				held[k] = src[i + k * blockDim.x];
 #pragma unroll
 		for (int k = 0; k < 8; k++)
 			if (i + k * blockDim.x < n)
-				__stcs(&dst[i + k * blockDim.x], held[k]);
+				dst[i + k * blockDim.x] = held[k];
 	}
 	for (i = n * sizeof(WIDTH) / 2 + threadIdx.x; i < bytes / 2; i += blockDim.x)
 		((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
 }
 
-extern "C" __global__ void __launch_bounds__(256) swakv_copy(const __grid_constant__ struct kernel_copy p)
+extern "C" __global__ void __launch_bounds__(128) swakv_copy(const __grid_constant__ struct kernel_copy p)
 {
 	const kernel_pages *g = &p.pages;
 	const int32_t *from = (const int32_t *)p.from_list, *to = (const int32_t *)p.to_list;

@@ -151,7 +151,7 @@ struct kernel_check {
 void kernel_check_cpu(const struct kernel_check *p);
 
 /* Bytes of a page that one block fills, copies or checks at a time. */
-#define KERNEL_PIECE (128u << 10)
+#define KERNEL_PIECE (16u << 10)
 
 /* ---- element conversion (round to nearest even) ----------------------------- */
 

@@ -8,10 +8,11 @@
 #define WARP           32u
 #define APPLY_BLOCK    128u
 #define COPY_BLOCK     256u
-#define ATTENTION_WARP 4u /* warps a block, if their accumulators fit */
+#define PAGE_BLOCK     128u /* a piece is eight loads of 16 bytes for each thread */
+#define ATTENTION_WARP 4u   /* warps a block, if their accumulators fit */
 #define SPLIT_BLOCK    ((uint32_t)SPLIT_THREADS)
-#define SPLIT_BLOCKS   1600u /* about three rounds of a large GPU's multiprocessors, each with four blocks */
-#define SPLIT_TOKENS   256   /* fewest tokens that a split is worth */
+#define SPLIT_BLOCKS   264u /* a large GPU works on about so many at a time */
+#define SPLIT_TOKENS   256  /* fewest tokens that a split is worth */
 #define SPLIT_MOST     64u
 #define SHARED_MAX     (48u << 10) /* bytes that need no opting in, on every device */
 
@@ -161,7 +162,7 @@ int driver_run_copy(struct driver *d, void *stream, const struct kernel_copy *pa
 {
 	if (params->n_pages <= 0)
 		return 0;
-	return driver_launch(d, stream, KERNEL_NAME_COPY, piece_grid(&params->pages, params->n_pages), COPY_BLOCK, 0,
+	return driver_launch(d, stream, KERNEL_NAME_COPY, piece_grid(&params->pages, params->n_pages), PAGE_BLOCK, 0,
 			     params, sizeof(*params));
 }
 
