@@ -65,6 +65,17 @@ def wait_until(condition, what, patience=PATIENCE):
         time.sleep(0.02)
 
 
+def read_all(fd):
+    """What comes from @fd until it is closed at the other end: then that descriptor is out of the count, too."""
+    said = b""
+    while select.select([fd], [], [], PATIENCE)[0]:
+        piece = os.read(fd, 64)
+        if not piece:
+            return said
+        said += piece
+    return b""
+
+
 class Broker:
     """A private broker on the host backend."""
 
@@ -98,8 +109,8 @@ class Broker:
         os.close(ready_child)
         try:
             if self.expect_ready:
-                readable, _, _ = select.select([ready], [], [], PATIENCE)
-                check(readable and os.read(ready, 1), "the broker did not get ready:", self.text())
+                said = read_all(ready)
+                check(said, "the broker did not get ready:", self.text())
         finally:
             os.close(ready)
 
