@@ -106,13 +106,15 @@ static int use_share(struct driver *d)
 /* Uses every function of driver.h. 0, or the first failure's code with its sentence in @why. */
 static int use_everything(struct driver *d, const uint8_t *handle, void *host)
 {
-	struct kernel_apply apply = { .width = 8, .num_pages = 10, .n_updates = 1, .updates = { { 3, 4 } } };
+	/* Static: after a failure the stream may still be reading and writing them. */
+	static struct kernel_apply apply;
+	static uint32_t word;
 	uint64_t p, imported, line, a, b;
 	uint8_t own[DRIVER_IPC_HANDLE];
-	uint32_t word;
 	void *s;
 	int rc;
 
+	apply = (struct kernel_apply){ .width = 8, .num_pages = 10, .n_updates = 1, .updates = { { 3, 4 } } };
 	if ((rc = use_share(d)) || (rc = driver_memory_info(d, &a, &b)) || (rc = driver_stream_create(d, &s)) ||
 	    (rc = driver_alloc(d, 4096, &p)) || (rc = driver_ipc_export(d, p, own)) ||
 	    (rc = driver_ipc_import(d, handle, &imported)) || (rc = driver_host_register(d, host, 4096, &line)) ||
