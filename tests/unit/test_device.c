@@ -636,6 +636,65 @@ Test(device_kernels, dims_types_and_groups)
 	driver_close(d);
 }
 
+/* One page of @bytes at device address @k (K) and @v (V), each byte its offset and @salt. */
+static void put_page(struct driver *d, uint64_t k, uint64_t v, uint64_t bytes, uint8_t salt)
+{
+	unsigned char *page = malloc(bytes);
+
+	for (uint64_t i = 0; i < bytes; i++)
+		page[i] = (unsigned char)(i * 7 + salt);
+	OK(driver_copy_to_device(d, NULL, k, page, bytes));
+	OK(driver_stream_synchronize(d, NULL));
+	for (uint64_t i = 0; i < bytes; i++)
+		page[i] = (unsigned char)(i * 13 + salt);
+	OK(driver_copy_to_device(d, NULL, v, page, bytes));
+	OK(driver_stream_synchronize(d, NULL));
+	free(page);
+}
+
+/* Pages 0 and 1 are copied to 3 and 5 of 6; what lies between and behind must not change. */
+static void check_copy(struct driver *d, uint64_t bytes)
+{
+	static const int32_t lists[4] = { 0, 1, 3, 5 };
+	uint64_t half = 6 * bytes, pool, lists_at;
+	unsigned char *got = malloc(2 * half);
+	struct kernel_copy c;
+
+	OK(driver_alloc(d, 2 * half, &pool));
+	OK(driver_alloc(d, sizeof(lists), &lists_at));
+	OK(driver_copy_to_device(d, NULL, lists_at, lists, sizeof(lists)));
+	for (uint8_t i = 0; i < 6; i++)
+		put_page(d, pool + i * bytes, pool + half + i * bytes, bytes, i);
+	c = (struct kernel_copy){ .pages = { .k_base = pool, .v_base = pool, .page_stride = bytes, .num_pages = 6 },
+				  .from_list = lists_at,
+				  .to_list = lists_at + 8,
+				  .n_pages = 2 };
+	OK(driver_run_copy(d, NULL, &c));
+	OK(driver_copy_to_host(d, NULL, got, pool, 2 * half));
+	OK(driver_stream_synchronize(d, NULL));
+	for (uint64_t i = 0; i < half; i++) {
+		uint64_t page = i / bytes, at = i % bytes, salt = page == 3 ? 0 : page == 5 ? 1 : page;
+
+		cr_assert_eq(got[i], (unsigned char)(at * 7 + salt), "K page %d byte %d", (int)page, (int)at);
+		cr_assert_eq(got[half + i], (unsigned char)(at * 13 + salt), "V page %d byte %d", (int)page, (int)at);
+	}
+	OK(driver_free(d, lists_at));
+	OK(driver_free(d, pool));
+	free(got);
+}
+
+Test(device_kernels, copied_pages_of_any_even_size_and_not_one_byte_more)
+{
+	static const uint64_t sizes[] = { 2, 16, 4096, 16384, 16386, 16392, 40000, 65532, 65536, 98302, 131080 };
+	struct driver *d = open_device();
+
+	if (!have_kernels(d))
+		return;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		check_copy(d, sizes[i]);
+	driver_close(d);
+}
+
 /* Every group size and dim that has a kernel of its own, whole and split. */
 Test(device_kernels, every_form_of_the_attention_kernel)
 {
