@@ -125,8 +125,8 @@ static int use_everything(struct driver *d, const uint8_t *handle, void *host)
 	/* More shared memory than a kernel has without asking. */
 	if ((rc = driver_launch(d, s, KERNEL_NAME_APPLY, 1, 32, 64u << 10, &apply, sizeof(apply))) ||
 	    (rc = driver_stream_write64(d, s, line, 7)) || (rc = driver_copy(d, s, imported + 64, p, 64)) ||
-	    (rc = driver_copy(d, s, p, imported + 64, 64)) ||
-	    (rc = driver_copy_to_host(d, s, &word, p + 12, 4)) || (rc = driver_stream_synchronize(d, s)))
+	    (rc = driver_copy(d, s, p, imported + 64, 64)) || (rc = driver_copy_to_host(d, s, &word, p + 12, 4)) ||
+	    (rc = driver_stream_synchronize(d, s)))
 		return rc;
 	if (word != 4 || *(uint64_t *)host != 7)
 		return -1000;
