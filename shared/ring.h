@@ -8,22 +8,40 @@
  * range-checked. A message is one or more consecutive slots (they may wrap) and
  * exists from the moment its tail is published.
  *
+ * A message in a slot of its own costs a reader two cache lines that the writer
+ * has just written, one after the other: the position, then the slot. So a
+ * message of one slot whose last 8 bytes are 0 also lies beside the position
+ * ("express"). A reader that finds one message there takes it with the line that
+ * it has already; the next message overwrites it, so a reader that comes later
+ * (it sees another express_tail) finds it in its slot. Either way a message is
+ * copied once, and only the copy counts.
+ *
+ * Publication is a release store of the position, paired with the peer's
+ * acquire load. Sleeping uses the classic two-flag pattern: the sleeper stores
+ * its flag, fences, and looks at the position again; the waker stores the
+ * position, fences, and looks at the flag. One of the two sees the other.
+ *
  * Errors: -EPROTO, the peer's position is impossible: end the session.
  */
 #ifndef SWAKV_RING_H
 #define SWAKV_RING_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "atomics.h"
 
-#define RING_SLOT 64u
+#define RING_SLOT    64u
+#define RING_EXPRESS 7 /* words of 8 bytes: a slot less its last one */
 
 /* In shared memory, zero when fresh. Positions run freely and wrap at 2^32. */
 struct ring_control {
 	_Alignas(CACHELINE) shm_u32 tail;        /* producer: slots published */
+	shm_u32 express_tail;                    /* the tail that `express` belongs to */
+	shm_u64 express[RING_EXPRESS];           /* first bytes of the last message */
 	_Alignas(CACHELINE) shm_u32 head;        /* consumer: slots given back */
 	_Alignas(CACHELINE) shm_u32 need_wakeup; /* consumer sleeps: producer must wake it after publishing */
 	_Alignas(CACHELINE) shm_u32 need_space;  /* producer starves: consumer must wake it after giving slots back */
@@ -52,16 +70,94 @@ void ring_consumer_init_spsc(struct ring_consumer_spsc *c, struct ring_control *
 			     uint32_t n_slots);
 
 /* 1: @n slots can be written now; 0: not now; -EPROTO. Reads the peer's head only when the private copy says full. */
-int ring_producer_space_spsc(struct ring_producer_spsc *p, uint32_t n);
+static inline int ring_producer_space_spsc(struct ring_producer_spsc *p, uint32_t n)
+{
+	uint32_t head;
+
+	if (p->n_slots - (p->mine - p->peer) >= n)
+		return 1;
+	head = load_acquire(&p->control->head);
+	if ((uint32_t)(p->mine - head) > p->n_slots || (uint32_t)(head - p->peer) > p->n_slots)
+		return -EPROTO;
+	p->peer = head;
+	return p->n_slots - (p->mine - p->peer) >= n;
+}
+
+/* Byte @offset of the message being built or read that begins at slot @first, as an offset into the slots. */
+static inline size_t ring_at(uint32_t n_slots, uint32_t first, size_t offset)
+{
+	return ((size_t)(first & (n_slots - 1)) * RING_SLOT + offset) & ((size_t)n_slots * RING_SLOT - 1);
+}
 
 /* Copies @len bytes to byte @offset of the message being built. The caller has checked for space. */
-void ring_producer_write_spsc(struct ring_producer_spsc *p, size_t offset, const void *src, size_t len);
+static inline void ring_producer_write_spsc(struct ring_producer_spsc *p, size_t offset, const void *src, size_t len)
+{
+	size_t at = ring_at(p->n_slots, p->mine, offset), room = (size_t)p->n_slots * RING_SLOT - at;
+
+	if (len <= room) {
+		memcpy(p->slots + at, src, len);
+		return;
+	}
+	memcpy(p->slots + at, src, room);
+	memcpy(p->slots, (const unsigned char *)src + room, len - room);
+}
+
+/*
+ * Where byte @offset of the message being built lies, for who writes there
+ * itself: up to the end of that slot. The caller has checked for space.
+ */
+static inline void *ring_producer_place_spsc(struct ring_producer_spsc *p, size_t offset)
+{
+	return p->slots + ring_at(p->n_slots, p->mine, offset);
+}
 
 /* Publishes the message of @n slots that was written: one release store, which pairs with the consumer's acquire. */
-void ring_producer_publish_spsc(struct ring_producer_spsc *p, uint32_t n);
+static inline void ring_producer_publish_spsc(struct ring_producer_spsc *p, uint32_t n)
+{
+	p->mine += n;
+	store_relaxed(&p->control->express_tail, ~p->mine);
+	store_release(&p->control->tail, p->mine);
+}
 
-/* After publishing: true when the consumer may sleep and must be woken. Pairs with ring_consumer_sleep_spsc(). */
-bool ring_producer_must_wake_spsc(struct ring_producer_spsc *p);
+/*
+ * Writes and publishes a message of one slot. The caller has checked for space.
+ * @slot is private memory: what is stored beside the position must be at hand
+ * when the first store takes that line from the polling consumer.
+ */
+static inline void ring_producer_send_spsc(struct ring_producer_spsc *p, const uint64_t slot[RING_EXPRESS + 1])
+{
+	struct ring_control *control = p->control;
+
+	memcpy(ring_producer_place_spsc(p, 0), slot, RING_SLOT);
+	if (slot[RING_EXPRESS] != 0) {
+		ring_producer_publish_spsc(p, 1);
+		return;
+	}
+	p->mine++;
+	store_relaxed(&control->express_tail, p->mine);
+	fence_release(); /* pairs with ring_consumer_first_spsc(): who reads a newer word below sees this, too */
+	store_relaxed(&control->express[0], slot[0]);
+	store_relaxed(&control->express[1], slot[1]);
+	store_relaxed(&control->express[2], slot[2]);
+	store_relaxed(&control->express[3], slot[3]);
+	store_relaxed(&control->express[4], slot[4]);
+	store_relaxed(&control->express[5], slot[5]);
+	store_relaxed(&control->express[6], slot[6]);
+	store_release(&control->tail, p->mine);
+}
+
+/* After publishing and a fence_store_load(): true when the consumer may sleep and must be woken. */
+static inline bool ring_producer_sees_sleeper_spsc(const struct ring_producer_spsc *p)
+{
+	return load_relaxed(&p->control->need_wakeup) != 0;
+}
+
+/* Both: the fence, then the look. The fence pairs with ring_consumer_sleep_spsc(). */
+static inline bool ring_producer_must_wake_spsc(struct ring_producer_spsc *p)
+{
+	fence_store_load();
+	return ring_producer_sees_sleeper_spsc(p);
+}
 
 /*
  * Announces that the producer waits for @n slots, then looks again: 1 when they
@@ -73,16 +169,81 @@ int ring_producer_want_space_spsc(struct ring_producer_spsc *p, uint32_t n);
 void ring_producer_clear_want_spsc(struct ring_producer_spsc *p);
 
 /* Slots published and not yet read, 0 when none, -EPROTO. */
-int64_t ring_consumer_fill_spsc(struct ring_consumer_spsc *c);
+static inline int64_t ring_consumer_fill_spsc(struct ring_consumer_spsc *c)
+{
+	uint32_t tail;
+
+	if (c->mine != c->peer)
+		return (int64_t)(uint32_t)(c->peer - c->mine);
+	tail = load_acquire(&c->control->tail);
+	if ((uint32_t)(tail - c->mine) > c->n_slots)
+		return -EPROTO;
+	c->peer = tail;
+	return (int64_t)(uint32_t)(c->peer - c->mine);
+}
+
+/* Slots that the last look found and that are not yet read: no look at the peer's position. */
+static inline uint32_t ring_consumer_seen_spsc(const struct ring_consumer_spsc *c)
+{
+	return c->peer - c->mine;
+}
 
 /* Copies @len bytes at byte @offset of the next message to private memory. The caller has checked the fill. */
-void ring_consumer_read_spsc(struct ring_consumer_spsc *c, size_t offset, void *dst, size_t len);
+static inline void ring_consumer_read_spsc(struct ring_consumer_spsc *c, size_t offset, void *dst, size_t len)
+{
+	size_t at = ring_at(c->n_slots, c->mine, offset), room = (size_t)c->n_slots * RING_SLOT - at;
+
+	if (len <= room) {
+		memcpy(dst, c->slots + at, len);
+		return;
+	}
+	memcpy(dst, c->slots + at, room);
+	memcpy((unsigned char *)dst + room, c->slots, len - room);
+}
+
+/* Copies the first slot of the next message to private memory, 64 bytes. @fill is what ring_consumer_fill_spsc() said.
+ */
+static inline void ring_consumer_first_spsc(struct ring_consumer_spsc *c, int64_t fill, void *dst)
+{
+	struct ring_control *control = c->control;
+	uint64_t slot[RING_EXPRESS + 1];
+
+	if (fill == 1) {
+		for (int i = 0; i < RING_EXPRESS; i++)
+			slot[i] = load_relaxed(&control->express[i]);
+		fence_acquire(); /* pairs with ring_producer_publish_spsc() */
+		if (load_relaxed(&control->express_tail) == c->peer) {
+			slot[RING_EXPRESS] = 0;
+			memcpy(dst, slot, sizeof(slot));
+			return;
+		}
+	}
+	ring_consumer_read_spsc(c, 0, dst, RING_SLOT);
+}
 
 /* Gives @n slots back to the producer: one release store. */
-void ring_consumer_release_spsc(struct ring_consumer_spsc *c, uint32_t n);
+static inline void ring_consumer_release_spsc(struct ring_consumer_spsc *c, uint32_t n)
+{
+	c->mine += n;
+	store_release(&c->control->head, c->mine);
+}
 
-/* After giving slots back: true when the producer starves and must be woken; it clears the flag itself. */
-bool ring_consumer_must_wake_spsc(struct ring_consumer_spsc *c);
+/* After giving slots back and a fence_store_load(): true when the producer starves and must be woken. */
+static inline bool ring_consumer_sees_starved_spsc(const struct ring_consumer_spsc *c)
+{
+	/*
+	 * Each flag has one writer. If this side cleared it, the store could reach
+	 * memory after the producer had set it for its next sleep (tests/spin).
+	 */
+	return load_relaxed(&c->control->need_space) != 0;
+}
+
+/* Both: the fence, then the look. The fence pairs with ring_producer_want_space_spsc(). */
+static inline bool ring_consumer_must_wake_spsc(struct ring_consumer_spsc *c)
+{
+	fence_store_load();
+	return ring_consumer_sees_starved_spsc(c);
+}
 
 /*
  * Announces sleep, then looks again: 1 when something was published after all

@@ -183,6 +183,9 @@ struct wire_row_head {
  * and after giving back reply slots to one with need_space on the reply ring.
  *
  * Every command is answered, CLOSE too: it is the last answer of a session.
+ *
+ * A producer that does not place messages beside the position (ring.h) stores an
+ * express_tail that differs from each tail that it publishes.
  */
 
 /* ---- rings -------------------------------------------------------------- */

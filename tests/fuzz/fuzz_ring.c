@@ -45,10 +45,12 @@ static int take(struct ends *e)
 	FUZZ_CHECK(fill == -EPROTO || (fill >= 0 && fill <= SLOTS));
 	if (fill <= 0)
 		return (int)fill;
-	ring_consumer_read_spsc(&e->commands, 0, &header, sizeof(header));
+	ring_consumer_first_spsc(&e->commands, fill, message);
+	memcpy(&header, message, sizeof(header));
 	if (header.n_slots == 0 || header.n_slots > fill)
 		return -EPROTO;
-	ring_consumer_read_spsc(&e->commands, 0, message, header.n_slots * RING_SLOT);
+	if (header.n_slots > 1)
+		ring_consumer_read_spsc(&e->commands, 0, message, header.n_slots * RING_SLOT);
 	ring_consumer_release_spsc(&e->commands, header.n_slots);
 	FUZZ_CHECK(e->commands.mine == before + header.n_slots);
 	FUZZ_CHECK(load_relaxed(&e->control[0]->head) == e->commands.mine);

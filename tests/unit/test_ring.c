@@ -161,3 +161,74 @@ Test(ring, two_threads_lose_and_tear_nothing)
 	}
 	pthread_join(t, NULL);
 }
+
+/* A message of one slot whose words count up from @first; the last word is @last. */
+static void send_one(uint64_t first, uint64_t last)
+{
+	uint64_t slot[8];
+
+	for (uint64_t i = 0; i < 7; i++)
+		slot[i] = first + i;
+	slot[7] = last;
+	cr_assert_eq(ring_producer_space_spsc(&p, 1), 1);
+	ring_producer_send_spsc(&p, slot);
+}
+
+static void take_one(uint64_t first, uint64_t last)
+{
+	int64_t fill = ring_consumer_fill_spsc(&c);
+	uint64_t slot[8];
+
+	cr_assert_geq(fill, 1);
+	ring_consumer_first_spsc(&c, fill, slot);
+	for (uint64_t i = 0; i < 7; i++)
+		cr_assert_eq(slot[i], first + i);
+	cr_assert_eq(slot[7], last);
+	ring_consumer_release_spsc(&c, 1);
+}
+
+Test(ring, lone_message_is_taken_beside_the_position)
+{
+	send_one(100, 0);
+	memset(shared.slots, 0xee, sizeof(shared.slots)); /* so it cannot come from there */
+	take_one(100, 0);
+}
+
+Test(ring, message_with_a_last_word_travels_in_its_slot)
+{
+	send_one(100, 0);
+	take_one(100, 0);
+	send_one(200, 9);
+	take_one(200, 9);
+}
+
+Test(ring, messages_that_queue_are_read_in_order)
+{
+	for (int round = 0; round < 20; round++) {
+		for (uint64_t i = 0; i < 5; i++)
+			send_one(10 * i, 0);
+		for (uint64_t i = 0; i < 5; i++)
+			take_one(10 * i, 0);
+	}
+}
+
+Test(ring, message_that_was_overtaken_is_found_in_its_slot)
+{
+	send_one(100, 0);
+	cr_assert_eq(ring_consumer_fill_spsc(&c), 1);
+	send_one(200, 0); /* behind the consumer's look: what lies beside the position is no longer the first one */
+	take_one(100, 0);
+	take_one(200, 0);
+}
+
+Test(ring, longer_message_leaves_nothing_to_be_taken_for_it)
+{
+	uint64_t slot[8];
+
+	send_one(100, 0);
+	take_one(100, 0);
+	memset(shared.slots, 0x11, sizeof(shared.slots));
+	ring_producer_publish_spsc(&p, 1);
+	ring_consumer_first_spsc(&c, ring_consumer_fill_spsc(&c), slot);
+	cr_assert_eq(slot[0], 0x1111111111111111u);
+}
