@@ -165,7 +165,16 @@ void seq_mapped(const struct session *s, const struct request *r, const struct s
 /* ---- points.c ---- */
 
 /* Appends @page, marked with @owner (a sequence index, or -1). */
-void page_chain_add(struct page_class *c, struct page_chain *chain, int32_t page, int32_t owner);
+static inline void page_chain_add(struct page_class *c, struct page_chain *chain, int32_t page, int32_t owner)
+{
+	c->link[page] = -1;
+	c->owner[page] = owner;
+	if (chain->n++ == 0)
+		chain->first = page;
+	else
+		c->link[chain->last] = page;
+	chain->last = page;
+}
 
 /* Opens a point of @r (NULL: the pages go to the class) at @value; one of the same request and value takes them along.
  */
@@ -219,7 +228,8 @@ int fence_resolve(const struct session *s, const struct request *r, const struct
 int fence_resolve_end(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
 		      struct resolved_fence *out, struct fault *f);
 
-/* Ends @r: rows cleared, slots free, all its pages on @chain, its entry free. */
+/* Ends @r: rows cleared, slots free, all its pages on @chain (NULL, when no point of it is open: back to the class),
+ * its entry free. */
 void request_dissolve(struct session *s, struct request *r, uint64_t slot_value, struct page_chain *chain);
 /* Sequence @q leaves @r: row cleared, slot free (for other streams from @slot_value on), all its pages on @chain. */
 void request_drop_sequence(struct session *s, struct request *r, struct seq *q, uint64_t slot_value,

@@ -234,6 +234,39 @@ int32_t page_class_take(struct page_class *c)
 	return page;
 }
 
+void page_class_take_many(struct page_class *c, int32_t *out, int32_t n)
+{
+	const int32_t *top = c->free_stack + c->n_free - n;
+	uint8_t *state = c->state;
+
+	MUST(c->n_free >= n);
+	for (int32_t i = 0; i < n; i++) {
+		int32_t page = top[i];
+
+		MUST(state[page] == PAGE_FREE);
+		state[page] = PAGE_LEASED;
+		out[i] = page;
+	}
+	c->n_free -= n;
+	c->n_leased += n;
+}
+
+void page_class_put_many(struct page_class *c, const int32_t *pages, int32_t n)
+{
+	int32_t *top = c->free_stack + c->n_free, num_pages = c->num_pages;
+	uint8_t *state = c->state;
+
+	for (int32_t i = 0; i < n; i++) {
+		int32_t page = pages[i];
+
+		MUST(page >= 0 && page < num_pages && state[page] == PAGE_LEASED);
+		state[page] = PAGE_FREE;
+		top[i] = page;
+	}
+	c->n_free += n;
+	c->n_leased -= n;
+}
+
 void page_class_put(struct page_class *c, int32_t page)
 {
 	MUST(page >= 0 && page < c->num_pages);

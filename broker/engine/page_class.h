@@ -68,8 +68,12 @@ void pool_provide(struct pool *p, struct page_class *c, int64_t n);
 
 /* Takes a free page (there must be one). */
 int32_t page_class_take(struct page_class *c);
+/* Takes @n free pages: @out[n - 1] is what page_class_take() would take first. */
+void page_class_take_many(struct page_class *c, int32_t *out, int32_t n);
 /* Gives a leased or quarantined page back. A page in any other state is a bug and ends the process. */
 void page_class_put(struct page_class *c, int32_t page);
+/* Gives @n leased pages back, in order. */
+void page_class_put_many(struct page_class *c, const int32_t *pages, int32_t n);
 /* A leased page becomes quarantined. */
 void page_class_quarantine(struct page_class *c, int32_t page);
 

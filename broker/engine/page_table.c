@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "atomics.h"
 #include "bug.h"
 
 int page_table_init(struct page_table *t, int32_t *cells, struct wire_row_head *heads, int32_t n_rows, int32_t width,
@@ -54,21 +53,6 @@ const int32_t *page_table_host_row(const struct page_table *t, int32_t row)
 	return row < 0 || row >= t->n_rows ? NULL : t->cells + (int64_t)row * 2 * t->width;
 }
 
-void page_table_open(struct page_table *t, int32_t row)
-{
-	shm_u32 *seq = &t->heads[row].sequence;
-
-	store_relaxed(seq, load_relaxed(seq) + 1);
-	fence_release(); /* pairs with the reader's acquire fence before it reads the sequence again */
-}
-
-void page_table_close(struct page_table *t, int32_t row)
-{
-	shm_u32 *seq = &t->heads[row].sequence;
-
-	store_release(seq, load_relaxed(seq) + 1);
-}
-
 static void join_closest(struct dirty_row *d)
 {
 	uint32_t best = 0;
@@ -81,8 +65,7 @@ static void join_closest(struct dirty_row *d)
 	d->n--;
 }
 
-/* Notes column @c, keeping the ranges sorted and apart. */
-static void note_dirty(struct dirty_row *d, int32_t c)
+void page_table_note_dirty(struct dirty_row *d, int32_t c)
 {
 	uint32_t i = 0;
 
@@ -102,7 +85,7 @@ static void note_dirty(struct dirty_row *d, int32_t c)
 	}
 	if (d->n == PAGE_TABLE_RANGES) {
 		join_closest(d);
-		note_dirty(d, c);
+		page_table_note_dirty(d, c);
 		return;
 	}
 	memmove(&d->range[i + 1], &d->range[i], (d->n - i) * sizeof(d->range[0]));
@@ -111,28 +94,37 @@ static void note_dirty(struct dirty_row *d, int32_t c)
 	d->n++;
 }
 
-void page_table_put(struct page_table *t, int32_t row, int32_t column, int32_t page)
+void page_table_put_run(struct page_table *t, int32_t row, int32_t column, const int32_t *top, int32_t n)
 {
-	int32_t *k = t->cells + (int64_t)row * 2 * t->width + column;
+	int32_t *k = t->cells + (int64_t)row * 2 * t->width + column, *v = k + t->width;
+	int32_t num_pages = t->num_pages;
 
-	MUST(page >= -1 && page < t->num_pages && column >= 0 && column < t->width);
-	if (*k == page)
-		return;
+	MUST(n >= 0 && column >= 0 && column + n <= t->width);
+	for (int32_t i = 0; i < n; i++) {
+		int32_t page = top[-1 - i];
+
+		MUST(page >= 0 && page < num_pages);
+		k[i] = page;
+		v[i] = page + num_pages;
+		page_table_note(t, row, column + i);
+	}
 	t->identity = false;
-	*k = page;
-	k[t->width] = page < 0 ? -1 : page + t->num_pages;
-	note_dirty(&t->dirty[row], column);
 }
 
 void page_table_collect(struct page_table *t, int32_t row, struct delivery *d)
 {
 	struct dirty_row *dirty = &t->dirty[row];
+	const int32_t *cells = t->cells + (int64_t)row * 2 * t->width;
 	int32_t *sent = t->sent + (int64_t)row * t->width;
+	uint32_t first_cell = (uint32_t)row * (uint32_t)t->width, n_ranges = dirty->n;
 	bool changed = false;
 
-	for (uint32_t i = 0; i < dirty->n; i++) {
-		for (int32_t c = dirty->range[i].lo; c < dirty->range[i].hi; c++) {
-			int32_t page = page_table_get(t, row, c);
+	dirty->n = 0;
+	for (uint32_t i = 0; i < n_ranges; i++) {
+		int32_t hi = dirty->range[i].hi;
+
+		for (int32_t c = dirty->range[i].lo; c < hi; c++) {
+			int32_t page = cells[c];
 
 			if (page == sent[c])
 				continue;
@@ -143,11 +135,9 @@ void page_table_collect(struct page_table *t, int32_t row, struct delivery *d)
 				d->n_updates = 0;
 			}
 			if (!(d->flags & WIRE_DELIVERY_BY_REFERENCE))
-				d->updates[d->n_updates++] =
-					(struct wire_update){ (uint32_t)row * (uint32_t)t->width + (uint32_t)c, page };
+				d->updates[d->n_updates++] = (struct wire_update){ first_cell + (uint32_t)c, page };
 		}
 	}
-	dirty->n = 0;
 	if (changed) {
 		uint32_t version = load_relaxed(&t->heads[row].version) + 1;
 

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "atomics.h"
+#include "bug.h"
 #include "engine.h"
 
 #define PAGE_TABLE_RANGES 4
@@ -71,10 +73,55 @@ static inline int32_t page_table_get(const struct page_table *t, int32_t row, in
  * Writes to a row stand between these two: readers of the row's memory see the
  * sequence number odd meanwhile.
  */
-void page_table_open(struct page_table *t, int32_t row);
-void page_table_close(struct page_table *t, int32_t row);
+static inline void page_table_open(struct page_table *t, int32_t row)
+{
+	shm_u32 *seq = &t->heads[row].sequence;
+
+	store_relaxed(seq, load_relaxed(seq) + 1);
+	fence_release(); /* pairs with the reader's acquire fence before it reads the sequence again */
+}
+
+static inline void page_table_close(struct page_table *t, int32_t row)
+{
+	shm_u32 *seq = &t->heads[row].sequence;
+
+	store_release(seq, load_relaxed(seq) + 1);
+}
+/* Notes column @c as changed, keeping the ranges sorted and apart. */
+void page_table_note_dirty(struct dirty_row *d, int32_t c);
+
+static inline void page_table_note(struct page_table *t, int32_t row, int32_t column)
+{
+	struct dirty_row *d = &t->dirty[row];
+
+	/* A row's first change, and one right behind its last: nearly all of them. */
+	if (d->n == 0) {
+		d->n = 1;
+		d->range[0].lo = column;
+		d->range[0].hi = column + 1;
+	} else if (d->range[d->n - 1].hi == column) {
+		d->range[d->n - 1].hi++;
+	} else {
+		page_table_note_dirty(d, column);
+	}
+}
+
 /* Row must be open; @page is -1 or in [0, num_pages). */
-void page_table_put(struct page_table *t, int32_t row, int32_t column, int32_t page);
+static inline void page_table_put(struct page_table *t, int32_t row, int32_t column, int32_t page)
+{
+	int32_t *k = t->cells + (int64_t)row * 2 * t->width + column;
+
+	MUST(page >= -1 && page < t->num_pages && column >= 0 && column < t->width);
+	if (*k == page)
+		return;
+	t->identity = false;
+	*k = page;
+	k[t->width] = page < 0 ? -1 : page + t->num_pages;
+	page_table_note(t, row, column);
+}
+
+/* Row must be open: @top[-1], @top[-2], ... (@n pages) go to the columns from @column on, which are empty. */
+void page_table_put_run(struct page_table *t, int32_t row, int32_t column, const int32_t *top, int32_t n);
 
 static inline bool page_table_is_dirty(const struct page_table *t, int32_t row)
 {

@@ -11,17 +11,6 @@
 #include "bug.h"
 #include "internal.h"
 
-void page_chain_add(struct page_class *c, struct page_chain *chain, int32_t page, int32_t owner)
-{
-	c->link[page] = -1;
-	c->owner[page] = owner;
-	if (chain->n++ == 0)
-		chain->first = page;
-	else
-		c->link[chain->last] = page;
-	chain->last = page;
-}
-
 /* Moves all of @from to the end of @chain. */
 static void chain_append(struct page_class *c, struct page_chain *chain, const struct page_chain *from)
 {

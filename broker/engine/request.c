@@ -183,12 +183,10 @@ static void admit_sequence(struct session *s, struct request *r, uint32_t i, int
 	struct slot *t = &s->slots[slot];
 	int32_t index = s->free_seqs[--s->n_free_seqs];
 	struct seq *q = &s->seqs[index];
-	int32_t *reserved = seq_reserved(s, q);
 
 	*q = (struct seq){ .slot = slot, .n_reserved = r->reservation, .map = -1 };
-	/* The first page taken is the first one bound. */
-	for (int32_t k = r->reservation - 1; k >= 0; k--)
-		reserved[k] = page_class_take(s->class);
+	page_class_take_many(s->class, seq_reserved(s, q),
+			     r->reservation); /* the first page taken is the first one bound */
 	row_list_remove(s, &s->lines[t->line].stray, slot);
 	row_list_note(s, &r->dirty, slot);
 	t->seq = index;
@@ -261,7 +259,16 @@ int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const 
 
 /* ---- the end ----------------------------------------------------------------- */
 
-/* All pages of the sequence in row and reservation go to @chain; its row is cleared and its slot free. */
+static void page_out(struct session *s, int32_t page, struct page_chain *chain)
+{
+	if (chain)
+		page_chain_add(s->class, chain, page, -1);
+	else
+		page_class_put(s->class, page);
+}
+
+/* All pages of the sequence in row and reservation go to @chain, or, when that is NULL, back to the class at once; its
+ * row is cleared and its slot free. */
 static void dissolve_sequence(struct session *s, struct request *r, struct seq *q, uint64_t slot_value,
 			      struct page_chain *chain)
 {
@@ -271,12 +278,14 @@ static void dissolve_sequence(struct session *s, struct request *r, struct seq *
 	seq_mapped(s, r, q, &lo, &hi);
 	page_table_open(&s->table, q->slot);
 	for (int32_t c = lo; c < hi; c++) {
-		page_chain_add(s->class, chain, page_table_get(&s->table, q->slot, c), -1);
+		page_out(s, page_table_get(&s->table, q->slot, c), chain);
 		page_table_put(&s->table, q->slot, c, -1);
 	}
 	page_table_close(&s->table, q->slot);
 	/* Last taken first returned: what was never bound comes out in the order it went in. */
-	for (int32_t i = 0; i < q->n_reserved; i++)
+	if (!chain)
+		page_class_put_many(s->class, reserved, q->n_reserved);
+	for (int32_t i = 0; chain && i < q->n_reserved; i++)
 		page_chain_add(s->class, chain, reserved[i], -1);
 	t->seq = -1;
 	t->line = r->stream;
@@ -298,7 +307,9 @@ void request_dissolve(struct session *s, struct request *r, uint64_t slot_value,
 {
 	int32_t index = (int32_t)(r - s->requests);
 
-	point_absorb(s, r, chain);
+	if (chain)
+		point_absorb(s, r, chain);
+	MUST(r->first_point < 0); /* else its pages would return before their time */
 	for (uint32_t i = 0; i < r->n_seqs; i++)
 		dissolve_sequence(s, r, request_seq(s, r, i), slot_value, chain);
 	if (r->transition != TRANSITION_NONE)
@@ -343,6 +354,10 @@ static int request_end(struct session *s, struct request *r, const struct wire_f
 		return request_poison(s, r, f);
 	/* Never before the request's own last point: a fence proves its step, not those that are still open. */
 	value = p.value > r->last_value ? p.value : r->last_value;
+	if (!s->poisoned && value <= s->lines[line].reached) {
+		request_dissolve(s, r, value, NULL);
+		return 0;
+	}
 	request_dissolve(s, r, s->poisoned ? 0 : value, &chain);
 	if (s->poisoned)
 		pages_quarantine(s, line, &chain);

@@ -85,12 +85,13 @@ int request_prefill_prepare(struct session *s, uint64_t handle, const int32_t *l
 		return code;
 	for (uint32_t i = 0; i < n; i++) {
 		struct seq *q = request_seq(s, r, i);
-		int32_t last = window_end(&s->window, lengths[i]);
+		int32_t first = window_begin(&s->window, lengths[i]), last = window_end(&s->window, lengths[i]);
 
 		q->length = lengths[i];
 		page_table_open(&s->table, q->slot);
-		for (int32_t c = window_begin(&s->window, lengths[i]); c < last; c++)
-			bind(s, q, c);
+		MUST(q->n_reserved >= last - first);
+		page_table_put_run(&s->table, q->slot, first, seq_reserved(s, q) + q->n_reserved, last - first);
+		q->n_reserved -= last - first;
 		page_table_close(&s->table, q->slot);
 		row_list_note(s, &r->dirty, q->slot);
 	}

@@ -67,7 +67,7 @@ MUTATIONS = [
     ("poison is lifted although a stream failed again", "session.c", [
         ("return doubtful ? fault_set(f, FAULT_STILL_POISONED, -1, session_quarantined(s), 0) : 0;",
          "return 0;")]),
-    ("V base one page off", "page_table.c", [
+    ("V base one page off", "page_table.h", [
         ("k[t->width] = page < 0 ? -1 : page + t->num_pages;",
          "k[t->width] = page < 0 ? -1 : page + t->num_pages - 1;")]),
     ("a row's version does not count", "page_table.c", [
