@@ -118,7 +118,7 @@ int channel_take(struct channel *c, unsigned char *message)
 
 	if (fill <= 0)
 		return fill < 0 ? -VIOLATION_COMMAND_TAIL : 0;
-	ring_consumer_read_spsc(&c->commands, 0, message, RING_SLOT);
+	ring_consumer_first_spsc(&c->commands, fill, message);
 	memcpy(&head, message, sizeof(head));
 	if (head.n_slots == 0 || head.n_slots > c->memory.layout.max_command_slots)
 		return -VIOLATION_MESSAGE_SLOTS;
@@ -127,16 +127,24 @@ int channel_take(struct channel *c, unsigned char *message)
 	r = channel_reserve(c, &head);
 	if (r <= 0)
 		return r;
-	ring_consumer_read_spsc(&c->commands, RING_SLOT, message + RING_SLOT, (size_t)(head.n_slots - 1) * RING_SLOT);
-	ring_consumer_release_spsc(&c->commands, head.n_slots);
+	if (head.n_slots > 1)
+		ring_consumer_read_spsc(&c->commands, RING_SLOT, message + RING_SLOT,
+					(size_t)(head.n_slots - 1) * RING_SLOT);
 	return head.n_slots;
+}
+
+void channel_release(struct channel *c, uint32_t n_slots)
+{
+	ring_consumer_release_spsc(&c->commands, n_slots);
 }
 
 bool channel_wake(struct channel *c)
 {
-	bool wake = ring_consumer_must_wake_spsc(&c->commands);
+	bool wake;
 
-	if (ring_producer_must_wake_spsc(&c->replies))
+	fence_store_load(); /* pairs with the worker's, between its flags and its last look at the rings */
+	wake = ring_consumer_sees_starved_spsc(&c->commands);
+	if (ring_producer_sees_sleeper_spsc(&c->replies))
 		wake |= exchange_acq_rel(&c->replies.control->need_wakeup, 0) != 0;
 	if (!wake)
 		return false;

@@ -100,10 +100,12 @@ bool channel_idle(const struct channel *c);
 
 /*
  * Copies the next command to @message (room for memory.layout.max_command_slots
- * slots) if there is one and its largest reply fits now. Returns
- * its slots; 0: none, or blocked_slots says what it waits for; negative: a violation.
+ * slots) if there is one and its largest reply fits now. Returns its slots, which
+ * are given back by channel_release(); 0: none, or blocked_slots says what it
+ * waits for; negative: a violation.
  */
 int channel_take(struct channel *c, unsigned char *message);
+void channel_release(struct channel *c, uint32_t n_slots);
 /* Wakes the worker if it sleeps, for replies published or slots given back. True: a system call was made. */
 bool channel_wake(struct channel *c);
 

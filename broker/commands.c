@@ -74,6 +74,24 @@ static uint64_t payload_bytes(const struct wire_command *head)
 	}
 }
 
+bool commands_have_fences(const struct workspace *w)
+{
+	const struct wire_command *head = head_of(w);
+	uint64_t payload = payload_bytes(head);
+
+	if (payload > (uint64_t)head->n_slots * RING_SLOT - sizeof(*head))
+		return false; /* refused for that */
+	if (head->op == WIRE_OP_STEP_COMPLETE) {
+		const struct wire_step_entry *entries = payload_of(w);
+
+		for (uint32_t i = 0; i < head->n; i++)
+			if (entries[i].fence.kind != WIRE_FENCE_DONE)
+				return true;
+		return false;
+	}
+	return ((const struct wire_fence *)payload_of(w))->kind != WIRE_FENCE_DONE;
+}
+
 /* What can be said without the engine. */
 static int check_shape(const struct workspace *w, const struct channel *c, struct fault *f)
 {
@@ -245,21 +263,49 @@ static void put_payload(struct workspace *w, struct reply *r)
 	}
 }
 
+/* True when the outcome is a header alone, or one and a delivery that names nothing; nearly all are. */
+static bool is_short(const struct workspace *w)
+{
+	const struct delivery *d = &w->delivery;
+
+	switch (head_of(w)->op) {
+	case WIRE_OP_QUERY_REQUEST:
+	case WIRE_OP_QUERY_STATE:
+		return false;
+	default:
+		return w->code == 0 && w->n_faults == 0 && d->n_updates == 0 && d->n_rows == 0;
+	}
+}
+
 void commands_reply(struct workspace *w, struct channel *c)
 {
 	const struct wire_command *command = head_of(w);
-	struct wire_reply head = {
-		.op = command->op, .code = w->code, .user_data = command->user_data, .value = w->value, .n = w->n
-	};
-	struct reply r = { .channel = c, .bytes = sizeof(head) };
+	union {
+		struct {
+			struct wire_reply head;
+			struct wire_delivery delivery; /* of an operation that has one: all zero but for the flags */
+		};
+		uint64_t slot[RING_SLOT / sizeof(uint64_t)];
+	} one = { .head = { .op = command->op,
+			    .n_slots = 1,
+			    .code = w->code,
+			    .user_data = command->user_data,
+			    .value = w->value,
+			    .n = w->n } };
+	struct reply r = { .channel = c, .bytes = sizeof(one.head) };
 
+	c->n_commands++;
+	c->n_refused += w->code != 0;
+	if (is_short(w)) {
+		one.delivery.flags = w->delivery.flags;
+		ring_producer_send_spsc(&c->replies, one.slot);
+		return;
+	}
 	if (w->code == 0)
 		put_payload(w, &r);
 	else
 		reply_put(&r, &w->fault, sizeof(w->fault));
-	head.n_slots = (uint16_t)message_slots(r.bytes - sizeof(head));
-	ring_producer_write_spsc(&c->replies, 0, &head, sizeof(head));
-	ring_producer_publish_spsc(&c->replies, head.n_slots);
-	c->n_commands++;
-	c->n_refused += w->code != 0;
+	one.head.n_slots = (uint16_t)message_slots(r.bytes - sizeof(one.head));
+	ring_producer_write_spsc(&c->replies, 0, &one.head, sizeof(one.head));
+	ring_producer_publish_spsc(&c->replies, one.head.n_slots);
 }

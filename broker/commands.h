@@ -39,6 +39,8 @@ struct workspace *workspace_new(void);
 /* Returns NULL; NULL is ignored. */
 struct workspace *workspace_free(struct workspace *w);
 
+/* Of a complete that is well-formed: true when one of its fences is not "done". */
+bool commands_have_fences(const struct workspace *w);
 /* Executes the command of @c in w->message; fills the outcome. May be repeated when code is not 0. */
 void commands_execute(struct workspace *w, struct channel *c, uint64_t now_ns);
 /* Writes the outcome to the reply ring, where room was found before, and publishes it. */

@@ -7,7 +7,8 @@
  * where it is, with need_space set. With nothing to do the thread spins for a
  * short time, by the clock, then announces sleep in every ring, looks once
  * more, and waits in epoll: doorbells and mailbox are edge-triggered and never
- * read. While both sides are awake no system call is made.
+ * read. While both sides are awake no system call is made. The clock is read
+ * every few turns only, so the times of commands are those of the last look.
  *
  * Completion points are closed by timeline words, which nobody announces. They
  * are read before each command of their session, and by timer while any is
@@ -17,6 +18,7 @@
 #include "ring_thread.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -35,6 +37,12 @@
 #define SNAPSHOT_SHARE 100 /* of its cost: not more than 1 % of the time */
 #define HEARTBEAT      (500 * NS_PER_MS)
 #define RESCUE_LOOK    (200 * NS_PER_US)
+
+/* Turns between two looks at the clock: idle ones, a command counting for COMMAND_COST of them. */
+#define CREDIT       64
+#define COMMAND_COST 4
+/* A worker that is awake answers sooner: from here on the CPU is offered to others at every look at the clock. */
+#define YIELD_AFTER (10 * NS_PER_US)
 
 static void beat(struct ring_thread *t)
 {
@@ -155,13 +163,16 @@ static void note_starved(struct ring_thread *t)
 
 /* ---- commands ----------------------------------------------------------------- */
 
-/* Operations that carry a fence: their lines must be fresh even when no point is open yet. */
-static bool reads_lines(uint16_t op)
+/* True for operations with a fence that looks at a line: it must be fresh even when no point is open yet. */
+static bool reads_lines(const struct workspace *w)
 {
-	switch (op) {
+	const struct wire_command *head = (const struct wire_command *)w->message;
+
+	switch (head->op) {
 	case WIRE_OP_PREFILL_COMPLETE:
 	case WIRE_OP_STEP_COMPLETE:
 	case WIRE_OP_COMPACT_COMPLETE:
+		return commands_have_fences(w);
 	case WIRE_OP_FINISH:
 	case WIRE_OP_ABANDON:
 	case WIRE_OP_SHUTDOWN:
@@ -171,13 +182,13 @@ static bool reads_lines(uint16_t op)
 	}
 }
 
-/* Executes and answers the command in the workspace. False: the session has ended. */
-static bool execute(struct ring_thread *t, struct channel *c)
+/* Executes and answers the command of @n_slots slots in the workspace. False: the session has ended. */
+static bool execute(struct ring_thread *t, struct channel *c, uint32_t n_slots)
 {
 	struct workspace *w = t->workspace;
 	bool progress = false;
 
-	if (reads_lines(((const struct wire_command *)w->message)->op) || session_has_open(c->session, -1))
+	if (session_has_open(c->session, -1) || reads_lines(w))
 		if (!refresh(t, c, &progress))
 			return false;
 	commands_execute(w, c, t->now);
@@ -195,6 +206,7 @@ static bool execute(struct ring_thread *t, struct channel *c)
 		mailbox_post_spsc(t->outbox, MAIL_CLOSED, c, 0);
 	}
 	commands_reply(w, c);
+	channel_release(c, n_slots); /* after the answer: the worker waits for that */
 	t->counters.commands++;
 	t->counters.refusals += w->code != 0;
 	return !w->closed;
@@ -205,13 +217,17 @@ static void note_wait(struct channel *c)
 {
 	if (c->rounds_waited + 1 > c->longest_wait)
 		c->longest_wait = c->rounds_waited + 1;
-	if (ring_consumer_fill_spsc(&c->commands) <= 0)
+	if (ring_consumer_seen_spsc(&c->commands) == 0)
 		c->rounds_waited = 0;
 	else
 		c->rounds_waited++;
 }
 
-/* One session's share of a round; returns how many commands. */
+/*
+ * One session's share of a round; returns how many commands: what the first
+ * look found. A look takes the position's cache line from the worker, which may
+ * be about to write to it.
+ */
 static uint32_t serve(struct ring_thread *t, struct channel *c)
 {
 	bool was_blocked = c->blocked_slots != 0;
@@ -222,7 +238,7 @@ static uint32_t serve(struct ring_thread *t, struct channel *c)
 		r = channel_take(c, t->workspace->message);
 		if (r <= 0)
 			break;
-		if (!execute(t, c)) {
+		if (!execute(t, c, (uint32_t)r) || ring_consumer_seen_spsc(&c->commands) == 0) {
 			n++;
 			break;
 		}
@@ -436,32 +452,51 @@ static void sleep_round(struct ring_thread *t)
 	t->last_work = 0; /* a wake-up for nothing does not start another spin */
 }
 
+/* What is not done every turn: time, mail, completion points by timer, the status page, sleep. */
+static void look_up(struct ring_thread *t)
+{
+	uint64_t idle;
+
+	t->now = clock_ns();
+	beat(t);
+	if (take_mail(t))
+		t->worked = true;
+	poll_by_timer(t);
+	if ((t->changed && t->now >= t->next_snapshot) || t->now >= t->idle_snapshot) {
+		publish(t);
+		t->idle_snapshot = t->now + HEARTBEAT;
+	}
+	if (t->worked)
+		t->last_work = t->now;
+	t->worked = false;
+	idle = t->now - t->last_work;
+	t->credit = t->options.spin_ns ? CREDIT : 1;
+	if (idle >= t->options.spin_ns && idle > 0) {
+		sleep_round(t);
+		t->credit = 1; /* whatever woke it: mail, a timer, a command */
+	} else if (idle > YIELD_AFTER) {
+		sched_yield(); /* where there are fewer CPUs than spinners, somebody has work */
+	}
+}
+
 static void *ring_main(void *arg)
 {
 	void *volatile first = malloc(1);
 	struct ring_thread *t = arg;
-	uint64_t idle_snapshot = 0;
-	uint32_t n;
 
 	free(first); /* a thread's first allocation maps a heap: now, and not at somebody's attach */
 	prctl(PR_SET_NAME, "swakvd-ring");
 	prctl(PR_SET_TIMERSLACK, 1000ul); /* the 50 us timer would come 50 us late */
 	while (!t->stop) {
-		t->now = clock_ns();
-		beat(t);
+		uint32_t n = serve_all(t);
+
 		t->counters.rounds++;
-		n = take_mail(t) + serve_all(t);
-		poll_by_timer(t);
-		if ((t->changed && t->now >= t->next_snapshot) || t->now >= idle_snapshot) {
-			publish(t);
-			idle_snapshot = t->now + HEARTBEAT;
-		}
-		if (n)
-			t->last_work = t->now;
-		else if (t->now - t->last_work < t->options.spin_ns)
+		t->worked |= n > 0;
+		t->credit -= 1 + (int32_t)n * COMMAND_COST;
+		if (t->credit <= 0)
+			look_up(t);
+		else if (n == 0)
 			cpu_relax();
-		else
-			sleep_round(t);
 	}
 	return NULL;
 }

@@ -55,7 +55,10 @@ struct ring_thread {
 	uint64_t poll_interval;
 	uint64_t next_poll;
 	uint64_t next_snapshot;
-	bool changed; /* since the last snapshot */
+	uint64_t idle_snapshot; /* at the latest */
+	int32_t credit;         /* turns until the next look at the clock */
+	bool worked;            /* since the last look */
+	bool changed;           /* since the last snapshot */
 
 	/* ---- written by the control thread, shown on the status page ---- */
 	shm_u64 refused_attaches;

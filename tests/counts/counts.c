@@ -78,12 +78,15 @@ static void serve(void)
 {
 	bool progress;
 
-	if (channel_take(&channel, workspace->message) <= 0)
+	int n_slots = channel_take(&channel, workspace->message);
+
+	if (n_slots <= 0)
 		errx(1, "no command");
 	if (channel_refresh(&channel, &progress) != VIOLATION_NONE)
 		errx(1, "violation");
 	commands_execute(workspace, &channel, 0);
 	commands_reply(workspace, &channel);
+	channel_release(&channel, (uint32_t)n_slots);
 	channel_wake(&channel);
 }
 

@@ -442,6 +442,7 @@ static void serve(struct worker *w)
 	if (workspace->closed)
 		worker_end(w);
 	commands_reply(workspace, c);
+	channel_release(c, (uint32_t)r);
 	ASAN_UNPOISON_MEMORY_REGION(workspace->message, message_bytes);
 	FUZZ_CHECK(c->replies.mine - before <=
 		   reply_slots((enum wire_op)head->op, head->n < MAX_BATCH ? head->n : MAX_BATCH, MAX_BATCH));
