@@ -10,7 +10,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,13 +223,6 @@ static int streams_init(struct attach *a)
 
 /* ---- all together ------------------------------------------------------------------------ */
 
-static bool has_one_cpu(void)
-{
-	cpu_set_t set;
-
-	return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) < 2;
-}
-
 static int attach_run(struct attach *a, const struct swakv_attach_options *o, const struct swakv_model *m)
 {
 	struct swakv_session *s = a->s;
@@ -274,7 +266,6 @@ int swakv_session_attach(const struct swakv_attach_options *options, const struc
 	s->sock = s->doorbell = -1;
 	s->timeout_ns = (o->timeout_ms ? o->timeout_ms : DEFAULT_TIMEOUT_MS) * (uint64_t)1000000;
 	s->spin_ns = (o->spin_us ? o->spin_us : DEFAULT_SPIN_US) * (uint64_t)1000;
-	s->one_cpu = has_one_cpu();
 	s->on_updates = o->on_updates;
 	s->on_updates_arg = o->on_updates_arg;
 	s->incarnation = process_incarnation();

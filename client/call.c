@@ -19,7 +19,8 @@
 
 #include "session.h"
 
-#define CALLS_MAX 65536u
+#define CALLS_MAX   65536u
+#define QUICK_POLLS 64 /* a few microseconds */
 
 /* ---- the table of calls ------------------------------------------------------ */
 
@@ -50,6 +51,22 @@ static struct call *call_alloc(struct call_table *t)
 	return c;
 }
 
+/* Room for @n entries, all empty. False: no memory. */
+static bool call_entries(struct call *c, uint32_t n)
+{
+	if (n > c->n_more) {
+		struct call_entry *more = reallocarray(c->more, n, sizeof(*more));
+
+		if (!more)
+			return false;
+		c->more = more;
+		c->n_more = n;
+	}
+	memset(c->more, 0, n * sizeof(*c->more));
+	c->entries = c->more;
+	return true;
+}
+
 struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_effect *effect)
 {
 	struct call *c = call_alloc(&s->calls);
@@ -61,18 +78,18 @@ struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_eff
 		return NULL;
 	}
 	ticket = c->ticket;
-	*c = (struct call){ .ticket = ticket, .state = CALL_MADE, .op = op, .effect = effect, .n_entries = n };
+	memset(c, 0, offsetof(struct call, more)); /* what lies behind is kept, or set before it is looked at */
+	c->ticket = ticket;
+	c->state = CALL_MADE;
+	c->op = op;
+	c->effect = effect;
 	c->entries = &c->one;
-	if (n > 1) {
-		c->entries = calloc(n, sizeof(*c->entries));
-		if (!c->entries) {
-			c->entries = &c->one;
-			c->n_entries = 0;
-			call_free(s, c);
-			session_error(s, SWAKV_ENOMEM, "no memory for a step of %" PRIu32 " requests", n);
-			return NULL;
-		}
+	if (n > 1 && !call_entries(c, n)) {
+		call_free(s, c);
+		session_error(s, SWAKV_ENOMEM, "no memory for a step of %" PRIu32 " requests", n);
+		return NULL;
 	}
+	c->n_entries = n;
 	return c;
 }
 
@@ -87,8 +104,6 @@ static void call_clear(struct call *c)
 	for (uint32_t i = 0; i < c->n_entries; i++)
 		if (c->entries[i].request)
 			request_unref(c->entries[i].request);
-	if (c->entries != &c->one)
-		free(c->entries);
 	free(c->map);
 	c->entries = &c->one;
 	c->one.request = NULL;
@@ -109,6 +124,7 @@ void calls_deinit(struct swakv_session *s)
 	for (uint32_t i = 0; i < s->calls.n; i++) {
 		if (s->calls.calls[i]->state != CALL_FREE)
 			call_clear(s->calls.calls[i]);
+		free(s->calls.calls[i]->more);
 		free(s->calls.calls[i]);
 	}
 	free(s->calls.calls);
@@ -192,30 +208,32 @@ static void call_answer(struct swakv_session *s, const struct wire_reply *reply,
 
 void calls_drain(struct swakv_session *s)
 {
-	struct wire_reply reply;
+	const struct wire_reply *reply = (const struct wire_reply *)s->reply;
+	bool released = false;
 
 	while (!s->gone) {
 		int64_t fill = ring_consumer_fill_spsc(&s->replies);
+		uint32_t n_slots;
 
 		if (fill == 0)
-			return;
+			break;
+		/* Each byte is copied once, and only the copy is looked at. */
 		if (fill > 0)
-			ring_consumer_read_spsc(&s->replies, 0, &reply, sizeof(reply));
-		if (fill < 0 || reply.n_slots == 0 || reply.n_slots > fill ||
-		    reply.n_slots > s->welcome.max_message_slots) {
+			ring_consumer_first_spsc(&s->replies, fill, s->reply);
+		n_slots = reply->n_slots;
+		if (fill < 0 || n_slots == 0 || n_slots > fill || n_slots > s->welcome.max_message_slots) {
 			session_break(s, "the reply ring holds what no broker writes");
-			return;
+			break;
 		}
-		ring_consumer_read_spsc(&s->replies, 0, s->reply, (size_t)reply.n_slots * RING_SLOT);
-		ring_consumer_release_spsc(&s->replies, reply.n_slots);
-		if (ring_consumer_must_wake_spsc(&s->replies))
-			session_wake_broker(s);
-		/* the header may have changed between the two copies: the whole copy is the one that counts */
-		size_t len = (size_t)reply.n_slots * RING_SLOT - sizeof(reply);
-
-		memcpy(&reply, s->reply, sizeof(reply));
-		call_answer(s, &reply, s->reply + sizeof(reply), len);
+		if (n_slots > 1)
+			ring_consumer_read_spsc(&s->replies, RING_SLOT, s->reply + RING_SLOT,
+						(size_t)(n_slots - 1) * RING_SLOT);
+		ring_consumer_release_spsc(&s->replies, n_slots);
+		released = true; /* the broker, if it waits for room, is told once for all of them */
+		call_answer(s, reply, s->reply + sizeof(*reply), (size_t)n_slots * RING_SLOT - sizeof(*reply));
 	}
+	if (released && ring_consumer_must_wake_spsc(&s->replies))
+		session_wake_broker(s);
 }
 
 int call_effect_answer(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
@@ -268,40 +286,99 @@ static int call_space(struct swakv_session *s, uint32_t n)
 	}
 }
 
+static uint16_t slots_of(size_t bytes)
+{
+	return (uint16_t)((sizeof(struct wire_command) + bytes + RING_SLOT - 1) / RING_SLOT);
+}
+
+int call_open(struct swakv_session *s, struct call *c, size_t bytes)
+{
+	int r;
+
+	if (bytes > call_max_payload(s))
+		r = session_error(s, SWAKV_EINVALID,
+				  "the command has %zu bytes, the most that one may have are %zu: give fewer "
+				  "sequences or requests at a time",
+				  sizeof(struct wire_command) + bytes,
+				  (size_t)s->welcome.max_message_slots * RING_SLOT);
+	else
+		r = call_space(s, slots_of(bytes));
+	if (r < 0)
+		call_free(s, c);
+	return r;
+}
+
+void *call_place(struct swakv_session *s, size_t offset)
+{
+	return ring_producer_place_spsc(&s->commands, sizeof(struct wire_command) + offset);
+}
+
+static struct wire_command call_header(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n,
+				       size_t bytes)
+{
+	c->state = CALL_SENT;
+	s->calls.n_sent++;
+	s->counters.commands++;
+	return (struct wire_command){
+		.op = c->op, .n_slots = slots_of(bytes), .n = n, .user_data = c->ticket, .request = request
+	};
+}
+
+static void call_wake(struct swakv_session *s)
+{
+	if (ring_producer_must_wake_spsc(&s->commands))
+		session_wake_broker(s);
+}
+
+void call_publish(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n, size_t bytes)
+{
+	struct wire_command command = call_header(s, c, request, n, bytes);
+
+	ring_producer_write_spsc(&s->commands, 0, &command, sizeof(command));
+	ring_producer_publish_spsc(&s->commands, command.n_slots);
+	call_wake(s);
+}
+
+/* The same for a payload that fits the slot of the header, where it is gathered in private memory first. */
+static void call_send_short(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n,
+			    const struct part *parts, size_t n_parts, size_t bytes)
+{
+	union {
+		struct wire_command command;
+		unsigned char bytes[RING_SLOT];
+		uint64_t slot[RING_SLOT / sizeof(uint64_t)];
+	} one = { .slot = { 0 } };
+	size_t at = sizeof(one.command);
+
+	one.command = call_header(s, c, request, n, bytes);
+	for (size_t i = 0; i < n_parts; i++) {
+		memcpy(one.bytes + at, parts[i].p, parts[i].n);
+		at += parts[i].n;
+	}
+	ring_producer_send_spsc(&s->commands, one.slot);
+	call_wake(s);
+}
+
 int call_send(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n, const struct part *parts,
 	      size_t n_parts)
 {
-	struct wire_command command = { .op = c->op, .n = n, .user_data = c->ticket, .request = request };
-	size_t bytes = sizeof(command);
+	size_t bytes = 0, at = sizeof(struct wire_command);
 	int r;
 
 	for (size_t i = 0; i < n_parts; i++)
 		bytes += parts[i].n;
-	if (bytes > (size_t)s->welcome.max_message_slots * RING_SLOT) {
-		call_free(s, c);
-		return session_error(s, SWAKV_EINVALID,
-				     "the command has %zu bytes, the most that one may have are %zu: give fewer "
-				     "sequences or requests at a time",
-				     bytes, (size_t)s->welcome.max_message_slots * RING_SLOT);
-	}
-	command.n_slots = (uint16_t)((bytes + RING_SLOT - 1) / RING_SLOT);
-	r = call_space(s, command.n_slots);
-	if (r < 0) {
-		call_free(s, c);
+	r = call_open(s, c, bytes);
+	if (r < 0)
 		return r;
+	if (slots_of(bytes) == 1) {
+		call_send_short(s, c, request, n, parts, n_parts, bytes);
+		return 0;
 	}
-	ring_producer_write_spsc(&s->commands, 0, &command, sizeof(command));
-	bytes = sizeof(command);
 	for (size_t i = 0; i < n_parts; i++) {
-		ring_producer_write_spsc(&s->commands, bytes, parts[i].p, parts[i].n);
-		bytes += parts[i].n;
+		ring_producer_write_spsc(&s->commands, at, parts[i].p, parts[i].n);
+		at += parts[i].n;
 	}
-	c->state = CALL_SENT;
-	s->calls.n_sent++;
-	s->counters.commands++;
-	ring_producer_publish_spsc(&s->commands, command.n_slots);
-	if (ring_producer_must_wake_spsc(&s->commands))
-		session_wake_broker(s);
+	call_publish(s, c, request, n, bytes);
 	return 0;
 }
 
@@ -336,8 +413,16 @@ static int call_wait(struct swakv_session *s, struct call *c)
 {
 	uint64_t deadline = 0;
 
+	/* An awake broker has usually answered before a look at the clock would pay. */
+	for (int i = 0; i < QUICK_POLLS && c->state != CALL_ANSWERED; i++) {
+		if (ring_consumer_fill_spsc(&s->replies) == 0)
+			cpu_relax();
+		else
+			calls_drain(s);
+	}
 	for (;;) {
-		calls_drain(s);
+		if (c->state != CALL_ANSWERED)
+			calls_drain(s);
 		if (c->state == CALL_ANSWERED)
 			return 0;
 		if (deadline == 0) {

@@ -59,7 +59,10 @@ struct call {
 	void *answer; /* caller's buffer for the payload of a query */
 	size_t answer_size;
 	uint32_t *answer_count; /* gets the reply's element count, with the answer */
-	char why[256];          /* the sentence, when the result is not 0 */
+	/* ---- from here on call_new() clears nothing ---- */
+	struct call_entry *more; /* storage of entries when there are several; kept for the next use */
+	uint32_t n_more;
+	char why[256]; /* the sentence, when the result is not 0 */
 };
 
 struct call_table {
@@ -87,6 +90,14 @@ void call_free(struct swakv_session *s, struct call *c);
  */
 int call_send(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n, const struct part *parts,
 	      size_t n_parts);
+/*
+ * The parts of call_send(), for a payload of @bytes that is written where it
+ * travels: room for it (on failure the call is freed and the sentence set);
+ * where byte @offset of it lies, up to the end of that 64-byte slot; sending.
+ */
+int call_open(struct swakv_session *s, struct call *c, size_t bytes);
+void *call_place(struct swakv_session *s, size_t offset);
+void call_publish(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n, size_t bytes);
 /* After sending: hands out the ticket, or, when @ticket is NULL, waits and collects. */
 int call_return(struct swakv_session *s, struct call *c, swakv_ticket *ticket);
 /* A call that needs no broker: its result is there already. */

@@ -74,7 +74,6 @@ struct swakv_session {
 	uint64_t spin_ns;
 	uint64_t timeout_ns;
 	uint64_t looked_ns; /* last look at the socket */
-	bool one_cpu;       /* spinning would keep the broker from running */
 
 	struct table table; /* of group 0: the protocol has one group for now */
 	struct slot *slots; /* [max_batch] */

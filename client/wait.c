@@ -52,9 +52,9 @@ static bool wait_is_over(struct swakv_session *s, uint32_t want)
 static bool wait_spin(struct swakv_session *s, uint32_t want, uint64_t until)
 {
 	do {
-		if (s->one_cpu)
-			sched_yield();
-		for (int i = 0; i < 16; i++) {
+		/* The first polls are behind us (call.c): whoever keeps the answer back may need this CPU. */
+		sched_yield();
+		for (int i = 0; i < 64; i++) {
 			if (wait_is_over(s, want))
 				return true;
 			cpu_relax();
