@@ -319,6 +319,7 @@ FAKE_API CUresult CUDAAPI cuModuleGetFunction(CUfunction *f, CUmodule m, const c
 FAKE_API CUresult CUDAAPI cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value)
 {
 	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
+	_Atomic uint32_t *most;
 
 	if (r)
 		return r;
@@ -326,6 +327,10 @@ FAKE_API CUresult CUDAAPI cuFuncSetAttribute(CUfunction f, CUfunction_attribute 
 		return CUDA_ERROR_INVALID_VALUE;
 	if (value < 0 || value > 227 << 10)
 		return CUDA_ERROR_INVALID_VALUE;
-	shared_most[(const struct fake_kernel *)(const void *)f - kernels] = (uint32_t)value;
+	/* One twin stands for several kernels, so what one of them was allowed must not be taken back by another's
+	 * less. */
+	most = &shared_most[(const struct fake_kernel *)(const void *)f - kernels];
+	if ((uint32_t)value > *most)
+		*most = (uint32_t)value;
 	return CUDA_SUCCESS;
 }

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* launch.c - what it costs to bring table updates to the device */
+#include <string.h>
+
+#include "figures.h"
+
+#define GROUP "launch"
+#define WIDTH 1024
+#define ROWS  4
+#define ISSUE 64   /* launches that surely fit the queue: none of them waits for the device */
+#define BURST 2000 /* launches back to back */
+
+enum kind { EMPTY, APPLY, ROW_APPLY, ROW_COPY };
+
+struct work {
+	struct kernel_apply apply;
+	uint64_t table;
+	unsigned char row[2 * WIDTH * sizeof(int32_t)];
+};
+
+/* One row of WIDTH columns in as few launches as it takes. */
+static int apply_row(struct figures *f, struct work *w)
+{
+	int rc = 0;
+
+	for (uint32_t done = 0; done < WIDTH && rc == 0; done += w->apply.n_updates) {
+		w->apply.n_updates = WIDTH - done < KERNEL_APPLY_MAX ? WIDTH - done : KERNEL_APPLY_MAX;
+		rc = driver_run_apply(f->driver, f->stream, &w->apply);
+	}
+	return rc;
+}
+
+static int once(struct figures *f, struct work *w, enum kind kind)
+{
+	switch (kind) {
+	case EMPTY:
+		return driver_run_empty(f->driver, f->stream);
+	case APPLY:
+		return driver_run_apply(f->driver, f->stream, &w->apply);
+	case ROW_APPLY:
+		return apply_row(f, w);
+	case ROW_COPY:
+		return driver_copy_to_device(f->driver, f->stream, w->table, w->row, sizeof(w->row));
+	}
+	return 0;
+}
+
+/* Microseconds of one: only until the call is back, or until the device has done all (@whole). */
+static int read_cost(struct figures *f, struct work *w, enum kind kind, bool whole, struct series *s)
+{
+	int n = !whole ? ISSUE : f->quick ? 50 : BURST;
+
+	*s = (struct series){ 0 };
+	for (int i = -1; i < SAMPLES; i++) {
+		double from = now_us(), to;
+
+		for (int k = 0; k < n; k++)
+			TRY(f, GROUP, once(f, w, kind));
+		to = now_us();
+		TRY(f, GROUP, driver_stream_synchronize(f->driver, f->stream));
+		if (i >= 0) /* the first warms up */
+			series_add(s, ((whole ? now_us() : to) - from) / n);
+	}
+	return 0;
+}
+
+static int both(struct figures *f, struct work *w, enum kind kind, enum kind floor, const char *what,
+		const char *floor_what)
+{
+	for (int whole = 0; whole <= 1; whole++) {
+		const char *how = whole ? "back to back" : "to issue";
+		struct figure *figure = report_add(&f->report, GROUP, "us", "%s, %s", what, how);
+		struct series s;
+
+		if (read_cost(f, w, floor, whole, &s) || read_cost(f, w, kind, whole, &figure->got))
+			return -1;
+		figure_floor(figure, &s, "%s", floor_what);
+	}
+	return 0;
+}
+
+int figure_launch(struct figures *f)
+{
+	static struct work w;
+	uint64_t unused;
+
+	TRY(f, GROUP, driver_alloc(f->driver, ROWS * sizeof(w.row), &w.table));
+	TRY(f, GROUP, driver_host_register(f->driver, w.row, sizeof(w.row), &unused));
+	w.apply = (struct kernel_apply){ .table = w.table, .width = WIDTH, .num_pages = 100000 };
+	for (uint32_t i = 0; i < KERNEL_APPLY_MAX; i++)
+		w.apply.updates[i] = (struct kernel_update){ i * 7 % (ROWS * WIDTH), (int32_t)i };
+	w.apply.n_updates = 2;
+	if (both(f, &w, APPLY, EMPTY, "apply of 2 updates", "empty kernel"))
+		return -1;
+	w.apply.n_updates = KERNEL_APPLY_MAX;
+	if (both(f, &w, APPLY, EMPTY, "apply of 500 updates", "empty kernel"))
+		return -1;
+	for (uint32_t i = 0; i < KERNEL_APPLY_MAX; i++)
+		w.apply.updates[i].cell = i;
+	if (both(f, &w, ROW_APPLY, ROW_COPY, "row of 1,024 pages by three applies", "one copy of its 8 KiB"))
+		return -1;
+	TRY(f, GROUP, driver_host_unregister(f->driver, w.row));
+	TRY(f, GROUP, driver_free(f->driver, w.table));
+	return 0;
+}
