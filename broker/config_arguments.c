@@ -88,6 +88,8 @@ static int take_plain_flag(int flag, struct config_arguments *a, struct config_e
 {
 	switch (flag) {
 	case 'c':
+		if (!optarg[0])
+			return config_fail(e, "command line: --config=\"\"; allowed: the path of a file");
 		if (strlen(optarg) >= sizeof(a->file))
 			return config_fail(e, "command line: --config: the path is longer than %zu bytes",
 					   sizeof(a->file) - 1);

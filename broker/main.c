@@ -6,6 +6,7 @@
 #include "broker.h"
 #include "config.h"
 #include "log.h"
+#include "output.h"
 #include "self_test.h"
 
 int main(int argc, char **argv)
@@ -16,6 +17,7 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && strcmp(argv[1], SELF_TEST_ARGUMENT) == 0)
 		return self_test_child();
+	output_check_at_exit("swakvd", EXIT_CODE_FAILURE);
 	config_init(&config);
 	if (config_parse_arguments(&config, argc, argv, &arguments, &error) < 0) {
 		log_error("%s", error.text);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "output.h"
 #include "peer.h"
 #include "plot.h"
 #include "stage.h"
@@ -208,6 +209,7 @@ int main(int argc, char **argv)
 	struct arguments a = { 0 };
 	int r = 0;
 
+	output_check_at_exit("swakv-bench", 1);
 	parse(argc, argv, &a);
 	if (a.exit_code >= 0)
 		return a.exit_code;

@@ -109,5 +109,7 @@ int plot_write(const struct results *r, const char *path)
 		if (r->curves[i].n > 1)
 			panel(f, &r->curves[i], (int)i, r->curves[i].x_text, r->curves[i].y_text);
 	fputs("</svg>\n", f);
+	if (fflush(f) != 0)
+		return -errno;
 	return ferror(f) ? -EIO : 0;
 }

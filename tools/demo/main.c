@@ -5,6 +5,7 @@
 
 #include "exits.h"
 #include "options.h"
+#include "output.h"
 #include "report.h"
 #include "worker.h"
 
@@ -47,8 +48,10 @@ static struct worker worker;
 int main(int argc, char **argv)
 {
 	struct options opt;
-	int status = options_parse(&opt, argc, argv);
+	int status;
 
+	output_check_at_exit("swakv-demo-worker", EXIT_TROUBLE);
+	status = options_parse(&opt, argc, argv);
 	if (status >= 0)
 		return status;
 	catch_signals();
@@ -57,7 +60,11 @@ int main(int argc, char **argv)
 	status = exit_status(&worker);
 	if (worker.code)
 		fprintf(stderr, "swakv-demo-worker: %s: %s\n", opt.name, worker.why);
-	report_end(&worker, worker.code ? "failed" : worker.winding_down ? "stopped" : "done");
+	if (!report_end(&worker, worker.code           ? "failed"
+				 : worker.winding_down ? "stopped"
+						       : "done") &&
+	    status == EXIT_FINE)
+		status = EXIT_TROUBLE;
 	worker_deinit(&worker);
 	return status;
 }

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include "exits.h"
 
@@ -218,6 +220,17 @@ static int set_number(struct options *o, struct overrides *v, int opt, const cha
 	}
 }
 
+/* The report is renamed into place: a device or a pipe would be replaced by a file. */
+static int set_report(struct options *o, const char *path)
+{
+	struct stat st;
+
+	if (!path[0] || strlen(path) >= PATH_MAX - sizeof(".tmp") || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
+		return complain("report", path, "the path of a regular file, or of none");
+	o->report = path;
+	return -1;
+}
+
 static int set(struct options *o, struct overrides *v, int opt, char *arg)
 {
 	switch (opt) {
@@ -249,8 +262,7 @@ static int set(struct options *o, struct overrides *v, int opt, char *arg)
 		o->loop = true;
 		return -1;
 	case OPT_REPORT:
-		o->report = arg;
-		return -1;
+		return set_report(o, arg);
 	case OPT_JSON:
 		o->json = true;
 		return -1;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -84,20 +85,22 @@ static json_t *report_json(const struct worker *w, const char *state)
 }
 
 /* Renames a whole file into place, so that a reader, or a kill, never sees half of one. */
-static void write_file(const struct worker *w, const char *state)
+static bool write_file(const struct worker *w, const char *state)
 {
-	char temporary[4096];
+	char temporary[PATH_MAX];
+	bool written;
 	json_t *r;
 
 	if (!w->opt.report)
-		return;
-	if ((size_t)snprintf(temporary, sizeof(temporary), "%s.tmp", w->opt.report) >= sizeof(temporary))
-		return;
+		return true;
+	snprintf(temporary, sizeof(temporary), "%s.tmp", w->opt.report); /* the option's length was checked */
 	r = report_json(w, state);
-	if (json_dump_file(r, temporary, JSON_INDENT(2)) < 0 || rename(temporary, w->opt.report) < 0)
+	written = json_dump_file(r, temporary, JSON_INDENT(2)) == 0 && rename(temporary, w->opt.report) == 0;
+	if (!written)
 		fprintf(stderr, "swakv-demo-worker: %s: cannot write %s: %s\n", w->opt.name, w->opt.report,
 			strerror(errno));
 	json_decref(r);
+	return written;
 }
 
 static void print_progress(const struct worker *w)
@@ -117,7 +120,7 @@ void report_tick(struct worker *w)
 
 	if (now >= w->next_report_ns) {
 		w->next_report_ns = now + REPORT_EVERY;
-		write_file(w, w->winding_down ? "stopping" : "running");
+		(void)write_file(w, w->winding_down ? "stopping" : "running");
 	}
 	if (!w->opt.quiet && now >= w->next_progress_ns) {
 		if (w->next_progress_ns)
@@ -154,9 +157,10 @@ static void print_text(const struct worker *w, const char *state)
 	       c.commands, c.wakeups_sent, c.sleeps, c.row_faults, c.rescues);
 }
 
-void report_end(struct worker *w, const char *state)
+bool report_end(struct worker *w, const char *state)
 {
-	write_file(w, state);
+	bool written = write_file(w, state);
+
 	if (w->opt.json) {
 		json_t *r = report_json(w, state);
 
@@ -166,4 +170,5 @@ void report_end(struct worker *w, const char *state)
 	} else if (w->session) {
 		print_text(w, state);
 	}
+	return written;
 }

@@ -3,11 +3,16 @@
 #ifndef DEMO_REPORT_H
 #define DEMO_REPORT_H
 
+#include <stdbool.h>
+
 struct worker;
 
 /* A progress line on stderr and a fresh report file, each when it is due. */
 void report_tick(struct worker *w);
-/* The last word: report file, and text or JSON on stdout. @state: "done", "stopped" or "failed". */
-void report_end(struct worker *w, const char *state);
+/*
+ * The last word: report file, and text or JSON on stdout. @state: "done",
+ * "stopped" or "failed". False when the report file could not be written.
+ */
+bool report_end(struct worker *w, const char *state);
 
 #endif

@@ -17,6 +17,7 @@
 
 #include "cleanup.h"
 #include "interrupt.h"
+#include "output.h"
 #include "report.h"
 #include "worker.h"
 
@@ -263,8 +264,11 @@ static int read_arguments(int argc, char **argv, struct options *o)
 int main(int argc, char **argv)
 {
 	struct options options = { .jobs = 1 };
-	int code = read_arguments(argc, argv, &options), n = argc - optind;
+	int code, n;
 
+	output_check_at_exit("swakv-replay", RUN_BROKEN);
+	code = read_arguments(argc, argv, &options);
+	n = argc - optind;
 	if (code >= 0)
 		return code;
 	/* With --json the objects alone go to standard output. */

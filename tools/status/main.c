@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "output.h"
 #include "view.h"
 #include "watch.h"
 
@@ -207,6 +208,7 @@ int main(int argc, char **argv)
 	struct sample *s;
 	int status;
 
+	output_check_at_exit("swakv-status", EXIT_NOT_FOUND);
 	if (!o.instance || !o.instance[0])
 		o.instance = "default";
 	if (!parse_options(&o, argc, argv))
@@ -225,9 +227,5 @@ int main(int argc, char **argv)
 	}
 	status = conclude(&o, s);
 	free(s);
-	if (fflush(stdout) != 0 && errno != EPIPE) {
-		fprintf(stderr, "swakv-status: cannot write: %s\n", strerror(errno));
-		return EXIT_NOT_FOUND;
-	}
 	return status;
 }
