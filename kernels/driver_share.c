@@ -151,7 +151,7 @@ static int share_import(struct driver *d, int fd, uint64_t bytes, uint64_t grain
 int driver_share_map(struct driver *d, int fd, uint64_t *bytes, uint64_t *address)
 {
 	CUdeviceptr p = 0;
-	uint64_t grain;
+	uint64_t grain = 0;
 	int r = driver_enter(d);
 
 	*address = 0;
