@@ -33,6 +33,9 @@
 
 enum { RELEASE_WAIT_MS = 10000 };
 
+/* Descriptors of a session: socket, pidfd, doorbell. The broker's own: about 20, and a session's memory on its way. */
+enum { SESSION_DESCRIPTORS = 3, OWN_DESCRIPTORS = 32 };
+
 struct broker {
 	const struct config *config;
 	uint8_t boot_id[16];
@@ -49,15 +52,29 @@ static bool everyone(const struct config *c)
 	return c->allow_uid.n || c->allow_gid.n;
 }
 
+/* As many descriptors as the system allows; a word in time when that is not enough for all sessions. */
+static void raise_descriptors(const struct config *c)
+{
+	uint64_t needed = OWN_DESCRIPTORS + c->max_half_open + (uint64_t)c->max_sessions * SESSION_DESCRIPTORS;
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+	if (files.rlim_max < needed)
+		log_warning("this process may open %" PRIu64 " files, and %" PRIu32 " sessions with %" PRIu32
+			    " more connections need %" PRIu64
+			    ": workers may be refused; raise the limit (ulimit -n, LimitNOFILE), or lower "
+			    "max_sessions or max_half_open",
+			    (uint64_t)files.rlim_max, c->max_sessions, c->max_half_open, needed);
+}
+
 static int prepare_process(struct broker *b)
 {
-	struct rlimit files;
 	sigset_t set;
 
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* three a session */
-		files.rlim_cur = files.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &files);
-	}
+	raise_descriptors(b->config);
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);

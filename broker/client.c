@@ -206,6 +206,16 @@ static uint32_t sessions_of(const struct control *control, uid_t uid)
 	return n;
 }
 
+/* As refusal_set(), with what the system said. */
+static int refusal_because(struct refusal *r, enum fault_reason reason, int64_t got, int error)
+{
+	int code = refusal_set(r, reason, got, 0);
+	size_t n = strlen(r->text);
+
+	snprintf(r->text + n, sizeof(r->text) - n, ": %s", strerror(error));
+	return code;
+}
+
 /* Device tables, 0 or a code with *@r filled. */
 static int take_tables(struct client *c, const struct session_layout *l, struct refusal *r)
 {
@@ -239,7 +249,7 @@ static int make_channel(struct client *c, struct refusal *r)
 	const struct handshake *h = c->handshake;
 	struct session_layout l;
 	struct channel *ch;
-	int code;
+	int code, made;
 
 	session_layout_init(&l, &h->model, h->geometry);
 	ch = calloc(1, sizeof(*ch));
@@ -259,12 +269,13 @@ static int make_channel(struct client *c, struct refusal *r)
 	c->channel = ch;
 	take_id(c);
 	code = take_tables(c, &l, r);
-	if (code == 0 && session_memory_init(&ch->memory, &l) < 0)
-		code = refusal_set(r, FAULT_BROKER_MEMORY, (int64_t)(l.session_bytes + l.tables_bytes), 0);
+	made = code == 0 ? session_memory_init(&ch->memory, &l) : 0;
+	if (made < 0)
+		code = refusal_because(r, FAULT_BROKER_MEMORY, (int64_t)(l.session_bytes + l.tables_bytes), -made);
 	if (code == 0) {
 		ch->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (ch->doorbell < 0)
-			code = refusal_set(r, FAULT_BROKER_MEMORY, sizeof(uint64_t), 0);
+			code = refusal_because(r, FAULT_BROKER_MEMORY, sizeof(uint64_t), errno);
 	}
 	if (code)
 		free_session(c);
@@ -282,7 +293,7 @@ static int admit(struct client *c, const void *message, size_t bytes, int sent, 
 		return refusal_set(r, FAULT_CREDENTIALS, c->peer.uid, 0);
 	c->pidfd = peer_pidfd(&c->peer, c->socket, sent);
 	if (c->pidfd < 0)
-		return refusal_set(r, FAULT_NO_PIDFD, c->peer.pid, 0);
+		return refusal_because(r, FAULT_NO_PIDFD, c->peer.pid, -c->pidfd);
 	if (control->stop_at)
 		return refusal_set(r, FAULT_STOPPING, 0, 0);
 	c->handshake = calloc(1, sizeof(*c->handshake));

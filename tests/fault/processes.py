@@ -81,7 +81,7 @@ class Broker:
 
     counter = 0
 
-    def __init__(self, size="64M", arguments=(), name=None, expect_ready=True, env=None):
+    def __init__(self, size="64M", arguments=(), name=None, expect_ready=True, env=None, wrapper=()):
         Broker.counter += 1
         self.name = name or f"test-{os.getpid()}-{Broker.counter}"
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="swakv-test."))
@@ -91,6 +91,7 @@ class Broker:
         self.workers = []
         self.process = None
         self.expect_ready = expect_ready
+        self.wrapper = wrapper
 
     def __enter__(self):
         try:
@@ -104,7 +105,7 @@ class Broker:
         ready, ready_child = os.pipe()
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [program("swakvd"), *self.arguments, "-n", str(ready_child)], env=self.env, pass_fds=[ready_child],
+                [*self.wrapper, program("swakvd"), *self.arguments, "-n", str(ready_child)], env=self.env, pass_fds=[ready_child],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         os.close(ready_child)
         try:
