@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "kernels.h"
 
 _Static_assert(sizeof(struct kernel_apply) <= 4096, "an apply launch must fit the classic 4 KiB of kernel parameters");
@@ -16,4 +18,26 @@ void kernel_apply_cpu(const struct kernel_apply *p)
 		k[0] = page;
 		k[p->width] = page < 0 ? -1 : page + p->num_pages;
 	}
+}
+
+void kernel_apply_ring_cpu(const struct kernel_apply_ring *p)
+{
+	uint64_t step = *(const uint64_t *)(uintptr_t)p->counter + 1;
+	const struct kernel_ring_buffer *b =
+		(const struct kernel_ring_buffer *)(uintptr_t)p->ring + step % p->n_buffers;
+	struct kernel_apply apply = { .table = p->table, .width = p->width, .num_pages = p->num_pages };
+
+	if (__atomic_load_n(&b->step, __ATOMIC_ACQUIRE) != step)
+		return;
+	apply.n_updates = b->n_updates;
+	memcpy(apply.updates, b->updates, apply.n_updates * sizeof(apply.updates[0]));
+	kernel_apply_cpu(&apply);
+}
+
+void kernel_count_cpu(const struct kernel_count *p)
+{
+	uint64_t *counter = (uint64_t *)(uintptr_t)p->counter;
+
+	*counter += 1;
+	__atomic_store_n((uint64_t *)(uintptr_t)p->word, *counter, __ATOMIC_RELEASE);
 }

@@ -136,5 +136,11 @@ int driver_run_copy(struct driver *d, void *stream, const struct kernel_copy *pa
 int driver_run_check(struct driver *d, void *stream, const struct kernel_check *params);
 /* One block of one thread that does nothing. */
 int driver_run_empty(struct driver *d, void *stream);
+struct kernel_scrub;
+struct kernel_count;
+struct kernel_apply_ring;
+int driver_run_scrub(struct driver *d, void *stream, const struct kernel_scrub *params);
+int driver_run_count(struct driver *d, void *stream, const struct kernel_count *params);
+int driver_run_apply_ring(struct driver *d, void *stream, const struct kernel_apply_ring *params);
 
 #endif

@@ -10,6 +10,17 @@ static void fill_page(uint64_t address, uint64_t bytes, uint16_t pattern)
 		p[i] = pattern;
 }
 
+_Static_assert(sizeof(struct kernel_scrub) <= 4096, "a scrub launch must fit the classic 4 KiB of kernel parameters");
+
+void kernel_scrub_cpu(const struct kernel_scrub *p)
+{
+	const struct kernel_fill fill = { .pages = p->pages,
+					  .page_list = (uint64_t)(uintptr_t)p->list,
+					  .n_pages = p->n_pages };
+
+	kernel_fill_cpu(&fill);
+}
+
 void kernel_fill_cpu(const struct kernel_fill *p)
 {
 	const struct kernel_pages *g = &p->pages;

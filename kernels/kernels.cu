@@ -24,19 +24,44 @@ static __device__ __forceinline__ float load_element(const void *p, int64_t i, i
 	return __half2float(((const __half *)p)[i]);
 }
 
+static __device__ __forceinline__ void apply_update(int32_t *table, int32_t width, int32_t num_pages, uint32_t cell,
+						    int32_t page)
+{
+	int64_t row = cell / (uint32_t)width, column = cell % (uint32_t)width;
+	int32_t *k = table + row * 2 * width + column;
+
+	k[0] = page;
+	k[width] = page < 0 ? -1 : page + num_pages;
+}
+
 extern "C" __global__ void swakv_apply(const __grid_constant__ struct kernel_apply p)
 {
 	int32_t *table = (int32_t *)p.table;
 
-	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < p.n_updates; i += gridDim.x * blockDim.x) {
-		int64_t row = p.updates[i].cell / (uint32_t)p.width;
-		int64_t column = p.updates[i].cell % (uint32_t)p.width;
-		int32_t page = p.updates[i].page;
-		int32_t *k = table + row * 2 * p.width + column;
+	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < p.n_updates; i += gridDim.x * blockDim.x)
+		apply_update(table, p.width, p.num_pages, p.updates[i].cell, p.updates[i].page);
+}
 
-		k[0] = page;
-		k[p.width] = page < 0 ? -1 : page + p.num_pages;
-	}
+/* The host writes the buffers between launches: they are read past the caches. */
+extern "C" __global__ void swakv_apply_ring(const __grid_constant__ struct kernel_apply_ring p)
+{
+	uint64_t step = *(const volatile uint64_t *)p.counter + 1;
+	const volatile struct kernel_ring_buffer *b = (struct kernel_ring_buffer *)p.ring + step % p.n_buffers;
+	uint32_t n = b->step == step ? b->n_updates : 0;
+
+	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+		apply_update((int32_t *)p.table, p.width, p.num_pages, b->updates[i].cell, b->updates[i].page);
+}
+
+/* One thread. The fence makes all that the stream did before visible to whoever sees the word. */
+extern "C" __global__ void swakv_count(const __grid_constant__ struct kernel_count p)
+{
+	volatile uint64_t *counter = (volatile uint64_t *)p.counter;
+	uint64_t n = *counter + 1;
+
+	*counter = n;
+	__threadfence_system();
+	*(volatile uint64_t *)p.word = n;
 }
 
 /* Copies @bytes with the whole block, 16 bytes at a time where both sides allow it. Sizes are multiples of 2. */
@@ -147,6 +172,17 @@ extern "C" __global__ void __launch_bounds__(256) swakv_fill(const __grid_consta
 		piece c = piece_of(&p.pages, (const int32_t *)p.page_list, i);
 
 		block_fill(c.at, c.bytes, p.pattern);
+	}
+}
+
+extern "C" __global__ void __launch_bounds__(256) swakv_scrub(const __grid_constant__ struct kernel_scrub p)
+{
+	int64_t n = 2 * (int64_t)p.n_pages * pieces_a_page(&p.pages);
+
+	for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
+		piece c = piece_of(&p.pages, p.list, i);
+
+		block_fill(c.at, c.bytes, 0);
 	}
 }
 

@@ -125,6 +125,54 @@ struct kernel_fill {
 };
 void kernel_fill_cpu(const struct kernel_fill *p);
 
+/* ---- scrub: zeroes over pages, their ids in the parameters ---------------------- */
+
+#define KERNEL_SCRUB_MAX 960
+
+/* As a fill with 0; nothing needs to outlive the launch. */
+struct kernel_scrub {
+	struct kernel_pages pages;
+	int32_t n_pages;
+	int32_t list[KERNEL_SCRUB_MAX]; /* K ids */
+};
+void kernel_scrub_cpu(const struct kernel_scrub *p);
+
+/* ---- counting up, and table apply, inside a captured graph ------------------------ */
+
+/*
+ * The word of a timeline counts the steps of its stream. A value that is fixed
+ * when a graph is captured cannot, so the device counts: *counter += 1, and the
+ * new count goes to *word, visible to the host after all earlier work.
+ */
+struct kernel_count {
+	uint64_t counter; /* uint64_t * in device memory */
+	uint64_t word;    /* uint64_t * in registered host memory */
+};
+void kernel_count_cpu(const struct kernel_count *p);
+
+/* Updates of one step, written by the host before the graph is launched; `step` last. */
+struct kernel_ring_buffer {
+	uint64_t step; /* whose updates these are: buffer step % n_buffers */
+	uint32_t n_updates;
+	uint32_t reserved;
+	struct kernel_update updates[KERNEL_APPLY_MAX];
+};
+
+/*
+ * As an apply, with the updates of step *counter + 1 from its buffer of the
+ * ring. A buffer that is about another step means that this one has none.
+ */
+struct kernel_apply_ring {
+	uint64_t table;
+	uint64_t ring;    /* struct kernel_ring_buffer [n_buffers], in registered host memory */
+	uint64_t counter; /* of the stream */
+	int32_t width;
+	int32_t num_pages;
+	uint32_t n_buffers;
+	uint32_t reserved;
+};
+void kernel_apply_ring_cpu(const struct kernel_apply_ring *p);
+
 /* ---- copy: whole pages, K and V, all layers ----------------------------------- */
 
 /* Page from_list[i] to page to_list[i] (const int32 *, K ids); no page may be both read and written. */
@@ -171,6 +219,9 @@ uint16_t float_to_bf16(float f);
 #define KERNEL_NAME_COPY      "swakv_copy"
 #define KERNEL_NAME_CHECK     "swakv_check"
 #define KERNEL_NAME_EMPTY     "swakv_empty" /* no parameters, does nothing: what a launch costs at least */
+#define KERNEL_NAME_SCRUB     "swakv_scrub"
+#define KERNEL_NAME_COUNT     "swakv_count"
+#define KERNEL_NAME_RING      "swakv_apply_ring"
 
 /* The fatbin built by nvcc, or NULL when the build had none. *size in bytes. */
 const void *kernel_image(uint64_t *size);

@@ -223,6 +223,64 @@ static bool run_empty(const void *params)
 	return true;
 }
 
+static bool run_scrub(const void *params)
+{
+	struct kernel_scrub p;
+	bool ok = true;
+
+	memcpy(&p, params, sizeof(p));
+	if (p.n_pages > KERNEL_SCRUB_MAX)
+		fake_die("swakv_scrub: %d pages", p.n_pages);
+	for (int32_t i = 0; ok && i < p.n_pages; i++) {
+		reach(&ok, paging_layer(&p.pages, p.pages.k_base, p.list[i], 0), p.pages.page_stride);
+		reach(&ok, paging_layer(&p.pages, p.pages.v_base, p.list[i] + p.pages.num_pages, 0),
+		      p.pages.page_stride);
+	}
+	bases_to_host(&p.pages);
+	if (ok)
+		kernel_scrub_cpu(&p);
+	return ok;
+}
+
+static bool run_count(const void *params)
+{
+	struct kernel_count p;
+	bool ok = true;
+
+	memcpy(&p, params, sizeof(p));
+	p.counter = reach(&ok, p.counter, sizeof(uint64_t));
+	p.word = reach(&ok, p.word, sizeof(uint64_t));
+	if (ok)
+		kernel_count_cpu(&p);
+	return ok;
+}
+
+/* The updates go through the twin of the plain apply, which knows what they must not be. */
+static bool run_apply_ring(const void *params)
+{
+	struct kernel_apply apply = { .n_updates = 0 };
+	const struct kernel_ring_buffer *b;
+	struct kernel_apply_ring p;
+	bool ok = true;
+	uint64_t step;
+
+	memcpy(&p, params, sizeof(p));
+	p.counter = reach(&ok, p.counter, sizeof(uint64_t));
+	p.ring = reach(&ok, p.ring, p.n_buffers * sizeof(*b));
+	if (!ok)
+		return false;
+	step = *(const uint64_t *)(uintptr_t)p.counter + 1;
+	b = (const struct kernel_ring_buffer *)(uintptr_t)p.ring + step % p.n_buffers;
+	if (__atomic_load_n(&b->step, __ATOMIC_ACQUIRE) != step)
+		return true;
+	apply.table = p.table;
+	apply.width = p.width;
+	apply.num_pages = p.num_pages;
+	apply.n_updates = b->n_updates;
+	memcpy(apply.updates, b->updates, sizeof(apply.updates));
+	return run_apply(&apply);
+}
+
 static const struct fake_kernel kernels[] = {
 	{ KERNEL_NAME_APPLY, sizeof(struct kernel_apply), run_apply },
 	{ KERNEL_NAME_KV_WRITE, sizeof(struct kernel_kv_write), run_kv_write },
@@ -232,6 +290,9 @@ static const struct fake_kernel kernels[] = {
 	{ KERNEL_NAME_JOIN, sizeof(struct kernel_attention), run_join },
 	{ KERNEL_NAME_CHECK, sizeof(struct kernel_check), run_check },
 	{ KERNEL_NAME_EMPTY, 0, run_empty },
+	{ KERNEL_NAME_SCRUB, sizeof(struct kernel_scrub), run_scrub },
+	{ KERNEL_NAME_COUNT, sizeof(struct kernel_count), run_count },
+	{ KERNEL_NAME_RING, sizeof(struct kernel_apply_ring), run_apply_ring },
 };
 #define N_KERNELS (sizeof(kernels) / sizeof(kernels[0]))
 

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* launch_step.c - the launches round a step: scrub before it, counted apply and count in a graph of it */
+#include "driver.h"
+#include "kernels.h"
+
+#define APPLY_BLOCK 128u
+#define SCRUB_BLOCK 256u
+
+int driver_run_scrub(struct driver *d, void *stream, const struct kernel_scrub *params)
+{
+	uint64_t each = (params->pages.page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE;
+	uint64_t blocks = params->n_pages > 0 ? 2 * (uint64_t)params->n_pages * each : 0;
+
+	if (blocks == 0)
+		return 0;
+	return driver_launch(d, stream, KERNEL_NAME_SCRUB, blocks < INT32_MAX ? (uint32_t)blocks : INT32_MAX,
+			     SCRUB_BLOCK, 0, params, sizeof(*params));
+}
+
+int driver_run_count(struct driver *d, void *stream, const struct kernel_count *params)
+{
+	return driver_launch(d, stream, KERNEL_NAME_COUNT, 1, 1, 0, params, sizeof(*params));
+}
+
+/* How many updates there will be only the buffer knows: enough threads for a full one. */
+int driver_run_apply_ring(struct driver *d, void *stream, const struct kernel_apply_ring *params)
+{
+	return driver_launch(d, stream, KERNEL_NAME_RING, (KERNEL_APPLY_MAX + APPLY_BLOCK - 1) / APPLY_BLOCK,
+			     APPLY_BLOCK, 0, params, sizeof(*params));
+}
