@@ -130,7 +130,10 @@ static int start_threads(struct broker *b)
 {
 	const struct backend_pool *pool = &b->device.backend.pool;
 	struct ring_options options = {
-		.engine = { .half_bytes = pool->half_bytes, .extent_bytes = pool->extent_bytes },
+		.engine = { .half_bytes = pool->half_bytes,
+			    .extent_bytes = pool->extent_bytes,
+			    .scrub = b->config->scrub,
+			    .fresh_is_dirty = pool->backend == WIRE_BACKEND_CUDA }, /* a memfd holds zeroes */
 		.spin_ns = b->config->spin_us * NS_PER_US,
 		.budget = b->config->budget,
 		.max_sessions = b->config->max_sessions,

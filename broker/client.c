@@ -357,6 +357,7 @@ static bool send_welcome(struct client *c)
 	w.session_id = c->channel->id;
 	w.session_generation = c->channel->generation;
 	w.spin_ns = c->control->config->spin_us * NS_PER_US;
+	w.scrub = c->control->config->scrub;
 	memcpy(w.boot_id, c->control->boot_id, sizeof(w.boot_id));
 	fd_bytes = w.n_fds * sizeof(fds[0]);
 	msg.msg_controllen = CMSG_SPACE(fd_bytes);

@@ -209,7 +209,7 @@ void commands_execute(struct workspace *w, struct channel *c, uint64_t now_ns)
 	w->n = 0;
 	w->n_faults = 0;
 	w->closed = false;
-	w->delivery = (struct delivery){ .updates = w->updates, .rows = w->rows };
+	w->delivery = (struct delivery){ .updates = w->updates, .rows = w->rows, .scrubs = w->scrubs };
 	w->fault = (struct fault){ .seq = -1 };
 	w->code = check_shape(w, c, &w->fault);
 	if (w->code == 0)
@@ -232,13 +232,18 @@ static void put_delivery(struct workspace *w, struct reply *r)
 {
 	const struct delivery *d = &w->delivery;
 	struct wire_delivery head = {
-		.flags = d->flags, .n_faults = w->n_faults, .n_updates = d->n_updates, .n_rows = d->n_rows
+		.flags = d->flags,
+		.n_faults = w->n_faults,
+		.n_updates = d->n_updates,
+		.n_rows = d->n_rows,
+		.n_scrubs = d->n_scrubs,
 	};
 
 	reply_put(r, &head, sizeof(head));
 	reply_put(r, w->faults, w->n_faults * sizeof(w->faults[0]));
 	reply_put(r, w->updates, d->n_updates * sizeof(w->updates[0]));
 	reply_put(r, w->rows, d->n_rows * sizeof(w->rows[0]));
+	reply_put(r, w->scrubs, d->n_scrubs * sizeof(w->scrubs[0]));
 }
 
 static void put_payload(struct workspace *w, struct reply *r)

@@ -21,6 +21,7 @@
 
 static const char *const backend_choices[] = { "auto", "host", "cuda", NULL };
 static const char *const export_choices[] = { "ipc", "fd", NULL };
+static const char *const scrub_choices[] = { "never", "owner-change", "always", NULL }; /* enum wire_scrub_policy */
 static const char *const answers[] = { "no", "yes", NULL };
 static const char *const dtype_choices[] = { "", "f16", "bf16", "f32", "fp8", NULL };
 
@@ -42,6 +43,8 @@ static const struct config_key keys[] = {
 	  "try at the start whether other processes can use the pool; cuda only [yes]", false },
 	{ BROKER(cuda_library), KEY_PATH, AT(cuda_library), 0, 0, NULL, "PATH",
 	  "CUDA driver library [$SWAKV_CUDA_LIBRARY, else libcuda.so.1]", false },
+	{ BROKER(scrub), KEY_CHOICE, AT(scrub), 0, 0, scrub_choices, "never|owner-change|always",
+	  "which pages workers fill with zeroes before they use them [owner-change]", false },
 	{ BROKER(spin_us), KEY_U32, AT(spin_us), 0, 1000000, NULL, "N",
 	  "microseconds to look for work before sleeping [50]", false },
 	{ BROKER(budget), KEY_U32, AT(budget), 1, 65536, NULL, "N", "commands of one session a round [32]", false },
@@ -130,6 +133,7 @@ void config_init(struct config *c)
 	*c = (struct config){
 		.name = "default",
 		.self_test = CONFIG_YES,
+		.scrub = WIRE_SCRUB_OWNER_CHANGE,
 		.spin_us = 50,
 		.budget = 32,
 		.max_sessions = 64,

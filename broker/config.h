@@ -77,6 +77,7 @@ struct config {
 	uint32_t export_kind; /* enum config_export; cuda only */
 	uint32_t self_test;   /* enum config_answer; cuda only */
 	char cuda_library[CONFIG_PATH];
+	uint32_t scrub; /* enum wire_scrub_policy */
 	uint32_t spin_us;
 	uint32_t budget; /* commands of one session a round */
 	uint32_t max_sessions;

@@ -52,7 +52,7 @@ uint32_t reply_slots(enum wire_op op, uint32_t n, uint32_t max_batch)
 	case WIRE_OP_COMPACT_BEGIN:
 	case WIRE_OP_COMPACT_COMPLETE:
 		payload += sizeof(struct wire_delivery) + WIRE_MAX_INLINE_UPDATES * sizeof(struct wire_update) +
-			   (uint64_t)max_batch * sizeof(struct wire_row);
+			   (uint64_t)max_batch * (sizeof(struct wire_row) + sizeof(struct wire_scrub));
 		break;
 	case WIRE_OP_QUERY_REQUEST:
 		payload = sizeof(struct wire_request_state);

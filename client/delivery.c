@@ -15,8 +15,8 @@
  * the entries that differ are written. A row that is read may be newer than the
  * delivery that caused it; the deliveries it already contains are then skipped.
  *
- * Order on a stream: the line is armed, the caller is told (on_updates), the
- * updates are enqueued. A line that was armed only to carry clears is marked at
+ * Order on a stream: the line is armed, dirty pages are scrubbed, the caller is
+ * told (on_updates), the updates are enqueued. A line that was armed only to carry clears is marked at
  * once; one that was armed for a step is left to the step's own mark.
  */
 #include <inttypes.h>
@@ -33,6 +33,7 @@ struct answer {
 	const struct wire_entry_fault *faults;
 	const struct wire_update *updates;
 	const struct wire_row *rows;
+	const struct wire_scrub *scrubs;
 };
 
 /* ---- checks ---------------------------------------------------------------------- */
@@ -50,17 +51,20 @@ static int answer_parse(struct swakv_session *s, const struct call *c, const uns
 
 	memcpy(&a->head, payload, sizeof(a->head));
 	need = sizeof(a->head) + (uint64_t)a->head.n_faults * sizeof(*a->faults) +
-	       (uint64_t)a->head.n_updates * sizeof(*a->updates) + (uint64_t)a->head.n_rows * sizeof(*a->rows);
+	       (uint64_t)a->head.n_updates * sizeof(*a->updates) + (uint64_t)a->head.n_rows * sizeof(*a->rows) +
+	       (uint64_t)a->head.n_scrubs * sizeof(*a->scrubs);
 	if (need > len || (a->head.flags & ~(uint32_t)WIRE_DELIVERY_BY_REFERENCE) ||
 	    ((a->head.flags & WIRE_DELIVERY_BY_REFERENCE) && a->head.n_updates > 0) ||
-	    a->head.n_faults > (call_is_step(c) ? c->n_entries : 0))
+	    a->head.n_faults > (call_is_step(c) ? c->n_entries : 0) || a->head.reserved)
 		return session_break(s,
 				     "the broker's answer is impossible: %" PRIu32 " faults, %" PRIu32
-				     " updates and %" PRIu32 " rows in %zu bytes, flags %" PRIx32,
-				     a->head.n_faults, a->head.n_updates, a->head.n_rows, len, a->head.flags);
+				     " updates, %" PRIu32 " rows and %" PRIu32 " scrubs in %zu bytes, flags %" PRIx32,
+				     a->head.n_faults, a->head.n_updates, a->head.n_rows, a->head.n_scrubs, len,
+				     a->head.flags);
 	a->faults = (const void *)(payload + sizeof(a->head));
 	a->updates = (const void *)(a->faults + a->head.n_faults);
 	a->rows = (const void *)(a->updates + a->head.n_updates);
+	a->scrubs = (const void *)(a->rows + a->head.n_rows);
 	return 0;
 }
 
@@ -325,6 +329,8 @@ int delivery_take(struct swakv_session *s, struct call *c, const unsigned char *
 	if (r == 0)
 		r = answer_check(s, &a);
 	if (r == 0)
+		r = scrub_check(s, a.scrubs, a.head.n_scrubs);
+	if (r == 0)
 		r = answer_faults(s, c, &a);
 	if (r < 0)
 		return r;
@@ -340,7 +346,11 @@ int delivery_take(struct swakv_session *s, struct call *c, const unsigned char *
 		return r;
 	if (arms)
 		answer_arm(s, c);
-	r = updates_deliver(s);
+	r = scrub_deliver(s, a.scrubs, a.head.n_scrubs);
+	if (r == 0)
+		r = updates_deliver(s);
+	else
+		rows_unsure(s, &a);
 	if (r < 0)
 		snprintf(c->why, sizeof(c->why), "the updates of this step did not all reach the device: %.180s",
 			 s->error);

@@ -124,6 +124,13 @@ struct stream *session_stream(struct swakv_session *s, uint32_t index, int *r);
 /* Frees everything that attach made so far; for streams that could not be waited for, memory stays. */
 void session_free(struct swakv_session *s);
 
+/* ---- scrub.c ---------------------------------------------------------------- */
+
+/* 0, or SWAKV_EGONE when a scrub lies outside the table. */
+int scrub_check(struct swakv_session *s, const struct wire_scrub *scrubs, uint32_t n);
+/* Enqueues them, once the mirror has the rows. On failure the sentence is set. */
+int scrub_deliver(struct swakv_session *s, const struct wire_scrub *scrubs, uint32_t n);
+
 /* ---- wait.c ---------------------------------------------------------------- */
 
 uint64_t clock_ns(void);

@@ -90,6 +90,19 @@ int stream_apply(struct stream *st, const struct swakv_update *updates, size_t n
 	return 0;
 }
 
+int stream_scrub(struct stream *st, const int32_t *pages, size_t n)
+{
+	if (n == 0)
+		return 0;
+	if (st->failed)
+		return SWAKV_EDEVICE;
+	if (st->backend->scrub(st, pages, n) < 0) {
+		st->failed = true;
+		return SWAKV_EDEVICE;
+	}
+	return 0;
+}
+
 int stream_copy(struct stream *st, uint64_t dst, const void *src, size_t bytes)
 {
 	if (bytes == 0)
@@ -129,4 +142,32 @@ void stream_apply_cpu(const struct stream_target *target, const struct swakv_upd
 		}
 		kernel_apply_cpu(&p);
 	}
+}
+
+int stream_scrub_parts(const struct stream_target *target, const int32_t *pages, size_t n,
+		       int (*launch)(void *arg, const struct kernel_scrub *p), void *arg)
+{
+	struct kernel_scrub p = { .pages = { .k_base = target->k_base,
+					     .v_base = target->v_base,
+					     .page_stride = target->page_stride,
+					     .num_pages = target->num_pages } };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i += (size_t)p.n_pages) {
+		p.n_pages = n - i < KERNEL_SCRUB_MAX ? (int32_t)(n - i) : KERNEL_SCRUB_MAX;
+		memcpy(p.list, pages + i, (size_t)p.n_pages * sizeof(*pages));
+		r = launch(arg, &p);
+	}
+	return r;
+}
+
+static int scrub_part_cpu(void *arg, const struct kernel_scrub *p)
+{
+	kernel_scrub_cpu(p);
+	return 0;
+}
+
+void stream_scrub_cpu(const struct stream_target *target, const int32_t *pages, size_t n)
+{
+	(void)stream_scrub_parts(target, pages, n, scrub_part_cpu, NULL);
 }

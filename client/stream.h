@@ -18,6 +18,7 @@
 #include "wire.h"
 
 struct driver;
+struct kernel_scrub;
 struct stream;
 
 #define STREAM_WHY 256
@@ -27,6 +28,7 @@ struct stream_backend {
 	const char *name;
 	int (*apply)(struct stream *st, const struct swakv_update *updates, size_t n);
 	int (*write_word)(struct stream *st, uint64_t value);
+	int (*scrub)(struct stream *st, const int32_t *pages, size_t n); /* K ids: K and V to 0 */
 	int (*copy)(struct stream *st, uint64_t dst, const void *src, size_t bytes);
 	int (*synchronize)(struct stream *st);
 	int (*launch_host)(struct stream *st, void (*fn)(void *arg), void *arg); /* NULL: not possible */
@@ -39,6 +41,8 @@ struct stream_target {
 	int32_t width;
 	int32_t num_pages;
 	uint32_t group;
+	uint64_t k_base, v_base; /* addresses of the pages, as in struct kernel_pages */
+	uint64_t page_stride;
 };
 
 struct stream {
@@ -74,6 +78,7 @@ int stream_mark(struct stream *st);
 /* As stream_mark(), but only when the line is armed above the last mark. */
 int stream_mark_if_armed(struct stream *st);
 int stream_apply(struct stream *st, const struct swakv_update *updates, size_t n);
+int stream_scrub(struct stream *st, const int32_t *pages, size_t n);
 int stream_copy(struct stream *st, uint64_t dst, const void *src, size_t bytes);
 int stream_synchronize(struct stream *st);
 
@@ -81,5 +86,10 @@ int stream_synchronize(struct stream *st);
 int stream_fail(struct stream *st, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Applies @updates to the target at once, on this CPU. */
 void stream_apply_cpu(const struct stream_target *target, const struct swakv_update *updates, size_t n);
+/* Calls @launch with each part of the list that fits one kernel; stops at the first failure and returns it. */
+int stream_scrub_parts(const struct stream_target *target, const int32_t *pages, size_t n,
+		       int (*launch)(void *arg, const struct kernel_scrub *p), void *arg);
+/* Scrubs @pages at once, on this CPU. */
+void stream_scrub_cpu(const struct stream_target *target, const int32_t *pages, size_t n);
 
 #endif

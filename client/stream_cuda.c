@@ -55,6 +55,19 @@ static int cuda_apply(struct stream *st, const struct swakv_update *updates, siz
 	return 0;
 }
 
+static int scrub_part(void *arg, const struct kernel_scrub *p)
+{
+	struct stream *st = arg;
+	struct cuda *c = st->impl;
+
+	return driver_run_scrub(st->driver, c->stream, p) < 0 ? cuda_fail(st) : 0;
+}
+
+static int cuda_scrub(struct stream *st, const int32_t *pages, size_t n)
+{
+	return stream_scrub_parts(&st->target, pages, n, scrub_part, st);
+}
+
 static void cuda_drop_staged(struct stream *st, bool all)
 {
 	struct cuda *c = st->impl;
@@ -115,6 +128,7 @@ static const struct stream_backend cuda_backend = {
 	.name = "CUDA",
 	.apply = cuda_apply,
 	.write_word = cuda_write_word,
+	.scrub = cuda_scrub,
 	.copy = cuda_copy,
 	.synchronize = cuda_synchronize,
 	.deinit = cuda_deinit,

@@ -2,6 +2,8 @@
 /* stream_custom.c - a stream of the caller's making: every operation is the caller's */
 #include <stdlib.h>
 
+#include "driver.h"
+#include "kernels.h"
 #include "stream.h"
 
 struct custom {
@@ -23,6 +25,29 @@ static int custom_write_word(struct stream *st, uint64_t value)
 	int r = c->ops.write_word(c->arg, (uint64_t *)&st->line->word, value);
 
 	return r == 0 ? 0 : stream_fail(st, SWAKV_EDEVICE, "the stream's own write_word returned %d", r);
+}
+
+static int scrub_part(void *arg, const struct kernel_scrub *p)
+{
+	struct stream *st = arg;
+
+	return driver_run_scrub(st->driver, NULL, p) < 0 ? stream_fail(st, SWAKV_EDEVICE, "%s", driver_why(st->driver))
+							 : 0;
+}
+
+/* Done before this returns, whatever the stream is: nothing of anybody uses those pages yet. */
+static int custom_scrub(struct stream *st, const int32_t *pages, size_t n)
+{
+	int r;
+
+	if (!st->driver) {
+		stream_scrub_cpu(&st->target, pages, n);
+		return 0;
+	}
+	r = stream_scrub_parts(&st->target, pages, n, scrub_part, st);
+	if (r == 0 && driver_stream_synchronize(st->driver, NULL) < 0)
+		r = stream_fail(st, SWAKV_EDEVICE, "%s", driver_why(st->driver));
+	return r;
 }
 
 static int custom_copy(struct stream *st, uint64_t dst, const void *src, size_t bytes)
@@ -53,6 +78,7 @@ static const struct stream_backend custom_backend = {
 	.name = "custom",
 	.apply = custom_apply,
 	.write_word = custom_write_word,
+	.scrub = custom_scrub,
 	.copy = custom_copy,
 	.synchronize = custom_synchronize,
 	.deinit = custom_deinit,

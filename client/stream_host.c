@@ -14,7 +14,7 @@
 
 #include "stream.h"
 
-enum job_kind { JOB_APPLY, JOB_WORD, JOB_COPY, JOB_LAUNCH };
+enum job_kind { JOB_APPLY, JOB_WORD, JOB_SCRUB, JOB_COPY, JOB_LAUNCH };
 
 struct job {
 	STAILQ_ENTRY(job) link;
@@ -27,7 +27,7 @@ struct job {
 		} launch;
 		uint64_t dst;
 	};
-	size_t n; /* updates, or bytes */
+	size_t n; /* updates, pages, or bytes */
 	_Alignas(16) unsigned char data[];
 };
 
@@ -55,6 +55,12 @@ static int inline_write_word(struct stream *st, uint64_t value)
 	return 0;
 }
 
+static int inline_scrub(struct stream *st, const int32_t *pages, size_t n)
+{
+	stream_scrub_cpu(&st->target, pages, n);
+	return 0;
+}
+
 static int inline_copy(struct stream *st, uint64_t dst, const void *src, size_t bytes)
 {
 	memcpy((void *)(uintptr_t)dst, src, bytes);
@@ -76,6 +82,7 @@ static const struct stream_backend inline_backend = {
 	.name = "host",
 	.apply = inline_apply,
 	.write_word = inline_write_word,
+	.scrub = inline_scrub,
 	.copy = inline_copy,
 	.synchronize = inline_synchronize,
 	.launch_host = inline_launch,
@@ -91,6 +98,9 @@ static void job_run(struct stream *st, struct job *job)
 		break;
 	case JOB_WORD:
 		store_release(&st->line->word, job->word);
+		break;
+	case JOB_SCRUB:
+		stream_scrub_cpu(&st->target, (const int32_t *)(const void *)job->data, job->n);
 		break;
 	case JOB_COPY:
 		memcpy((void *)(uintptr_t)job->dst, job->data, job->n);
@@ -173,6 +183,13 @@ static int threaded_write_word(struct stream *st, uint64_t value)
 	return worker_give(st, job);
 }
 
+static int threaded_scrub(struct stream *st, const int32_t *pages, size_t n)
+{
+	struct job *job = job_new(st, JOB_SCRUB, pages, n * sizeof(*pages), n);
+
+	return job ? worker_give(st, job) : SWAKV_ENOMEM;
+}
+
 static int threaded_copy(struct stream *st, uint64_t dst, const void *src, size_t bytes)
 {
 	struct job *job = job_new(st, JOB_COPY, src, bytes, bytes);
@@ -224,6 +241,7 @@ static const struct stream_backend threaded_backend = {
 	.name = "host, threaded",
 	.apply = threaded_apply,
 	.write_word = threaded_write_word,
+	.scrub = threaded_scrub,
 	.copy = threaded_copy,
 	.synchronize = threaded_synchronize,
 	.launch_host = threaded_launch,

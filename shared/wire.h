@@ -36,6 +36,12 @@
 enum wire_group_kind { WIRE_GROUP_SLIDING = 1, WIRE_GROUP_FULL = 2 };
 enum wire_dtype { WIRE_F16 = 1, WIRE_BF16 = 2, WIRE_F32 = 3, WIRE_FP8 = 4 };
 enum wire_backend { WIRE_BACKEND_HOST = 1, WIRE_BACKEND_CUDA = 2 };
+/* Which pages a worker must fill with zeroes before it uses them. */
+enum wire_scrub_policy {
+	WIRE_SCRUB_NEVER,
+	WIRE_SCRUB_OWNER_CHANGE, /* those that another session had bound before */
+	WIRE_SCRUB_ALWAYS,       /* those that anybody had bound since they were last given out */
+};
 enum wire_export { WIRE_EXPORT_MEMFD = 1, WIRE_EXPORT_CUDA_IPC = 2, WIRE_EXPORT_CUDA_FD = 3 };
 
 /* One layer group of a model, as the client declares it. */
@@ -150,7 +156,8 @@ struct wire_welcome {
 	struct wire_layout layouts[WIRE_MAX_GROUPS];
 	struct wire_table tables[WIRE_MAX_TABLES];
 	uint64_t spin_ns; /* how long the broker spins before it sleeps: a hint */
-	uint64_t reserved[7];
+	uint64_t scrub;   /* enum wire_scrub_policy: which pages the deliveries call dirty */
+	uint64_t reserved[6];
 };
 
 /* ---- session memory ----------------------------------------------------- */
@@ -276,8 +283,8 @@ enum { WIRE_DELIVERY_BY_REFERENCE = 1 };
  * Payload of a successful PREFILL_PREPARE, STEP_PREPARE, STEP_COMPLETE,
  * COMPACT_BEGIN and COMPACT_COMPLETE: the header, then struct wire_entry_fault
  * [n_faults] (steps only: the entries that were refused), then struct
- * wire_update [n_updates], then struct wire_row [n_rows], the rows touched
- * (STEP_COMPLETE has neither updates nor rows). By reference there are no
+ * wire_update [n_updates], then struct wire_row [n_rows], the rows touched, then
+ * struct wire_scrub [n_scrubs] (STEP_COMPLETE has none of the three). By reference there are no
  * updates and the client copies the named rows from the host tables. In the
  * reply's header `n` is 0 for these; QUERY_STATE's is the number of bindings.
  */
@@ -286,7 +293,10 @@ struct wire_delivery {
 	uint32_t n_faults;
 	uint32_t n_updates;
 	uint32_t n_rows;
+	uint32_t n_scrubs;
+	uint32_t reserved;
 };
+_Static_assert(sizeof(struct wire_delivery) == 24, "wire_delivery");
 struct wire_entry_fault {
 	uint32_t entry;
 	uint32_t reserved;
@@ -300,6 +310,19 @@ struct wire_update {
 struct wire_row {
 	uint32_t row;
 	uint32_t version; /* of this delivery: one more than the row's last */
+};
+
+/*
+ * Columns [first, first + n) of row `row` have just been bound, and some of
+ * those pages are dirty: the client fills K and V of all of them with zeroes, on
+ * the stream of the row's slot, before the updates. Nothing of the session has
+ * touched them yet. A row comes at most once, also one that is not touched.
+ */
+struct wire_scrub {
+	uint32_t row;
+	uint32_t first;
+	uint32_t n;
+	uint32_t reserved;
 };
 
 /* Payload of QUERY_REQUEST. */

@@ -13,6 +13,13 @@ void delivery_reset(struct delivery *d)
 	d->flags = 0;
 	d->n_updates = 0;
 	d->n_rows = 0;
+	d->n_scrubs = 0;
+}
+
+void delivery_scrub(struct delivery *d, int32_t slot, int32_t first, int32_t end)
+{
+	d->scrubs[d->n_scrubs++] =
+		(struct wire_scrub){ .row = (uint32_t)slot, .first = (uint32_t)first, .n = (uint32_t)(end - first) };
 }
 
 void row_list_note(struct session *s, struct row_list *list, int32_t slot)

@@ -28,6 +28,8 @@ struct session; /* one attached worker's share of it */
 struct engine_config {
 	uint64_t half_bytes;
 	uint64_t extent_bytes; /* of each half; 0 < extent_bytes <= half_bytes */
+	uint32_t scrub;        /* enum wire_scrub_policy */
+	bool fresh_is_dirty;   /* memory that nobody had yet may hold anything, too */
 };
 
 /* NULL when memory is short or the configuration is impossible. */
@@ -101,13 +103,16 @@ int64_t session_reclaim(struct session *s);
 /* ---- updates ------------------------------------------------------------ */
 
 /* Where a prepare or compaction puts what the device table needs. Caller-owned; `updates` has WIRE_MAX_INLINE_UPDATES
- * entries, `rows` max_batch. The engine sets counts and flags. */
+ * entries, `rows` and `scrubs` max_batch (`scrubs` may be NULL where the policy is never). The engine sets counts and
+ * flags. */
 struct delivery {
 	uint32_t flags; /* WIRE_DELIVERY_BY_REFERENCE: more than fit, take the rows from the host table */
 	uint32_t n_updates;
 	uint32_t n_rows;
+	uint32_t n_scrubs;
 	struct wire_update *updates;
 	struct wire_row *rows;
+	struct wire_scrub *scrubs;
 };
 
 /* ---- lifecycle (spec section 3) ----------------------------------------- */

@@ -92,6 +92,7 @@ struct session {
 	struct page_class *class;
 	uint32_t class_index;
 	uint32_t tag;
+	uint32_t serial; /* names the session to the page class, for as long as the engine lives */
 	struct model model;
 	struct window window;
 	struct page_table table;
@@ -123,6 +124,7 @@ struct session {
 
 struct engine {
 	struct pool pool;
+	uint32_t last_serial;
 	LIST_HEAD(, session) sessions;
 };
 
@@ -194,6 +196,8 @@ int64_t session_quarantined(const struct session *s);
 /* ---- delivery.c ---- */
 
 void delivery_reset(struct delivery *d);
+/* Columns [first, end) of @slot have just been bound, and one of the pages is dirty. */
+void delivery_scrub(struct delivery *d, int32_t slot, int32_t first, int32_t end);
 /* The rows of @r, then the stray rows of its stream. */
 void delivery_collect(struct session *s, struct request *r, struct delivery *d);
 /* Row @slot may have changed: when it has, it joins @list, unless it is in one. */

@@ -46,6 +46,7 @@ static void page_class_free(struct page_class *c)
 	free(c->link);
 	free(c->owner);
 	free(c->state);
+	free(c->user);
 	free(c);
 }
 
@@ -72,7 +73,8 @@ static struct page_class *page_class_new(uint64_t page_bytes, uint64_t half_byte
 	c->link = calloc(n, sizeof(*c->link));
 	c->owner = calloc(n, sizeof(*c->owner));
 	c->state = calloc(n, sizeof(*c->state));
-	if (c->free_stack && c->link && c->owner && c->state)
+	c->user = calloc(n, sizeof(*c->user));
+	if (c->free_stack && c->link && c->owner && c->state && c->user)
 		return c;
 	page_class_free(c);
 	return NULL;
@@ -103,6 +105,8 @@ struct page_class *pool_class(struct pool *p, uint64_t page_bytes, int *index)
 	c = *index < 0 ? NULL : page_class_new(page_bytes, p->half_bytes);
 	if (!c)
 		return NULL;
+	c->scrub = p->scrub;
+	c->fresh_is_dirty = p->fresh_is_dirty;
 	if (*index < p->n_classes)
 		page_class_free(p->classes[*index]);
 	else
@@ -222,6 +226,16 @@ void pool_provide(struct pool *p, struct page_class *c, int64_t n)
 	}
 }
 
+/* Under the policy `always` a page that is given out again is dirty for everybody. */
+static void forget_users(struct page_class *c, const int32_t *pages, int32_t n)
+{
+	if (c->scrub != WIRE_SCRUB_ALWAYS)
+		return;
+	for (int32_t i = 0; i < n; i++)
+		if (c->user[pages[i]] != PAGE_FRESH)
+			c->user[pages[i]] = PAGE_USED;
+}
+
 int32_t page_class_take(struct page_class *c)
 {
 	int32_t page;
@@ -231,6 +245,7 @@ int32_t page_class_take(struct page_class *c)
 	MUST(c->state[page] == PAGE_FREE);
 	c->state[page] = PAGE_LEASED;
 	c->n_leased++;
+	forget_users(c, &page, 1);
 	return page;
 }
 
@@ -249,6 +264,7 @@ void page_class_take_many(struct page_class *c, int32_t *out, int32_t n)
 	}
 	c->n_free -= n;
 	c->n_leased += n;
+	forget_users(c, out, n);
 }
 
 void page_class_put_many(struct page_class *c, const int32_t *pages, int32_t n)

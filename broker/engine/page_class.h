@@ -14,12 +14,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire.h"
+
 enum page_state {
 	PAGE_ABSENT, /* not (wholly) in an extent of the class */
 	PAGE_FREE,
 	PAGE_LEASED,
 	PAGE_QUARANTINED,
 };
+
+enum { PAGE_FRESH = 0, PAGE_USED = UINT32_MAX }; /* nobody yet; somebody, whoever asks */
 
 struct page_class {
 	uint64_t page_bytes;
@@ -34,6 +38,9 @@ struct page_class {
 	int32_t *link;       /* [num_pages], chains leased pages in lists of their holder */
 	int32_t *owner;      /* [num_pages], the holder's mark while a page is chained */
 	uint8_t *state;      /* [num_pages], enum page_state */
+	uint32_t *user;      /* [num_pages], who bound the page last: a session's serial, PAGE_FRESH or PAGE_USED */
+	uint32_t scrub;      /* as the pool's */
+	bool fresh_is_dirty;
 	int64_t cached_available;
 	uint64_t cached_epoch;
 };
@@ -43,6 +50,8 @@ struct page_class {
 struct pool {
 	uint64_t half_bytes;
 	uint64_t extent_bytes;
+	uint32_t scrub; /* enum wire_scrub_policy */
+	bool fresh_is_dirty;
 	int32_t n_extents; /* the last one may be short */
 	int32_t n_unassigned;
 	int16_t *extent_class; /* [n_extents], index of the class, -1: unassigned */
@@ -51,7 +60,7 @@ struct pool {
 	struct page_class *classes[POOL_MAX_CLASSES];
 };
 
-/* 0 or -ENOMEM, -EINVAL. */
+/* 0 or -ENOMEM, -EINVAL. Scrubs never, until told otherwise. */
 int pool_init(struct pool *p, uint64_t half_bytes, uint64_t extent_bytes);
 void pool_deinit(struct pool *p);
 
@@ -74,6 +83,20 @@ void page_class_take_many(struct page_class *c, int32_t *out, int32_t n);
 void page_class_put(struct page_class *c, int32_t page);
 /* Gives @n leased pages back, in order. */
 void page_class_put_many(struct page_class *c, const int32_t *pages, int32_t n);
+/*
+ * A leased page has been bound by the session of @serial: true when it is dirty,
+ * that is when it must be scrubbed first. From then on it counts as clean for
+ * that session. Who had it says enough: a session has one element type in a
+ * class. A page that comes back without having been bound keeps its last user,
+ * since it was never scrubbed for the one that held it.
+ */
+static inline bool page_class_bind(struct page_class *c, int32_t page, uint32_t serial)
+{
+	uint32_t former = c->user[page];
+
+	c->user[page] = serial;
+	return former != serial && (former != PAGE_FRESH || c->fresh_is_dirty);
+}
 /* A leased page becomes quarantined. */
 void page_class_quarantine(struct page_class *c, int32_t page);
 

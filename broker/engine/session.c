@@ -17,6 +17,8 @@ struct engine *engine_new(const struct engine_config *config)
 
 	if (!e || pool_init(&e->pool, config->half_bytes, config->extent_bytes) < 0)
 		return engine_free(e);
+	e->pool.scrub = config->scrub;
+	e->pool.fresh_is_dirty = config->fresh_is_dirty;
 	LIST_INIT(&e->sessions);
 	return e;
 }
@@ -99,6 +101,7 @@ struct session *session_new(struct engine *e, const struct model *m, const struc
 	s->engine = e;
 	s->model = *m;
 	s->tag = tag;
+	s->serial = ++e->last_serial;
 	s->window = window_make(m->groups[0].window, m->groups[0].page_tokens);
 	s->private_pages = g[0].private_pages;
 	s->class = pool_class(&e->pool, g[0].page_bytes, &index);

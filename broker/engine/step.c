@@ -25,6 +25,19 @@ static void bind(struct session *s, struct seq *q, int32_t column)
 	page_table_put(&s->table, q->slot, column, seq_reserved(s, q)[--q->n_reserved]);
 }
 
+/* Columns [first, end) of the sequence have been bound: the delivery says so if they must be scrubbed. */
+static void tell_dirty(struct session *s, const struct seq *q, int32_t first, int32_t end, struct delivery *d)
+{
+	bool dirty = false;
+
+	if (s->class->scrub == WIRE_SCRUB_NEVER)
+		return;
+	for (int32_t c = first; c < end; c++)
+		dirty |= page_class_bind(s->class, page_table_get(&s->table, q->slot, c), s->serial);
+	if (dirty)
+		delivery_scrub(d, q->slot, first, end);
+}
+
 static void begin_transition(struct session *s, struct request *r, enum transition t)
 {
 	r->transition = t;
@@ -93,6 +106,7 @@ int request_prefill_prepare(struct session *s, uint64_t handle, const int32_t *l
 		page_table_put_run(&s->table, q->slot, first, seq_reserved(s, q) + q->n_reserved, last - first);
 		q->n_reserved -= last - first;
 		page_table_close(&s->table, q->slot);
+		tell_dirty(s, q, window_begin(&s->window, lengths[i]), last, d);
 		row_list_note(s, &r->dirty, q->slot);
 	}
 	r->phase = PHASE_EXECUTING;
@@ -206,6 +220,7 @@ static int decode_prepare(struct session *s, const struct wire_step_entry *entry
 		page_table_open(&s->table, q->slot);
 		bind(s, q, q->end);
 		page_table_close(&s->table, q->slot);
+		tell_dirty(s, q, q->end, q->end + 1, d);
 		row_list_note(s, &r->dirty, q->slot);
 	}
 	begin_transition(s, r, TRANSITION_STEP);

@@ -503,7 +503,9 @@ static void make_move(struct worker *w, struct input *in, uint8_t move)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct engine_config config = { .half_bytes = 64 * 1024, .extent_bytes = 4096 };
+	const struct engine_config config = {
+		.half_bytes = 64 * 1024, .extent_bytes = 4096, .scrub = WIRE_SCRUB_ALWAYS, .fresh_is_dirty = true
+	};
 	struct input in = { data, size };
 	struct worker workers[N_SESSIONS] = { 0 };
 	struct engine *e = engine_new(&config);

@@ -21,19 +21,24 @@ bool live_is_cuda(void)
 	return backend && strcmp(backend, "cuda") == 0;
 }
 
-static void live_exec(const struct live *l, const char *size, int ready)
+static void live_exec(const struct live *l, const char *size, const char *argument, int ready)
 {
 	char fd[16], name[64], bytes[64];
 
 	snprintf(fd, sizeof(fd), "%d", ready);
 	snprintf(name, sizeof(name), "--name=%s", l->name);
 	snprintf(bytes, sizeof(bytes), "--size=%s", size);
-	execl(SWAKVD, "swakvd", "-n", fd, name, live_is_cuda() ? "--backend=cuda" : "--backend=host", bytes,
+	execl(SWAKVD, "swakvd", "-n", fd, name, live_is_cuda() ? "--backend=cuda" : "--backend=host", bytes, argument,
 	      (char *)NULL);
 	_exit(127);
 }
 
 void live_start(struct live *l, const char *size)
+{
+	live_start_with(l, size, NULL);
+}
+
+void live_start_with(struct live *l, const char *size, const char *argument)
 {
 	int ready[2];
 	char line[64];
@@ -52,7 +57,7 @@ void live_start(struct live *l, const char *size)
 	cr_assert_geq(l->pid, 0);
 	if (l->pid == 0) {
 		close(ready[0]);
-		live_exec(l, size, ready[1]);
+		live_exec(l, size, argument, ready[1]);
 	}
 	close(ready[1]);
 	cr_assert_gt(read(ready[0], line, sizeof(line)), 0, "swakvd did not get ready");
@@ -164,6 +169,60 @@ static int32_t *device_table(swakv_session *s, uint32_t n_rows, struct swakv_lay
 		memcpy(copy, (const void *)(uintptr_t)l->table, bytes);
 	}
 	return copy;
+}
+
+/* Addresses of K and V of @page. */
+static void page_addresses(swakv_session *s, int32_t page, struct swakv_layout *l, uint64_t at[2])
+{
+	LIVE_OK(s, swakv_session_get_layout(s, 0, l));
+	at[0] = l->k_base + (uint64_t)page * l->page_stride;
+	at[1] = l->v_base + (uint64_t)(page + l->num_pages) * l->page_stride;
+}
+
+void live_fill_page(swakv_session *s, int32_t page, uint16_t pattern)
+{
+	struct driver *d = live_is_cuda() ? device_open(s) : NULL;
+	struct swakv_layout l;
+	uint64_t at[2];
+
+	page_addresses(s, page, &l, at);
+	for (int half = 0; half < 2; half++) {
+		if (d)
+			cr_assert_eq(driver_fill16(d, NULL, at[half], pattern, l.page_stride / 2), 0, "%s",
+				     driver_why(d));
+		for (uint64_t i = 0; !d && i < l.page_stride / 2; i++)
+			((uint16_t *)(uintptr_t)at[half])[i] = pattern;
+	}
+	if (d)
+		cr_assert_eq(driver_stream_synchronize(d, NULL), 0, "%s", driver_why(d));
+}
+
+bool live_page_is(swakv_session *s, int32_t page, uint16_t pattern)
+{
+	struct driver *d = live_is_cuda() ? device_open(s) : NULL;
+	struct swakv_session_info info;
+	struct swakv_layout l;
+	uint16_t *copy;
+	uint64_t at[2];
+	bool same = true;
+
+	swakv_session_get_info(s, &info);
+	for (uint32_t i = 0; i < info.n_streams; i++)
+		LIVE_OK(s, swakv_stream_synchronize(s, i));
+	page_addresses(s, page, &l, at);
+	copy = malloc(l.page_stride);
+	for (int half = 0; half < 2; half++) {
+		if (d)
+			cr_assert(driver_copy_to_host(d, NULL, copy, at[half], l.page_stride) == 0 &&
+					  driver_stream_synchronize(d, NULL) == 0,
+				  "%s", driver_why(d));
+		else
+			memcpy(copy, (const void *)(uintptr_t)at[half], l.page_stride);
+		for (uint64_t i = 0; i < l.page_stride / 2; i++)
+			same &= copy[i] == pattern;
+	}
+	free(copy);
+	return same;
 }
 
 int32_t live_device_page(swakv_session *s, int slot, int column)

@@ -23,6 +23,8 @@ struct live {
 
 /* Starts a broker with a pool of @size, waits until it is ready, and names it in $SWAKV_BROKER. */
 void live_start(struct live *l, const char *size);
+/* As above, with one more argument, such as "--scrub=never". */
+void live_start_with(struct live *l, const char *size, const char *argument);
 /* Stops it in order (it must say 0), or cleans up after it was killed. */
 void live_stop(struct live *l);
 /* kill -9 */
@@ -33,6 +35,11 @@ bool live_is_cuda(void);
 /* Attaches; must succeed. @o may be NULL. On the CUDA backend every stream is bound. */
 swakv_session *live_attach(const struct swakv_attach_options *o, int64_t window, uint32_t page_tokens, uint32_t layers,
 			   uint32_t max_batch, int64_t max_seq);
+
+/* Fills K and V of page @page with a pattern, at once. */
+void live_fill_page(swakv_session *s, int32_t page, uint16_t pattern);
+/* True when every half-word of K and V of @page is @pattern, once all streams have run dry. */
+bool live_page_is(swakv_session *s, int32_t page, uint16_t pattern);
 
 /* Waits until every page that the session could have is free again; fails the test when that does not happen. */
 void live_expect_free(swakv_session *s, int64_t pages);

@@ -102,6 +102,25 @@ static void take_reference(struct world *w, uint32_t session, uint32_t row)
 	}
 }
 
+static void compare_scrubs(struct world *w, const struct ref_session *s, const struct delivery *d)
+{
+	for (uint32_t i = 0; i < d->n_scrubs && !w->pool.error[0]; i++) {
+		const struct wire_scrub *c = &d->scrubs[i];
+
+		if (c->row >= (uint32_t)s->max_batch || c->reserved) {
+			COMPLAIN(w, "delivery scrubs row %u of %d", c->row, s->max_batch);
+			return;
+		}
+		same(w, "first column to be scrubbed", c->row, c->first, w->expected.scrub_first[c->row]);
+		same(w, "columns to be scrubbed", c->row, c->n, w->expected.scrub_n[c->row]);
+		w->expected.scrub_n[c->row] = 0;
+		w->n_scrubs++;
+	}
+	for (int32_t i = 0; i < s->max_batch; i++)
+		if (w->expected.scrub_n[i])
+			COMPLAIN(w, "delivery does not scrub row %d", i);
+}
+
 void compare_delivery(struct world *w, uint32_t session, const struct delivery *d)
 {
 	const struct ref_session *s = &w->sessions[session];
@@ -127,6 +146,7 @@ void compare_delivery(struct world *w, uint32_t session, const struct delivery *
 	for (int32_t i = 0; i < s->max_batch; i++)
 		if (w->expected.row[i])
 			COMPLAIN(w, "delivery does not name row %d", i);
+	compare_scrubs(w, s, d);
 }
 
 /* ---- rows ------------------------------------------------------------------------------ */

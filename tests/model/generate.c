@@ -133,6 +133,8 @@ void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
 		}
 		draw_pool(r, s);
 	} while (!setup_fits(s));
+	s->scrub = (uint32_t)rng_between(r, WIRE_SCRUB_NEVER, WIRE_SCRUB_ALWAYS);
+	s->fresh_is_dirty = rng_one_in(r, 2);
 	*mood = (struct mood){
 		.late = (uint32_t)rng_between(r, 0, 1) * (uint32_t)rng_between(r, 1, 100),
 		.fail = rng_one_in(r, 3) ? 300 : 0,

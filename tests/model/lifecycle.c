@@ -134,6 +134,31 @@ static int prepare_check(struct ref_session *s, uint64_t handle, enum phase phas
 	return SWAKV_OK;
 }
 
+/* What @s would find in the page is neither its own nor nothing. */
+static bool page_is_dirty(const struct ref_session *s, int32_t id)
+{
+	const struct ref_class *c = s->class;
+
+	if (s->pool->scrub == WIRE_SCRUB_NEVER)
+		return false;
+	if (c->writer[id] == 0)
+		return s->pool->fresh_is_dirty;
+	return s->pool->scrub == WIRE_SCRUB_ALWAYS ? !c->written[id] : c->writer[id] != s->name;
+}
+
+static void note_bound(struct ref_session *s, int32_t slot, int64_t column, int32_t id)
+{
+	struct ref_slot *l = &s->slots[slot];
+
+	if (l->bound_end == l->bound_first)
+		l->bound_first = (int32_t)column;
+	l->bound_end = (int32_t)column + 1;
+	if (page_is_dirty(s, id))
+		l->dirty = true;
+	s->class->writer[id] = s->name;
+	s->class->written[id] = true;
+}
+
 static void bind_page(struct ref_session *s, struct ref_seq *q, int64_t column)
 {
 	if (q->n_free == 0 || q->row[column] >= 0) {
@@ -141,6 +166,7 @@ static void bind_page(struct ref_session *s, struct ref_seq *q, int64_t column)
 		return;
 	}
 	q->row[column] = q->free[--q->n_free];
+	note_bound(s, q->slot, column, q->row[column]);
 }
 
 int ref_prefill_prepare(struct ref_session *s, uint64_t handle, const int32_t *lengths, uint32_t n,

@@ -107,6 +107,7 @@ void ref_lease(struct ref_session *s, int32_t id)
 		ref_complain(s->pool, "page %d was given out although it is %s", id,
 			     c->page[id] == REF_LEASED ? "leased" : "in quarantine");
 	c->page[id] = REF_LEASED;
+	c->written[id] = false;
 	c->user[id] = s;
 	own_bytes(s, id, 1);
 }
@@ -209,6 +210,14 @@ static void deliver_row(struct ref_session *s, int32_t slot, struct ref_delivery
 		l->version++;
 }
 
+static void deliver_scrub(struct ref_slot *l, int32_t slot, struct ref_delivery *d)
+{
+	d->scrub_first[slot] = l->bound_first;
+	d->scrub_n[slot] = l->dirty ? l->bound_end - l->bound_first : 0;
+	l->bound_end = l->bound_first = 0;
+	l->dirty = false;
+}
+
 void ref_deliver(struct ref_session *s, struct ref_request *const requests[], uint32_t n, struct ref_delivery *d)
 {
 	memset(d->row, 0, sizeof d->row);
@@ -228,6 +237,7 @@ void ref_deliver(struct ref_session *s, struct ref_request *const requests[], ui
 		}
 		if (goes)
 			deliver_row(s, slot, d);
+		deliver_scrub(&s->slots[slot], slot, d);
 	}
 }
 

@@ -43,6 +43,8 @@ struct ref_class {
 	uint8_t page[REF_PAGES];                   /* enum ref_page */
 	const struct ref_session *user[REF_PAGES]; /* of a page that is not free */
 	uint32_t line[REF_PAGES];                  /* of a quarantined page */
+	uint32_t writer[REF_PAGES];                /* name of the session that bound it last, 0: nobody yet */
+	bool written[REF_PAGES];                   /* bound since it was given out last */
 	/* derived from the extents, refreshed by ref_extents_learn() */
 	bool usable[REF_PAGES];    /* in held extents */
 	bool reachable[REF_PAGES]; /* would be, if every unassigned extent were given to this class */
@@ -50,6 +52,9 @@ struct ref_class {
 
 struct ref_pool {
 	uint64_t half, extent;
+	uint32_t scrub; /* enum wire_scrub_policy */
+	bool fresh_is_dirty;
+	uint32_t names; /* given out to sessions */
 	uint32_t n_extents;
 	int32_t holder[REF_EXTENTS]; /* class index, -1: unassigned */
 	struct ref_class classes[REF_CLASSES];
@@ -109,13 +114,16 @@ struct ref_slot {
 	uint32_t stream;  /* of the last owner */
 	uint64_t blocked; /* other streams wait until that stream's line has reached this */
 	uint32_t version;
-	int32_t device[REF_WIDTH]; /* what the client's table shows */
+	int32_t device[REF_WIDTH];      /* what the client's table shows */
+	int32_t bound_first, bound_end; /* columns that this command has bound */
+	bool dirty;                     /* one of those pages is */
 };
 
 struct ref_session {
 	bool attached;
 	bool ended;
 	bool poisoned;
+	uint32_t name; /* never another session's */
 	struct ref_pool *pool;
 	struct ref_class *class;
 	uint32_t class_index;
@@ -146,7 +154,8 @@ struct ref_model {
 struct ref_delivery {
 	int32_t n_updates;
 	bool row[REF_BATCH];
-	int32_t page[REF_BATCH][REF_WIDTH]; /* new content, REF_SAME: does not travel */
+	int32_t scrub_first[REF_BATCH], scrub_n[REF_BATCH]; /* columns that must be scrubbed, n 0: none */
+	int32_t page[REF_BATCH][REF_WIDTH];                 /* new content, REF_SAME: does not travel */
 };
 enum { REF_SAME = -2 };
 enum { REF_PROMISE = 2 }; /* points that a transition may open when it completes */

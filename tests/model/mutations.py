@@ -103,4 +103,19 @@ MUTATIONS = [
         ("\tif (changed) {", "\tif (changed && !(d->flags && d->n_rows > 9)) {")]),
     ("a duplicate slot is admitted", "request.c", [
         ("\t\tif (s->slots[slots[seen]].seen)\n", "\t\tif (s->slots[slots[seen]].seen && n > 2)\n")]),
+    ("a page of another session counts as clean", "page_class.h", [
+        ("return former != serial &&", "return former != serial && former + 1 != serial &&")]),
+    ("a page stays dirty after it was scrubbed", "page_class.h", [
+        ("\tc->user[page] = serial;\n", "\tif (former == PAGE_FRESH)\n\t\tc->user[page] = serial;\n")]),
+    ("a page that was never bound forgets its user", "page_class.c", [
+        ("\tc->state[page] = PAGE_FREE;\n\tc->free_stack[c->n_free++] = page;\n}",
+         "\tc->state[page] = PAGE_FREE;\n\tif (page % 5 == 0)\n\t\tc->user[page] = PAGE_FRESH;\n"
+         "\tc->free_stack[c->n_free++] = page;\n}")]),
+    ("two sessions have one name", "session.c", [
+        ("\ts->serial = ++e->last_serial;\n", "\ts->serial = 1 + ++e->last_serial % 2;\n")]),
+    ("always does not mean always", "page_class.c", [
+        ("if (c->user[pages[i]] != PAGE_FRESH)", "if (c->user[pages[i]] != PAGE_FRESH && pages[i] % 3)")]),
+    ("a scrub names one column too few", "step.c", [
+        ("tell_dirty(s, q, window_begin(&s->window, lengths[i]), last, d);",
+         "tell_dirty(s, q, window_begin(&s->window, lengths[i]), last - 1, d);")]),
 ]

@@ -161,6 +161,7 @@ void ref_attach(struct ref_session *s, struct ref_pool *p, const struct ref_mode
 	memset(s, 0, sizeof *s);
 	s->attached = true;
 	s->pool = p;
+	s->name = ++p->names;
 	s->window = m->group.window;
 	s->page_tokens = m->group.page_tokens;
 	s->max_seq = m->max_seq;

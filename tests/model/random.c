@@ -27,7 +27,7 @@ struct record {
 	uint64_t seed; /* of the world being run */
 	uint64_t n_worlds, n_commands;
 	uint64_t codes[32], ops[OP_COUNT];
-	uint64_t n_updates, n_references, reasons[FAULT_REASON_COUNT];
+	uint64_t n_updates, n_references, n_scrubs, reasons[FAULT_REASON_COUNT];
 	struct setup setup;
 	uint32_t n;
 	char error[512];
@@ -73,6 +73,7 @@ static bool run_world(struct record *rec, uint64_t seed)
 	for (int i = 0; i < FAULT_REASON_COUNT; i++)
 		rec->reasons[i] += w->reasons[i];
 	rec->n_updates += w->n_updates;
+	rec->n_scrubs += w->n_scrubs;
 	rec->n_references += w->n_references;
 	if (!good)
 		snprintf(rec->error, sizeof rec->error, "%s", w->pool.error);
@@ -197,8 +198,9 @@ static void print_totals(const struct record *rec, double seconds)
 	printf("\ncommands:");
 	for (int i = 0; i < OP_COUNT; i++)
 		printf(" %s %" PRIu64, command_name((enum op)i), rec->ops[i]);
-	printf("\nupdates delivered %" PRIu64 ", deliveries by reference %" PRIu64 "\n", rec->n_updates,
-	       rec->n_references);
+	printf("\nupdates delivered %" PRIu64 ", deliveries by reference %" PRIu64 ", rows to be scrubbed %" PRIu64
+	       "\n",
+	       rec->n_updates, rec->n_references, rec->n_scrubs);
 }
 
 static void report(struct record *rec, const struct options *o)

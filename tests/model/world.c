@@ -25,13 +25,18 @@ static void to_model(const struct ref_model *m, struct model *out)
 
 struct world *world_new(const struct setup *setup)
 {
-	struct engine_config config = { .half_bytes = setup->half, .extent_bytes = setup->extent };
+	struct engine_config config = { .half_bytes = setup->half,
+					.extent_bytes = setup->extent,
+					.scrub = setup->scrub,
+					.fresh_is_dirty = setup->fresh_is_dirty };
 	struct world *w = calloc(1, sizeof *w);
 
 	if (!w)
 		return NULL;
 	w->setup = *setup;
 	ref_pool_init(&w->pool, setup->half, setup->extent);
+	w->pool.scrub = setup->scrub;
+	w->pool.fresh_is_dirty = setup->fresh_is_dirty;
 	w->engine = engine_new(&config);
 	if (!w->engine)
 		ref_complain(&w->pool, "engine_new() refuses halves of %llu bytes, extents of %llu",
@@ -229,7 +234,13 @@ static uint32_t stream_of(struct world *w, uint32_t session, uint64_t handle)
 static struct delivery delivery_of(struct world *w)
 {
 	/* The engine sets all of it; what it leaves shows. */
-	return (struct delivery){ .flags = 99, .n_updates = 99, .n_rows = 99, .updates = w->updates, .rows = w->rows };
+	return (struct delivery){ .flags = 99,
+				  .n_updates = 99,
+				  .n_rows = 99,
+				  .n_scrubs = 99,
+				  .updates = w->updates,
+				  .rows = w->rows,
+				  .scrubs = w->scrubs };
 }
 
 /* ---- commands ------------------------------------------------------------------------------ */

@@ -66,6 +66,8 @@ struct command {
 /* What a world is made of; drawn from the seed. */
 struct setup {
 	uint64_t half, extent;
+	uint32_t scrub; /* enum wire_scrub_policy */
+	bool fresh_is_dirty;
 	uint32_t n_models;
 	struct ref_model models[WORLD_MODELS];
 };
@@ -100,9 +102,10 @@ struct world {
 	int entry_codes[STEP_ENTRIES]; /* of the last step */
 	uint64_t reasons[FAULT_REASON_COUNT];
 	uint64_t codes[32]; /* how often each code was seen, by its negative */
-	uint64_t n_updates, n_references;
+	uint64_t n_updates, n_references, n_scrubs;
 	struct wire_update updates[WIRE_MAX_INLINE_UPDATES];
 	struct wire_row rows[REF_BATCH];
+	struct wire_scrub scrubs[REF_BATCH];
 	struct ref_delivery expected;
 };
 

@@ -309,7 +309,11 @@ void fake_refuse(struct fake *f, const struct fake_command *c, enum fault_reason
 
 void fake_deliver(struct fake *f, const struct fake_command *c, const struct fake_delivery *d)
 {
-	struct wire_delivery head = { d->flags, d->n_faults, d->n_updates, d->n_rows };
+	struct wire_delivery head = { .flags = d->flags,
+				      .n_faults = d->n_faults,
+				      .n_updates = d->n_updates,
+				      .n_rows = d->n_rows,
+				      .n_scrubs = d->n_scrubs };
 	unsigned char payload[FAKE_MESSAGE * RING_SLOT];
 	size_t at = 0;
 
@@ -323,6 +327,7 @@ void fake_deliver(struct fake *f, const struct fake_command *c, const struct fak
 	PUT(d->faults, d->n_faults * sizeof(*d->faults));
 	PUT(d->updates, d->n_updates * sizeof(*d->updates));
 	PUT(d->rows, d->n_rows * sizeof(*d->rows));
+	PUT(d->scrubs, d->n_scrubs * sizeof(*d->scrubs));
 #undef PUT
 	fake_answer(f, c, 0, 0, payload, at);
 }

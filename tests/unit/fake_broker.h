@@ -87,7 +87,7 @@ bool fake_has_command(struct fake *f);
 void fake_answer(struct fake *f, const struct fake_command *c, uint64_t value, uint32_t n, const void *payload,
 		 size_t len);
 void fake_refuse(struct fake *f, const struct fake_command *c, enum fault_reason reason, int64_t got, int64_t want);
-/* A delivery: @faults, @updates and @rows as in the wire format. */
+/* A delivery: @faults, @updates, @rows and @scrubs as in the wire format. */
 struct fake_delivery {
 	uint32_t flags;
 	const struct wire_entry_fault *faults;
@@ -96,6 +96,8 @@ struct fake_delivery {
 	uint32_t n_updates;
 	const struct wire_row *rows;
 	uint32_t n_rows;
+	const struct wire_scrub *scrubs;
+	uint32_t n_scrubs;
 };
 void fake_deliver(struct fake *f, const struct fake_command *c, const struct fake_delivery *d);
 /* Closes the connection, as a broker that dies does. */
