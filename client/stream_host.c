@@ -9,6 +9,7 @@
  */
 #include <bsd/sys/queue.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -251,6 +252,7 @@ static const struct stream_backend threaded_backend = {
 static int worker_start(struct stream *st)
 {
 	struct worker *w = calloc(1, sizeof(*w));
+	sigset_t all, before;
 	int r;
 
 	if (!w)
@@ -260,7 +262,11 @@ static int worker_start(struct stream *st)
 	pthread_cond_init(&w->work, NULL);
 	pthread_cond_init(&w->idle, NULL);
 	st->impl = w;
+	/* Signals are for the caller's threads: a handler must not find itself on this one. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = pthread_create(&w->thread, NULL, worker_main, st);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r != 0) {
 		st->impl = NULL;
 		free(w);

@@ -20,7 +20,7 @@
 #define SESSION_BYTES 16384
 #define TABLES_BYTES  4096
 #define TABLE_AREA    4096
-#define HALF_BYTES    (FAKE_PAGES * FAKE_PAGE_BYTES)
+#define HALF_BYTES    (FAKE_PAGES * FAKE_PAGE_BYTES + FAKE_HALF_REST)
 #define POOL_BYTES    (TABLE_AREA + 2 * HALF_BYTES)
 #define PATIENCE_MS   10000
 
@@ -79,7 +79,7 @@ static void welcome_fill(struct fake *f)
 		.page_stride = FAKE_PAGE_BYTES,
 		.layer_stride = FAKE_PAGE_BYTES,
 		.k_base = TABLE_AREA,
-		.v_base = TABLE_AREA,
+		.v_base = TABLE_AREA + FAKE_HALF_REST,
 	};
 	w->tables[0] = (struct wire_table){ .device_offset = 1024, .host_offset = 512, .rows_offset = 0 };
 	memset(w->boot_id, 0xab, sizeof(w->boot_id));

@@ -25,6 +25,7 @@ enum {
 	FAKE_WIDTH = 4, /* 64 tokens in pages of 16 */
 	FAKE_PAGES = 16,
 	FAKE_PAGE_BYTES = 256,
+	FAKE_HALF_REST = 128, /* bytes of a half that are no page */
 	FAKE_STREAMS = 2,
 	FAKE_SLOTS = 64,
 	FAKE_MESSAGE = 32,

@@ -92,6 +92,7 @@ Test(client_attach, tells_what_the_broker_decided)
 	cr_expect_eq(l.width, FAKE_WIDTH);
 	cr_expect_eq(l.table, info.pool_device + 1024);
 	cr_expect_eq(l.k_base, info.pool_device + 4096);
+	cr_expect_eq(l.v_base, l.k_base + FAKE_HALF_REST);
 	cr_expect_eq(l.element_bytes, 2);
 	cr_expect_eq(l.v_head_dim, 8);
 	cr_expect_eq(l.host_table[0], -1);

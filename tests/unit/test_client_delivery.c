@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From an answer to the device table: checks, versions, routing, and what is armed before what. */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -779,6 +780,27 @@ Test(client_delivery, threaded_stream_keeps_the_order)
 	cr_expect(swakv_fence_reached(session, fence));
 	cr_expect_eq(load_acquire(&seen[0]), 700);
 	cr_expect_eq(load_acquire(&seen[1]), 701);
+}
+
+static void look_at_signals(void *arg)
+{
+	sigset_t mask;
+
+	pthread_sigmask(SIG_SETMASK, NULL, &mask);
+	store_release((shm_u32 *)arg, sigismember(&mask, SIGTERM) && sigismember(&mask, SIGUSR1) ? 1 : 2);
+}
+
+Test(client_delivery, signals_stay_with_the_callers_threads)
+{
+	sigset_t before, after;
+
+	pthread_sigmask(SIG_SETMASK, NULL, &before);
+	cr_assert_eq(swakv_stream_bind_host(session, 0, true), 0);
+	pthread_sigmask(SIG_SETMASK, NULL, &after);
+	cr_expect_eq(sigismember(&before, SIGTERM), sigismember(&after, SIGTERM), "the caller's own mask stays");
+	cr_assert_eq(swakv_stream_launch_host(session, 0, look_at_signals, &seen[0]), 0);
+	cr_expect_eq(swakv_stream_synchronize(session, 0), 0);
+	cr_expect_eq(load_acquire(&seen[0]), 1, "a signal could be handled on the stream's thread");
 }
 
 Test(client_delivery, close_waits_for_the_streams)
