@@ -30,8 +30,6 @@ static void tell_dirty(struct session *s, const struct seq *q, int32_t first, in
 {
 	bool dirty = false;
 
-	if (s->class->scrub == WIRE_SCRUB_NEVER)
-		return;
 	for (int32_t c = first; c < end; c++)
 		dirty |= page_class_bind(s->class, page_table_get(&s->table, q->slot, c), s->serial);
 	if (dirty)
@@ -90,6 +88,7 @@ static int check_prefill(struct session *s, const struct request *r, const int32
 int request_prefill_prepare(struct session *s, uint64_t handle, const int32_t *lengths, uint32_t n, struct delivery *d,
 			    struct fault *f)
 {
+	bool scrubs = s->class->scrub != WIRE_SCRUB_NEVER;
 	struct request *r;
 	int code;
 
@@ -106,7 +105,8 @@ int request_prefill_prepare(struct session *s, uint64_t handle, const int32_t *l
 		page_table_put_run(&s->table, q->slot, first, seq_reserved(s, q) + q->n_reserved, last - first);
 		q->n_reserved -= last - first;
 		page_table_close(&s->table, q->slot);
-		tell_dirty(s, q, window_begin(&s->window, lengths[i]), last, d);
+		if (scrubs)
+			tell_dirty(s, q, first, last, d);
 		row_list_note(s, &r->dirty, q->slot);
 	}
 	r->phase = PHASE_EXECUTING;
@@ -195,6 +195,7 @@ static int check_advance(struct session *s, struct request *r, uint32_t n, struc
 
 static int decode_prepare(struct session *s, const struct wire_step_entry *entry, struct delivery *d, struct fault *f)
 {
+	bool scrubs = s->class->scrub != WIRE_SCRUB_NEVER;
 	struct request *r;
 	uint32_t n_due;
 	int code;
@@ -220,7 +221,8 @@ static int decode_prepare(struct session *s, const struct wire_step_entry *entry
 		page_table_open(&s->table, q->slot);
 		bind(s, q, q->end);
 		page_table_close(&s->table, q->slot);
-		tell_dirty(s, q, q->end, q->end + 1, d);
+		if (scrubs)
+			tell_dirty(s, q, q->end, q->end + 1, d);
 		row_list_note(s, &r->dirty, q->slot);
 	}
 	begin_transition(s, r, TRANSITION_STEP);

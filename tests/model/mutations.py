@@ -116,6 +116,5 @@ MUTATIONS = [
     ("always does not mean always", "page_class.c", [
         ("if (c->user[pages[i]] != PAGE_FRESH)", "if (c->user[pages[i]] != PAGE_FRESH && pages[i] % 3)")]),
     ("a scrub names one column too few", "step.c", [
-        ("tell_dirty(s, q, window_begin(&s->window, lengths[i]), last, d);",
-         "tell_dirty(s, q, window_begin(&s->window, lengths[i]), last - 1, d);")]),
+        ("tell_dirty(s, q, first, last, d);", "tell_dirty(s, q, first, last - 1, d);")]),
 ]
