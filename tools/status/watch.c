@@ -38,7 +38,12 @@ static void watch_plain(struct sample *s, const char *instance, const struct vie
 		view_write(stdout, v, s);
 		if (v->format == VIEW_TABLE)
 			fputc('\n', stdout);
-		if (fflush(stdout) != 0 || ++n == count)
+		if (fflush(stdout) != 0) {
+			if (errno == EPIPE) /* the reader has seen enough: no failure */
+				clearerr(stdout);
+			break;
+		}
+		if (++n == count)
 			break;
 		nanosleep(&pause, NULL);
 	}
