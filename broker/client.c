@@ -220,7 +220,12 @@ static int refusal_because(struct refusal *r, enum fault_reason reason, int64_t 
 static int take_tables(struct client *c, const struct session_layout *l, struct refusal *r)
 {
 	struct area *area = &c->control->table_area;
+	uint64_t sum = 0;
 
+	for (uint32_t i = 0; i < l->n_groups; i++)
+		sum += l->cells_bytes[i];
+	if (sum > area->bytes)
+		return refusal_set(r, FAULT_TABLE_NEVER, (int64_t)sum, (int64_t)area->bytes);
 	for (uint32_t i = 0; i < l->n_groups; i++) {
 		c->tables[i] = area_take(area, l->cells_bytes[i]);
 		if (!c->tables[i])

@@ -44,18 +44,23 @@ static int hello_fill(struct attach *a, const struct swakv_attach_options *o, co
 {
 	struct wire_hello *h = &a->hello;
 
-	if (!m || !m->groups || m->n_groups < 1 || m->n_groups > WIRE_MAX_GROUPS)
-		return text_set(&a->why, SWAKV_EINVALID, "a model has 1 to %d layer groups", WIRE_MAX_GROUPS);
+	if (!m)
+		return text_set(&a->why, SWAKV_EINVALID, "no model was given (NULL)");
+	if (!m->groups || m->n_groups < 1 || m->n_groups > WIRE_MAX_GROUPS)
+		return text_set(&a->why, SWAKV_EINVALID, "a model has 1 to %d layer groups, %" PRIu32 " were given%s",
+				WIRE_MAX_GROUPS, m->n_groups, m->groups ? "" : " with groups NULL");
 	if (o->n_streams > WIRE_MAX_STREAMS)
 		return text_set(&a->why, SWAKV_EINVALID, "n_streams %" PRIu32 " is more than %d", o->n_streams,
 				WIRE_MAX_STREAMS);
 	if (o->pool && strlen(o->pool) >= WIRE_NAME)
 		return text_set(&a->why, SWAKV_EINVALID, "pool name '%s' has more than %d characters", o->pool,
 				WIRE_NAME - 1);
-	if (m->max_batch < 1 || m->max_batch > WIRE_MAX_BATCH || m->max_seq < 1)
-		return text_set(&a->why, SWAKV_EINVALID,
-				"max_batch %" PRIu32 " must be in 1 to %d and max_seq %" PRId64 " positive",
-				m->max_batch, WIRE_MAX_BATCH, m->max_seq);
+	if (m->max_batch < 1 || m->max_batch > WIRE_MAX_BATCH)
+		return text_set(&a->why, SWAKV_EINVALID, "max_batch %" PRIu32 " is outside 1 to %d", m->max_batch,
+				WIRE_MAX_BATCH);
+	if (m->max_seq < 1 || m->max_seq > INT32_MAX)
+		return text_set(&a->why, SWAKV_EINVALID, "max_seq %" PRId64 " is outside 1 to %d", m->max_seq,
+				INT32_MAX);
 	*h = (struct wire_hello){
 		.magic = WIRE_MAGIC,
 		.size = sizeof(*h),

@@ -82,16 +82,17 @@
 	REASON(CAPACITY, SWAKV_ELIMIT, "%sat %g tokens, and may hold no more than %w: the request is finishing")       \
 	REASON(MODEL_BATCH, SWAKV_EINVALID, "max_batch %g is outside 1 to %w")                                         \
 	REASON(MODEL_SEQ, SWAKV_EINVALID, "max_seq %g is outside 1 to %w")                                             \
-	REASON(MODEL_KIND, SWAKV_EINVALID, "layer group kind %g is unknown")                                           \
+	REASON(MODEL_KIND, SWAKV_EINVALID, "layer group kind %g is unknown, see enum swakv_group_kind")                \
 	REASON(MODEL_WINDOW, SWAKV_EINVALID, "window %g is outside 1 to %w")                                           \
 	REASON(MODEL_PAGE_TOKENS, SWAKV_EINVALID, "page_tokens %g is not a power of two from 16 to 256")               \
-	REASON(MODEL_GEOMETRY, SWAKV_EINVALID, "layers, kv heads or head dim %g is outside 1 to %w")                   \
-	REASON(MODEL_DTYPE, SWAKV_EINVALID, "dtype %g is unknown")                                                     \
+	REASON(MODEL_LAYERS, SWAKV_EINVALID, "layers %g is outside 1 to %w")                                           \
+	REASON(MODEL_DTYPE, SWAKV_EINVALID, "dtype %g is unknown, see enum swakv_dtype")                               \
 	REASON(MODEL_GROUPS, SWAKV_EUNSUPPORTED, "%g layer groups were declared, this broker takes %w")                \
 	REASON(MODEL_FULL, SWAKV_EUNSUPPORTED, "full-attention groups are not supported by this broker yet")           \
 	REASON(MODEL_ADVANCE, SWAKV_EUNSUPPORTED,                                                                      \
 	       "max_advance, max_rewind and chunk are not supported by this broker yet")                               \
-	REASON(MODEL_PAGE_BYTES, SWAKV_ENEVER, "a page of %g bytes does not fit the pool's half of %w bytes")          \
+	REASON(MODEL_PAGE_BYTES, SWAKV_ENEVER,                                                                         \
+	       "a page of %g bytes does not fit the pool's half of %w bytes: fewer page_tokens, or a larger pool")     \
 	REASON(MODEL_PAGES, SWAKV_EINVALID, "%g pages would exceed %w, the most whose V ids fit 32 bits")              \
 	REASON(MODEL_TABLE, SWAKV_EINVALID, "a table of %g entries exceeds %w: lower max_batch or max_seq")            \
 	REASON(SHUTDOWN_PENDING, SWAKV_EPENDING,                                                                       \
@@ -106,10 +107,18 @@
 	       "the broker could not get a pidfd of process %g, so its death could not be seen")                       \
 	REASON(SESSIONS_FULL, SWAKV_ENOPAGES, "%g sessions are attached, the most this broker takes")                  \
 	REASON(TABLE_AREA, SWAKV_ENOPAGES,                                                                             \
-	       "the device table needs %g bytes, the largest free piece of the table area has %w")                     \
+	       "the device table needs %g bytes, the largest free piece of the table area has %w: retry when another " \
+	       "session has ended, or give the broker a larger table_area")                                            \
 	REASON(BROKER_MEMORY, SWAKV_ENOPAGES, "the broker could not allocate %g bytes for the session")                \
 	REASON(STOPPING, SWAKV_EGONE, "the broker is stopping")                                                        \
-	REASON(SESSION_ENDED, SWAKV_EGONE, "the session has ended")
+	REASON(SESSION_ENDED, SWAKV_EGONE, "the session has ended")                                                    \
+	REASON(MODEL_KV_HEADS, SWAKV_EINVALID, "kv_heads %g is outside 1 to %w")                                       \
+	REASON(MODEL_HEAD_DIM, SWAKV_EINVALID, "head_dim %g is outside 1 to %w")                                       \
+	REASON(MODEL_V_HEAD_DIM, SWAKV_EINVALID, "v_head_dim %g is outside 1 to %w")                                   \
+	REASON(COMPACT_FLAGS, SWAKV_EINVALID, "flags %g hold a bit that is not known (known: %w)")                     \
+	REASON(TABLE_NEVER, SWAKV_ENEVER,                                                                              \
+	       "the device table needs %g bytes, the whole table area has %w: lower max_batch or max_seq, or give "    \
+	       "the broker a larger table_area")
 
 enum fault_reason {
 #define FAULT_ENUM(name, code, text) FAULT_##name,

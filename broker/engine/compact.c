@@ -54,7 +54,7 @@ int request_compact_begin(struct session *s, uint64_t handle, const int32_t *old
 	if (r->transition != TRANSITION_NONE)
 		return fault_set(f, FAULT_TRANSITION_PENDING, -1, r->transition, 0);
 	if (flags & ~(uint32_t)WIRE_COMPACT_MOVE_ROWS)
-		return fault_set(f, FAULT_RESERVED, -1, flags, 0);
+		return fault_set(f, FAULT_COMPACT_FLAGS, -1, flags, WIRE_COMPACT_MOVE_ROWS);
 	if ((code = check_map(s, r, old_to_new, n, new_batch, f)))
 		return code;
 	if (points_spare(s) < POINTS_PER_TRANSITION)

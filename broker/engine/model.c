@@ -43,10 +43,10 @@ static int check_group(const struct wire_group *g, struct fault *f)
 		return fault_set(f, FAULT_MODEL_WINDOW, -1, g->window, INT32_MAX);
 	if (g->page_tokens < 16 || g->page_tokens > 256 || (g->page_tokens & (g->page_tokens - 1)))
 		return fault_set(f, FAULT_MODEL_PAGE_TOKENS, -1, g->page_tokens, 0);
-	if ((r = check_count(g->layers, MAX_LAYERS, FAULT_MODEL_GEOMETRY, f)) ||
-	    (r = check_count(g->kv_heads, MAX_KV_HEADS, FAULT_MODEL_GEOMETRY, f)) ||
-	    (r = check_count(g->k_head_dim, MAX_HEAD_DIM, FAULT_MODEL_GEOMETRY, f)) ||
-	    (r = check_count(g->v_head_dim, MAX_HEAD_DIM, FAULT_MODEL_GEOMETRY, f)))
+	if ((r = check_count(g->layers, MAX_LAYERS, FAULT_MODEL_LAYERS, f)) ||
+	    (r = check_count(g->kv_heads, MAX_KV_HEADS, FAULT_MODEL_KV_HEADS, f)) ||
+	    (r = check_count(g->k_head_dim, MAX_HEAD_DIM, FAULT_MODEL_HEAD_DIM, f)) ||
+	    (r = check_count(g->v_head_dim, MAX_HEAD_DIM, FAULT_MODEL_V_HEAD_DIM, f)))
 		return r;
 	if (element_bytes(g->dtype) == 0)
 		return fault_set(f, FAULT_MODEL_DTYPE, -1, g->dtype, 0);

@@ -173,6 +173,24 @@ Test(handshake, a_model_the_pool_cannot_hold_is_refused)
 	REFUSED(SWAKV_EINVALID, FAULT_STREAM_COUNT);
 }
 
+Test(handshake, each_dimension_is_refused_by_its_name)
+{
+	hello.groups[0].layers = 0;
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_LAYERS);
+	cr_assert(strstr(r.text, "layers 0 is"), "%s", r.text);
+	setup();
+	hello.groups[0].kv_heads = 5000;
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_KV_HEADS);
+	cr_assert(strstr(r.text, "kv_heads 5000 is"), "%s", r.text);
+	setup();
+	hello.groups[0].k_head_dim = 0;
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_HEAD_DIM);
+	setup();
+	hello.groups[0].v_head_dim = 9000;
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_V_HEAD_DIM);
+	cr_assert(strstr(r.text, "v_head_dim 9000 is"), "%s", r.text);
+}
+
 /* Any bytes: a verdict, and never more streams, slots or groups than there is room for. */
 Test(handshake, random_damage_is_survived)
 {
