@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -58,6 +59,7 @@ static int connection_path(struct connection *c, const char *path, struct text *
 	const char *run = getenv("XDG_RUNTIME_DIR");
 	int n;
 
+	c->given = path != NULL;
 	if (path)
 		n = snprintf(c->path, sizeof(c->path), "%s", path);
 	else if (run && *run)
@@ -75,13 +77,24 @@ static int connection_path(struct connection *c, const char *path, struct text *
 
 static int connection_failed(const struct connection *c, int e, struct text *why)
 {
+	struct stat st;
+
 	switch (e) {
 	case ENOENT:
+		if (c->given)
+			return text_set(
+				why, SWAKV_EGONE,
+				"no broker '%s': there is no socket %s, the path given by the caller; start one "
+				"with 'swakvd --name %s --socket %s', or give no path",
+				c->broker, c->path, c->broker, c->path);
 		return text_set(why, SWAKV_EGONE,
 				"no broker '%s': there is no socket %s; start one with 'swakvd --name %s', or name "
 				"another by $SWAKV_BROKER ($XDG_RUNTIME_DIR must be the same for both)",
 				c->broker, c->path, c->broker);
 	case ECONNREFUSED:
+		if (stat(c->path, &st) == 0 && !S_ISSOCK(st.st_mode))
+			return text_set(why, SWAKV_EGONE, "%s is not a socket: give the path of a broker's socket",
+					c->path);
 		return text_set(why, SWAKV_EGONE,
 				"nobody listens on %s: the broker '%s' has died and left its socket; start it again "
 				"with 'swakvd --name %s'",

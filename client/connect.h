@@ -8,6 +8,7 @@
 #ifndef SWAKV_CLIENT_CONNECT_H
 #define SWAKV_CLIENT_CONNECT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/un.h>
 
@@ -20,6 +21,7 @@ struct connection {
 	uint32_t n_fds;
 	int broker_pid; /* as the kernel told, for texts */
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	bool given; /* the path came from the caller, not from the name */
 	char broker[WIRE_NAME];
 	uint64_t deadline; /* CLOCK_MONOTONIC, ns */
 };

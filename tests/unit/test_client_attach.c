@@ -351,7 +351,10 @@ Test(client_attach, no_broker_says_how_to_start_one)
 	swakv_session *s;
 
 	cr_expect_eq(swakv_session_attach(&o, &m, &s, why, sizeof(why)), SWAKV_EGONE);
-	cr_expect_not_null(strstr(why, "swakvd --name nobody-here"), "%s", why);
+	cr_expect_not_null(strstr(why, "swakvd --name nobody-here --socket /tmp/swakv-no-such.sock"), "%s", why);
+	o.socket = "/proc/self/status";
+	cr_expect_eq(swakv_session_attach(&o, &m, &s, why, sizeof(why)), SWAKV_EGONE);
+	cr_expect_not_null(strstr(why, "/proc/self/status is not a socket"), "%s", why);
 	o.socket = fake.path;
 	close(fake.listener);
 	fake.listener = -1;
@@ -369,11 +372,18 @@ Test(client_attach, bad_arguments_are_named)
 
 	cr_expect_eq(swakv_session_attach(NULL, NULL, &s, why, sizeof(why)), SWAKV_EINVALID);
 	cr_expect_eq(swakv_session_attach(NULL, &m, &s, why, sizeof(why)), SWAKV_EINVALID);
-	cr_expect_not_null(strstr(why, "max_batch 0"), "%s", why);
+	cr_expect_not_null(strstr(why, "max_batch 0 is outside 1 to 4096"), "%s", why);
 	cr_expect_eq(swakv_session_attach(&o, &m, &s, NULL, 0), SWAKV_EINVALID);
 	o = (struct swakv_attach_options){ .broker = "a/b" };
 	m.max_batch = 1;
 	cr_expect_eq(swakv_session_attach(&o, &m, &s, why, sizeof(why)), SWAKV_EINVALID);
+	m.max_seq = INT64_C(1) << 40;
+	cr_expect_eq(swakv_session_attach(NULL, &m, &s, why, sizeof(why)), SWAKV_EINVALID);
+	cr_expect_not_null(strstr(why, "max_seq 1099511627776"), "%s", why);
+	m.max_seq = 64;
+	m.n_groups = 9;
+	cr_expect_eq(swakv_session_attach(NULL, &m, &s, why, sizeof(why)), SWAKV_EINVALID);
+	cr_expect_not_null(strstr(why, "9 were given"), "%s", why);
 	fake_close(&fake);
 }
 
