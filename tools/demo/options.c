@@ -301,8 +301,10 @@ int options_parse(struct options *o, int argc, char **argv)
 		o->seed = 1;
 	o->seed >>= 32; /* short enough to type */
 	while ((opt = getopt_long(argc, argv, "b:p:t:B:qh", table, NULL)) >= 0) {
-		if (opt == '?')
+		if (opt == '?') {
+			fputs("see " TOOL " --help\n", stderr);
 			return EXIT_USAGE;
+		}
 		if (opt == 'h') {
 			print_usage();
 			return 0;
