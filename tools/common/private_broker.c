@@ -196,5 +196,6 @@ void private_broker_print_log(const struct private_broker *b, FILE *out)
 	char line[1024];
 
 	while (f && fgets(line, sizeof(line), f))
-		fprintf(out, "swakvd: %s%s", line, strchr(line, '\n') ? "" : "\n");
+		fprintf(out, "%s%s", line + (line[0] == '<' ? strcspn(line, ">") + 1 : 0),
+			strchr(line, '\n') ? "" : "\n");
 }
