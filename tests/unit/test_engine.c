@@ -183,6 +183,36 @@ Test(engine, retired_page_is_the_next_one_bound)
 	cr_assert_eq(k_id(&w, 0, 4), page);
 }
 
+/* The columns [0, n) of the row of @slot hold the ids first, first + 1, ... */
+static void expect_row(int32_t slot, int32_t first, int32_t n)
+{
+	for (int32_t c = 0; c < n; c++)
+		cr_expect_eq(k_id(&w, slot, c), first + c, "slot %d column %d: page %d", slot, c, k_id(&w, slot, c));
+}
+
+Test(engine, pages_given_back_are_the_first_given_out)
+{
+	uint64_t a, b;
+
+	open_with(64, 256, 128, 2, 8192);
+	cr_assert_eq(w.g.private_pages, 7);
+	a = begin(&w, 0);
+	prefill(&w, a, 256);
+	expect_row(0, 0, 2); /* a fresh extent goes out from its lowest id on, and is bound in that order */
+	cr_assert_eq(finish(&w, a, fence_done), 0);
+	b = begin(&w, 1);
+	prefill(&w, b, 256);
+	expect_row(1, 2, 2); /* what was never bound was taken last: it is on top, in the order it would have come */
+	cr_assert_eq(finish(&w, b, fence_done), 0);
+	a = begin(&w, 0);
+	b = begin(&w, 1);
+	prefill(&w, b, 256);
+	for (int32_t c = 0; c < 2; c++)
+		cr_expect_geq(k_id(&w, 1, c), 7, "the second request gets pages that nobody had");
+	cr_assert_eq(finish(&w, a, fence_done), 0);
+	cr_assert_eq(finish(&w, b, fence_done), 0);
+}
+
 Test(engine, window_multiple_of_page_carries_the_old_clear)
 {
 	uint64_t h;
