@@ -94,6 +94,8 @@ int driver_share_unmap(struct driver *d, uint64_t address, uint64_t bytes);
 /* Registers host memory (shared mappings too) so that the device can write it; *@device_address is how the device sees
  * it. */
 int driver_host_register(struct driver *d, void *p, size_t bytes, uint64_t *device_address);
+/* How the device sees @p, which lies in memory that this process has registered, by whatever call. */
+int driver_host_address(struct driver *d, void *p, uint64_t *device_address);
 int driver_host_unregister(struct driver *d, void *p);
 
 int driver_stream_create(struct driver *d, void **stream);

@@ -87,6 +87,15 @@ int driver_host_register(struct driver *d, void *p, size_t bytes, uint64_t *devi
 	return 0;
 }
 
+int driver_host_address(struct driver *d, void *p, uint64_t *device_address)
+{
+	CUdeviceptr address = 0;
+	int r = DRIVER_CALL(d, d->api.cuMemHostGetDevicePointer(&address, p, 0), "cuMemHostGetDevicePointer()");
+
+	*device_address = address;
+	return r;
+}
+
 int driver_host_unregister(struct driver *d, void *p)
 {
 	return DRIVER_CALL(d, d->api.cuMemHostUnregister(p), "cuMemHostUnregister()");

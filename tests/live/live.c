@@ -304,8 +304,8 @@ void live_decode(swakv_session *s, swakv_request *r)
 
 	LIVE_OK(s, swakv_request_get_state(r, &state));
 	code = swakv_decode_prepare(r, NULL);
-	if (code ==
-	    SWAKV_EPENDING) { /* on a busy machine the stream may be as many steps behind as a session may have */
+	/* On a busy machine the stream may be as many steps behind as a session may have. */
+	if (code == SWAKV_EPENDING) {
 		LIVE_OK(s, swakv_stream_synchronize(s, state.stream));
 		code = swakv_decode_prepare(r, NULL);
 	}

@@ -472,6 +472,7 @@ static int all_refused(struct driver *d)
 		driver_ipc_import(d, handle, &a),
 		driver_ipc_close(d, 4096),
 		driver_host_register(d, block, 64, &a),
+		driver_host_address(d, block, &a),
 		driver_host_unregister(d, block),
 		driver_stream_create(d, &s),
 		driver_stream_destroy(d, s),

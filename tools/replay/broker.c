@@ -161,7 +161,7 @@ static void build_arguments(struct arguments *a, const struct broker *b, const s
 	add(a, "swakvd");
 	add(a, "--name=%s", b->name);
 	add(a, "--socket=%s", b->socket);
-	add(a, "--backend=host");
+	add(a, "--backend=%s", statement_number(st, KEY_BACKEND, BACKEND_HOST) == BACKEND_CUDA ? "cuda" : "host");
 	for (size_t i = 0; i < st->n_extra; i++)
 		add_extra(a, st->extra[i]);
 	if (!extra_value(st, "table_area"))

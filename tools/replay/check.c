@@ -100,7 +100,7 @@ static int check_supported(struct walk *w)
 		if (v && !is_default(v))
 			return FAIL(w, "not supported yet: %s", key_name(later[i]));
 	}
-	if (w->at->kind == ST_BROKER && statement_number(w->at, KEY_BACKEND, 0) != 0)
+	if (w->at->kind == ST_BROKER && statement_number(w->at, KEY_BACKEND, BACKEND_HOST) == BACKEND_AUTO)
 		return FAIL(w, "not supported yet: backend=%s", statement_value(w->at, KEY_BACKEND)->text);
 	return 0;
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * device.h - the worker's pretended device: a stream whose end of work the
- * scenario decides
+ * device.h - the worker's device: a stream whose end of work the scenario decides
  *
  * Table updates take effect at once. Completion words are written at once too,
- * until the device is held; then they queue up until it is signalled.
+ * until the device is held; then they queue up until it is signalled. On the
+ * host backend all of it is pretended; on a GPU updates go through the apply
+ * kernel and words are stream writes.
  */
 #ifndef SWAKV_REPLAY_DEVICE_H
 #define SWAKV_REPLAY_DEVICE_H
 
 #include <swakv/swakv.h>
+
+struct driver;
 
 struct device_word {
 	uint64_t *word;
@@ -17,17 +20,22 @@ struct device_word {
 };
 
 struct device {
-	int32_t *table; /* [max_batch][2][width] */
+	int32_t *table; /* [max_batch][2][width]; on a GPU what was read back behind the last update */
 	int32_t max_batch, width, num_pages;
 	uint64_t entries; /* int32 written to the table so far */
 	bool held;
 	bool excused; /* the next synchronisation succeeds */
 	size_t n_words, capacity;
 	struct device_word *words; /* queued */
+	struct driver *driver;     /* NULL: host backend */
+	void *stream;
+	uint64_t table_address; /* on the GPU */
+	char why[256];          /* what went wrong in device_init(); empty: it is the session's to say */
 };
 
 /* Binds stream 0 of @s, which outlives *@d. 0 or a code of <swakv/error.h>. */
 int device_init(struct device *d, swakv_session *s, uint32_t max_batch);
+/* The session has been closed. Safe to repeat. */
 void device_deinit(struct device *d);
 /* Everything given so far ends: queued words are written in order, and the device is no longer held. */
 void device_signal(struct device *d);

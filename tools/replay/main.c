@@ -23,6 +23,7 @@
 
 struct options {
 	struct run_options run;
+	int backend; /* enum backend_word, -1: as the file says */
 	bool json;
 	int jobs;
 };
@@ -33,6 +34,8 @@ static void usage(FILE *out)
 	      "Plays scenario files against a private broker and real worker processes.\n\n"
 	      "  -j, --jobs=N   play N files at a time [1]\n"
 	      "  -t, --trace    print every statement, command and answer\n"
+	      "  -b, --backend=host|cuda\n"
+	      "                 play on this one, whatever the files say\n"
 	      "  -k, --keep     leave the broker's log, and say where it is\n"
 	      "      --json     one JSON object a file\n"
 	      "  -h, --help     this text\n"
@@ -44,7 +47,7 @@ static void usage(FILE *out)
 
 /* ---- one file ------------------------------------------------------------------------ */
 
-static void play_file(const char *path, const struct run_options *options, struct outcome *o)
+static void play_file(const char *path, const struct options *options, struct outcome *o)
 {
 	bool is_stdin = !strcmp(path, "-");
 	AUTO_FCLOSE FILE *file = is_stdin ? NULL : fopen(path, "re");
@@ -59,10 +62,12 @@ static void play_file(const char *path, const struct run_options *options, struc
 		return;
 	}
 	e = script_parse(&script, is_stdin ? stdin : file, path, &error);
+	if (e == 0 && options->backend >= 0)
+		script_use_backend(&script, options->backend);
 	if (e == 0)
 		e = script_check(&script, &error);
 	if (e == 0) {
-		run_script(&script, options, o);
+		run_script(&script, &options->run, o);
 	} else {
 		o->result = RUN_UNREADABLE;
 		o->line = error.line;
@@ -76,7 +81,7 @@ static int play_and_report(const char *path, const struct options *options)
 	struct outcome o;
 	int result;
 
-	play_file(path, &options->run, &o);
+	play_file(path, options, &o);
 	if (options->json)
 		report_json(path, &o, stdout);
 	else
@@ -216,6 +221,7 @@ static bool read_count(const char *text, int low, int high, int *out)
 static int read_arguments(int argc, char **argv, struct options *o)
 {
 	static const struct option flags[] = { { "jobs", required_argument, NULL, 'j' },
+					       { "backend", required_argument, NULL, 'b' },
 					       { "trace", no_argument, NULL, 't' },
 					       { "keep", no_argument, NULL, 'k' },
 					       { "json", no_argument, NULL, FLAG_JSON },
@@ -225,12 +231,20 @@ static int read_arguments(int argc, char **argv, struct options *o)
 					       { NULL, 0, NULL, 0 } };
 	int flag, fd;
 
-	while ((flag = getopt_long(argc, argv, "j:tkh", flags, NULL)) != -1) {
+	while ((flag = getopt_long(argc, argv, "j:b:tkh", flags, NULL)) != -1) {
 		switch (flag) {
 		case 'j':
 			if (read_count(optarg, 1, 256, &o->jobs))
 				break;
 			fprintf(stderr, "swakv-replay: --jobs=%s: allowed is a number from 1 to 256\n", optarg);
+			return RUN_UNREADABLE;
+		case 'b':
+			o->backend = !strcmp(optarg, "host")   ? BACKEND_HOST
+				     : !strcmp(optarg, "cuda") ? BACKEND_CUDA
+							       : -1;
+			if (o->backend >= 0)
+				break;
+			fprintf(stderr, "swakv-replay: --backend=%s: allowed are host and cuda\n", optarg);
 			return RUN_UNREADABLE;
 		case 't':
 			o->run.trace = true;
@@ -263,7 +277,7 @@ static int read_arguments(int argc, char **argv, struct options *o)
 
 int main(int argc, char **argv)
 {
-	struct options options = { .jobs = 1 };
+	struct options options = { .jobs = 1, .backend = -1 };
 	int code, n;
 
 	output_check_at_exit("swakv-replay", RUN_BROKEN);

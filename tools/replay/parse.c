@@ -334,3 +334,13 @@ int64_t statement_number(const struct statement *st, enum key key, int64_t other
 
 	return v ? v->number : otherwise;
 }
+
+void script_use_backend(struct script *s, int backend)
+{
+	struct statement *st = s->n_statements ? &s->statements[0] : NULL;
+
+	/* What is no broker statement is for script_check() to tell. */
+	for (size_t i = 0; st && st->kind == ST_BROKER && i < st->n_values; i++)
+		if (st->values[i].key == KEY_BACKEND)
+			st->values[i].number = backend;
+}

@@ -106,6 +106,7 @@ enum key {
 };
 
 /* Values of the keys that take a word. */
+enum backend_word { BACKEND_HOST, BACKEND_CUDA, BACKEND_AUTO };
 enum fence_word { FENCE_DONE, FENCE_PENDING, FENCE_FAIL };
 enum rows_word { ROWS_KEEP, ROWS_MOVE };
 enum phase_word { PHASE_WORD_NONE, PHASE_WORD_ADMITTED, PHASE_WORD_EXECUTING, PHASE_WORD_FINISHING };
@@ -163,6 +164,8 @@ struct script_error {
 
 /* Reads @file to its end. 0, or -EINVAL with *@e filled in; @s is to be freed in any case. */
 int script_parse(struct script *s, FILE *file, const char *path, struct script_error *e);
+/* Plays on @backend (enum backend_word), whatever the file says. */
+void script_use_backend(struct script *s, int backend);
 /* Names, order and what is not supported yet. 0 or -EINVAL. */
 int script_check(struct script *s, struct script_error *e);
 /* Safe to repeat, also after a failed parse. */

@@ -75,6 +75,8 @@ static int do_attach(struct worker *w, const json_t *command, json_t *answer)
 		return r;
 	}
 	r = device_init(&w->device, w->session, model.max_batch);
+	if (w->device.why[0])
+		json_object_set_new(answer, "error", json_string(w->device.why));
 	if (r == 0)
 		r = swakv_session_get_layout(w->session, 0, &w->layout);
 	swakv_session_get_info(w->session, &info);
