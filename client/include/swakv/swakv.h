@@ -14,8 +14,15 @@
  * the parent attached: every call answers SWAKV_EFORKED there, and the child's
  * exit does not end the parent's session.
  *
- * Errors: 0 or a code of <swakv/error.h>; swakv_session_error() has the
- * sentence that says which argument, which sequence and which value.
+ * Errors: a call that returns int returns 0 or a negative code of
+ * <swakv/error.h>; swakv_session_error() has the sentence that says which
+ * argument, which sequence and which value. A refused call changes nothing, but
+ * for SWAKV_ELIMIT, which turns the request to finishing. A NULL session or request
+ * is SWAKV_EINVALID where the call returns a code.
+ *
+ * Arguments are borrowed for the call and copied, unless it says otherwise.
+ * Lengths count tokens, sizes count bytes. "Spec section N" is the page
+ * shared/spec.md of the sources.
  */
 #ifndef SWAKV_H
 #define SWAKV_H
@@ -143,7 +150,8 @@ void swakv_session_get_info(const swakv_session *s, struct swakv_session_info *o
  * How kernels address group @group:
  *   element (page, layer, token, head, d) = base + page * page_stride + layer * layer_stride
  *                                           + ((token * kv_heads + head) * head_dim + d) * element_bytes
- * with base = k_base for K ids and v_base for V ids (V id = K id + num_pages). The table is
+ * with base = k_base for K ids and v_base for V ids (V id = K id + num_pages). For V, head_dim is v_head_dim
+ * of the layout. The table is
  * int32 [max_batch][2][width] at `table`: K row, then V row; -1 is empty. Spec section 5.
  */
 struct swakv_layout {
@@ -159,9 +167,10 @@ struct swakv_layout {
 	/* the broker's host truth, mapped read-only: same layout as the table */
 	const int32_t *host_table;
 };
+/* SWAKV_EINVALID, without a sentence: @group is not below n_groups. */
 int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swakv_layout *out);
 
-/* ---- streams and completion (man 3 swakv_stream) --------------------------- */
+/* ---- streams and completion (man 3 swakv_stream, spec section 6) ----------- */
 
 enum swakv_fence_kind {
 	SWAKV_FENCE_DONE,   /* the device has finished already */
@@ -170,15 +179,22 @@ enum swakv_fence_kind {
 };
 struct swakv_fence {
 	enum swakv_fence_kind kind;
-	uint32_t line; /* index of the stream */
-	uint64_t value;
+	uint32_t line;  /* index of the stream */
+	uint64_t value; /* from swakv_stream_mark(), of this step: an older one lets pages go too early */
 };
 /* For a step that the caller has already waited for. */
+#ifdef __cplusplus
+#define SWAKV_DONE (swakv_fence{ SWAKV_FENCE_DONE, 0, 0 })
+#else
 #define SWAKV_DONE ((struct swakv_fence){ SWAKV_FENCE_DONE, 0, 0 })
+#endif
 
 /* A stream of the caller's making, for engines with their own and for tests. Each returns 0 or non-zero. */
 struct swakv_stream_ops {
-	/* Enqueues the updates of one answer on the device table. `cell` = slot * width + column as in the wire format.
+	/*
+	 * Enqueues the updates of one answer on the table: cell [slot][0][column]
+	 * gets `page`, [slot][1][column] gets page + num_pages, or both -1 (spec
+	 * section 5). @updates is gone when it returns.
 	 */
 	int (*apply)(void *arg, uint32_t group, const struct swakv_update *updates, size_t n);
 	/* Enqueues an atomic release store of @value to *@word (8 bytes, aligned) behind all earlier work. */
@@ -246,10 +262,10 @@ int swakv_wait(swakv_session *s, swakv_ticket ticket);
 /* ---- request lifecycle (man 3 swakv_request, spec section 3) ------------------ */
 
 struct swakv_begin_options {
-	uint32_t stream;
+	uint32_t stream;      /* index below n_streams; the request's for life */
 	const int32_t *slots; /* one a sequence, unique, in [0, max_batch) */
-	uint32_t n_slots;
-	int64_t max_tokens; /* 0: max_seq */
+	uint32_t n_slots;     /* sequences of the batch */
+	int64_t max_tokens;   /* length no sequence will exceed, in tokens: fewer pages are reserved; 0: max_seq */
 };
 
 /*
@@ -268,11 +284,12 @@ uint32_t swakv_request_batch(const swakv_request *r);
 /* Slot of sequence @seq, -1 when out of range. */
 int32_t swakv_request_slot(const swakv_request *r, uint32_t seq);
 
-/* @lengths: one a sequence, each in [1, max_seq]. On success the table updates are enqueued on the request's stream. */
+/* @lengths: one a sequence, in tokens, each in [1, max_tokens of begin]. @n: the batch. On success the table updates
+ * are enqueued on the request's stream. */
 int swakv_prefill_prepare(swakv_request *r, const int32_t *lengths, uint32_t n, swakv_ticket *ticket);
 /* @fence: the point at which the step's device work has ended. With SWAKV_DONE the library marks the stream itself. */
 int swakv_prefill_complete(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket);
-/* Advances every sequence by one token. */
+/* Advances every sequence by one token, or none: SWAKV_ELIMIT when one has reached its length limit. */
 int swakv_decode_prepare(swakv_request *r, swakv_ticket *ticket);
 int swakv_decode_complete(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket);
 
@@ -347,9 +364,9 @@ struct swakv_sequence_state {
 int swakv_sequence_get_state(swakv_request *r, uint32_t seq, struct swakv_sequence_state *out);
 void swakv_sequence_state_clear(struct swakv_sequence_state *state);
 
-/* Pages of the model's class that could be admitted now. */
+/* Pages of the model's class that could be admitted now. Waits for the broker, as the two calls above do. */
 int swakv_session_free_pages(swakv_session *s, int64_t *out);
-/* Pages one sequence reserves, in all groups together. */
+/* Pages one sequence reserves, in all groups together: spec section 2. Asks nobody. */
 int64_t swakv_session_private_pages(const swakv_session *s);
 
 struct swakv_session_counters {
