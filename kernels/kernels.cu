@@ -125,11 +125,11 @@ static __device__ __forceinline__ int64_t pieces_a_page(const kernel_pages *g)
 	return (int64_t)((g->page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE);
 }
 
-/* Piece @i of the pages in @list. */
-static __device__ __forceinline__ piece piece_of(const kernel_pages *g, const int32_t *list, int64_t i)
+/* Piece @i of the @n pages in @list: first all of K, then all of V, so that neighbours work on neighbours. */
+static __device__ __forceinline__ piece piece_of(const kernel_pages *g, const int32_t *list, int32_t n, int64_t i)
 {
 	int64_t each = pieces_a_page(g), k = i % each;
-	piece c = { 0, 0, i / each / 2, (int)(i / each % 2) };
+	piece c = { 0, 0, i / each % n, i / each >= n };
 	uint64_t start = page_address(g, c.half, list[c.page]), last = start + g->page_stride;
 	uint64_t next = k + 1 == each ? last : line_up(start + (uint64_t)(k + 1) * KERNEL_PIECE);
 
@@ -169,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(256) swakv_fill(const __grid_consta
 	int64_t n = 2 * (int64_t)p.n_pages * pieces_a_page(&p.pages);
 
 	for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
-		piece c = piece_of(&p.pages, (const int32_t *)p.page_list, i);
+		piece c = piece_of(&p.pages, (const int32_t *)p.page_list, p.n_pages, i);
 
 		block_fill(c.at, c.bytes, p.pattern);
 	}
@@ -180,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(256) swakv_scrub(const __grid_const
 	int64_t n = 2 * (int64_t)p.n_pages * pieces_a_page(&p.pages);
 
 	for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
-		piece c = piece_of(&p.pages, p.list, i);
+		piece c = piece_of(&p.pages, p.list, (int32_t)p.n_pages, i);
 
 		block_fill(c.at, c.bytes, 0);
 	}
@@ -229,7 +229,7 @@ extern "C" __global__ void __launch_bounds__(128) swakv_copy(const __grid_consta
 	int64_t n = 2 * (int64_t)p.n_pages * pieces_a_page(g);
 
 	for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
-		piece c = piece_of(g, to, i);
+		piece c = piece_of(g, to, p.n_pages, i);
 		uint64_t src = page_address(g, c.half, from[c.page]) + (c.at - page_address(g, c.half, to[c.page]));
 		uint64_t dst = c.at, head = line_head(dst, c.bytes), apart = (src ^ dst) % sizeof(uint4);
 
@@ -276,7 +276,7 @@ extern "C" __global__ void __launch_bounds__(256) swakv_check(const __grid_const
 	int64_t n = 2 * (int64_t)p.n_pages * pieces_a_page(&p.pages);
 
 	for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
-		piece c = piece_of(&p.pages, (const int32_t *)p.page_list, i);
+		piece c = piece_of(&p.pages, (const int32_t *)p.page_list, p.n_pages, i);
 		uint32_t differ = block_differences(c.at, c.bytes, ((const uint16_t *)p.patterns)[c.page]);
 
 		if (differ)
