@@ -1017,7 +1017,8 @@ Test(client_delivery, state_comes_in_chunks_and_starts_anew_when_it_changed)
 
 static unsigned char *page_bytes(int32_t page, int half)
 {
-	uint64_t base = fake.welcome.pools[0].table_area_bytes;
+	const struct wire_layout *l = &fake.welcome.layouts[0];
+	uint64_t base = half ? l->v_base : l->k_base;
 
 	return fake.pool + base + (uint64_t)(page + half * FAKE_PAGES) * FAKE_PAGE_BYTES;
 }
@@ -1032,7 +1033,7 @@ static bool page_is(int32_t page, unsigned char value)
 
 static void spoil_pages(void)
 {
-	memset(page_bytes(0, 0), 0xff, (size_t)2 * FAKE_PAGES * FAKE_PAGE_BYTES);
+	memset(page_bytes(0, 0), 0xff, (size_t)2 * FAKE_PAGES * FAKE_PAGE_BYTES + FAKE_HALF_REST);
 }
 
 Test(client_delivery, dirty_pages_are_filled_with_zeroes_and_no_others)
