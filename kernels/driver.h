@@ -105,6 +105,13 @@ int driver_stream_synchronize(struct driver *d, void *stream);
 int driver_stream_write64(struct driver *d, void *stream, uint64_t device_address, uint64_t value);
 /* Enqueues fn(arg) as a host function. */
 int driver_stream_host_func(struct driver *d, void *stream, void (*fn)(void *), void *arg);
+/* Between these two what @stream is given is not done but recorded; *@exec is the graph of it, ready to be launched. */
+int driver_capture_begin(struct driver *d, void *stream);
+int driver_capture_end(struct driver *d, void *stream, void **exec);
+int driver_stream_is_capturing(struct driver *d, void *stream, bool *capturing);
+/* @exec is a CUgraphExec (or cudaGraphExec_t) of this context. */
+int driver_graph_launch(struct driver *d, void *exec, void *stream);
+int driver_graph_destroy(struct driver *d, void *exec);
 /* Enqueues copies and fills. Host memory of the async copies must stay in place until the stream got there. */
 int driver_copy_to_device(struct driver *d, void *stream, uint64_t dst, const void *src, size_t bytes);
 int driver_copy_to_host(struct driver *d, void *stream, void *dst, uint64_t src, size_t bytes);

@@ -46,6 +46,13 @@
 	FN(cuStreamDestroy)                                                                                            \
 	FN(cuStreamSynchronize)                                                                                        \
 	FN(cuStreamWriteValue64)                                                                                       \
+	FN(cuStreamBeginCapture)                                                                                       \
+	FN(cuStreamEndCapture)                                                                                         \
+	FN(cuStreamIsCapturing)                                                                                        \
+	FN(cuGraphInstantiateWithFlags)                                                                                \
+	FN(cuGraphDestroy)                                                                                             \
+	FN(cuGraphLaunch)                                                                                              \
+	FN(cuGraphExecDestroy)                                                                                         \
 	FN(cuLaunchHostFunc)                                                                                           \
 	FN(cuMemcpyHtoDAsync)                                                                                          \
 	FN(cuMemcpyDtoHAsync)                                                                                          \

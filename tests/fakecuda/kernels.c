@@ -250,6 +250,12 @@ static bool run_count(const void *params)
 	memcpy(&p, params, sizeof(p));
 	p.counter = reach(&ok, p.counter, sizeof(uint64_t));
 	p.word = reach(&ok, p.word, sizeof(uint64_t));
+	/* As a stream write: the line is armed before, and the armed word lies behind the one that is written. */
+	if (ok && fake_number("FAKECUDA_CHECK_ARMED", 0) &&
+	    ((const uint64_t *)(uintptr_t)p.word)[1] < *(const uint64_t *)(uintptr_t)p.counter + 1)
+		fake_die("swakv_count to %llu while the armed word holds %llu: a line is armed before the launch",
+			 (unsigned long long)(*(const uint64_t *)(uintptr_t)p.counter + 1),
+			 (unsigned long long)((const uint64_t *)(uintptr_t)p.word)[1]);
 	if (ok)
 		kernel_count_cpu(&p);
 	return ok;

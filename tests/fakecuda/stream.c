@@ -26,6 +26,7 @@ struct op {
 	void *host;
 	CUhostFn fn;
 	const struct fake_kernel *kernel;
+	size_t n_params;
 	unsigned char params[]; /* of a kernel */
 };
 
@@ -36,6 +37,16 @@ struct CUstream_st {
 	pthread_cond_t changed;
 	STAILQ_HEAD(, op) queue;
 	bool busy, stop;
+	struct CUgraph_st *capture; /* NULL: what it is given is done */
+};
+
+/* What was captured, in order; a graph that can be launched is a copy of one. */
+struct CUgraph_st {
+	STAILQ_HEAD(, op) ops;
+};
+
+struct CUgraphExec_st {
+	struct CUgraph_st *graph;
 };
 
 static LIST_HEAD(, CUstream_st) streams = LIST_HEAD_INITIALIZER(streams);
@@ -227,6 +238,8 @@ FAKE_API CUresult CUDAAPI cuStreamSynchronize(CUstream handle)
 	s = stream_get(handle);
 	if (!s)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (s->capture)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	stream_wait(s);
 	return fake_context_error();
 }
@@ -245,10 +258,14 @@ static CUresult enqueue(CUstream handle, const struct op *op, const void *params
 	if (!copy)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*copy = *op;
+	copy->n_params = bytes;
 	if (bytes)
 		memcpy(copy->params, params, bytes);
 	pthread_mutex_lock(&s->lock);
-	STAILQ_INSERT_TAIL(&s->queue, copy, link);
+	if (s->capture)
+		STAILQ_INSERT_TAIL(&s->capture->ops, copy, link);
+	else
+		STAILQ_INSERT_TAIL(&s->queue, copy, link);
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
 	return CUDA_SUCCESS;
@@ -361,4 +378,130 @@ FAKE_API CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned
 	if (shared_bytes > fake_kernel_shared(op.kernel))
 		return CUDA_ERROR_INVALID_VALUE;
 	return enqueue(stream, &op, params[0], fake_kernel_bytes(op.kernel));
+}
+
+/* ---- graphs ------------------------------------------------------------------------------- */
+
+static struct CUgraph_st *graph_free(struct CUgraph_st *g)
+{
+	struct op *op;
+
+	while ((op = STAILQ_FIRST(&g->ops)) != NULL) {
+		STAILQ_REMOVE_HEAD(&g->ops, link);
+		free(op);
+	}
+	free(g);
+	return NULL;
+}
+
+FAKE_API CUresult CUDAAPI cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode)
+{
+	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
+	CUstream s = handle ? stream_get(handle) : NULL;
+
+	if (r)
+		return r;
+	if (!s)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (s->capture)
+		return CUDA_ERROR_ILLEGAL_STATE;
+	s->capture = calloc(1, sizeof(*s->capture));
+	if (!s->capture)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	STAILQ_INIT(&s->capture->ops);
+	return CUDA_SUCCESS;
+}
+
+FAKE_API CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph *graph)
+{
+	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
+	CUstream s = handle ? stream_get(handle) : NULL;
+
+	if (s && s->capture && r) /* the capture is over in any case */
+		s->capture = graph_free(s->capture);
+	if (r)
+		return r;
+	if (!s || !s->capture)
+		return CUDA_ERROR_ILLEGAL_STATE;
+	*graph = s->capture;
+	s->capture = NULL;
+	return CUDA_SUCCESS;
+}
+
+FAKE_API CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
+{
+	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
+	CUstream s = stream_get(handle);
+
+	if (r)
+		return r;
+	if (!s)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*status = s->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+	return CUDA_SUCCESS;
+}
+
+FAKE_API CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
+	CUgraphExec e;
+	struct op *op;
+
+	if (r)
+		return r;
+	e = calloc(1, sizeof(*e));
+	if (!e || (e->graph = calloc(1, sizeof(*e->graph))) == NULL)
+		fake_die("out of memory");
+	STAILQ_INIT(&e->graph->ops);
+	STAILQ_FOREACH (op, &graph->ops, link) {
+		struct op *copy = malloc(sizeof(*op) + op->n_params);
+
+		if (!copy)
+			fake_die("out of memory");
+		memcpy(copy, op, sizeof(*op) + op->n_params);
+		STAILQ_INSERT_TAIL(&e->graph->ops, copy, link);
+	}
+	*exec = e;
+	return CUDA_SUCCESS;
+}
+
+FAKE_API CUresult CUDAAPI cuGraphDestroy(CUgraph graph)
+{
+	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
+
+	graph_free(graph);
+	return r;
+}
+
+FAKE_API CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+	long late = 0;
+	CUresult r = fake_enter(__func__, FAKE_CONTEXT, &late);
+	struct op *op;
+
+	if (!r && !exec)
+		r = CUDA_ERROR_INVALID_HANDLE;
+	if (r)
+		return r;
+	STAILQ_FOREACH (op, &exec->graph->ops, link) {
+		struct op copy = *op;
+
+		copy.late += late;
+		late = 0;
+		r = enqueue(stream, &copy, op->params, op->n_params);
+		if (r)
+			break;
+	}
+	return r;
+}
+
+FAKE_API CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec)
+{
+	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
+
+	if (!exec)
+		return CUDA_ERROR_INVALID_HANDLE;
+	graph_free(exec->graph);
+	free(exec);
+	return r;
 }

@@ -103,6 +103,23 @@ static int use_share(struct driver *d)
 	return driver_share_release(d, memory);
 }
 
+/* A fill that is captured and launched once. */
+static int use_graph(struct driver *d, void *s, uint64_t p)
+{
+	bool capturing;
+	void *exec;
+	int rc;
+
+	if ((rc = driver_capture_begin(d, s)) || (rc = driver_stream_is_capturing(d, s, &capturing)))
+		return rc;
+	if (!capturing)
+		return -1000;
+	if ((rc = driver_fill32(d, s, p, 5, 8)) || (rc = driver_capture_end(d, s, &exec)) ||
+	    (rc = driver_graph_launch(d, exec, s)) || (rc = driver_stream_synchronize(d, s)))
+		return rc;
+	return driver_graph_destroy(d, exec);
+}
+
 /* Uses every function of driver.h. 0, or the first failure's code with its sentence in @why. */
 static int use_everything(struct driver *d, const uint8_t *handle, void *host)
 {
@@ -116,7 +133,7 @@ static int use_everything(struct driver *d, const uint8_t *handle, void *host)
 
 	apply = (struct kernel_apply){ .width = 8, .num_pages = 10, .n_updates = 1, .updates = { { 3, 4 } } };
 	if ((rc = use_share(d)) || (rc = driver_memory_info(d, &a, &b)) || (rc = driver_stream_create(d, &s)) ||
-	    (rc = driver_alloc(d, 4096, &p)) || (rc = driver_ipc_export(d, p, own)) ||
+	    (rc = driver_alloc(d, 4096, &p)) || (rc = use_graph(d, s, p)) || (rc = driver_ipc_export(d, p, own)) ||
 	    (rc = driver_ipc_import(d, handle, &imported)) || (rc = driver_host_register(d, host, 4096, &line)) ||
 	    (rc = driver_fill32(d, s, p, UINT32_MAX, 1024)) || (rc = driver_fill16(d, s, imported, 1, 1)) ||
 	    (rc = driver_copy_to_device(d, s, p + 64, &apply, 64)) || (rc = driver_stream_host_func(d, s, nothing, d)))
