@@ -67,9 +67,17 @@ void stream_deinit(struct stream *st);
 
 /* The binds: 0, SWAKV_EBUSY when bound already, or the backend's code. */
 int stream_bind_host(struct stream *st, bool threaded);
-int stream_bind_cuda(struct stream *st, void *cu_stream);
+int stream_bind_cuda(struct stream *st, const struct swakv_cuda_options *options);
 int stream_bind_custom(struct stream *st, const struct swakv_stream_ops *ops, void *arg);
 void *stream_cuda_handle(const struct stream *st);
+
+/* Steps from a captured graph, see swakv.h; on streams bound with graph_steps only. */
+int stream_capture_begin(struct stream *st);
+int stream_capture_end(struct stream *st);
+int stream_set_replay(struct stream *st, bool on);
+int stream_replay(struct stream *st, void *exec);
+/* True when the next step has updates that its replay is to apply. */
+bool stream_awaits_replay(const struct stream *st);
 
 /* Work is about to be enqueued: armed > marked from here on. True when this call armed the line. */
 bool stream_arm(struct stream *st);

@@ -55,12 +55,61 @@ int swakv_stream_bind_host(swakv_session *s, uint32_t stream, bool threaded)
 	return stream_result(s, st, stream_bind_host(st, threaded));
 }
 
+int swakv_stream_bind_cuda2(swakv_session *s, uint32_t stream, const struct swakv_cuda_options *options)
+{
+	static const struct swakv_cuda_options none;
+	int r;
+	struct stream *st = stream_of(s, stream, &r);
+
+	if (!st)
+		return r;
+	if (options && (options->reserved[0] || options->reserved[1]))
+		return session_error(s, SWAKV_EINVALID, "reserved fields of the options must be 0");
+	return stream_result(s, st, stream_bind_cuda(st, options ? options : &none));
+}
+
 int swakv_stream_bind_cuda(swakv_session *s, uint32_t stream, void *cu_stream)
+{
+	const struct swakv_cuda_options o = { .cu_stream = cu_stream };
+
+	return swakv_stream_bind_cuda2(s, stream, &o);
+}
+
+int swakv_stream_capture_begin(swakv_session *s, uint32_t stream)
 {
 	int r;
 	struct stream *st = stream_of(s, stream, &r);
 
-	return st ? stream_result(s, st, stream_bind_cuda(st, cu_stream)) : r;
+	return st ? stream_result(s, st, stream_capture_begin(st)) : r;
+}
+
+int swakv_stream_capture_end(swakv_session *s, uint32_t stream)
+{
+	int r;
+	struct stream *st = stream_of(s, stream, &r);
+
+	return st ? stream_result(s, st, stream_capture_end(st)) : r;
+}
+
+int swakv_stream_set_replay(swakv_session *s, uint32_t stream, bool on)
+{
+	int r;
+	struct stream *st = stream_of(s, stream, &r);
+
+	return st ? stream_result(s, st, stream_set_replay(st, on)) : r;
+}
+
+int swakv_stream_replay(swakv_session *s, uint32_t stream, void *graph, struct swakv_fence *fence)
+{
+	int r;
+	struct stream *st = stream_of(s, stream, &r);
+
+	if (!st)
+		return r;
+	r = stream_replay(st, graph);
+	if (r == 0 && fence)
+		*fence = (struct swakv_fence){ SWAKV_FENCE_LINE, stream, st->marked };
+	return stream_result(s, st, r);
 }
 
 int swakv_stream_bind_custom(swakv_session *s, uint32_t stream, const struct swakv_stream_ops *ops, void *arg)
@@ -99,6 +148,12 @@ int swakv_stream_mark(swakv_session *s, uint32_t stream, struct swakv_fence *fen
 
 	if (!st)
 		return r;
+	if (stream_awaits_replay(st))
+		return session_error(s, SWAKV_EPHASE,
+				     "stream %" PRIu32
+				     " holds table entries for a replay: call swakv_stream_replay(), or "
+				     "swakv_stream_set_replay() before the step is enqueued",
+				     stream);
 	r = stream_mark(st);
 	if (r == 0 && fence)
 		*fence = (struct swakv_fence){ SWAKV_FENCE_LINE, stream, st->marked };

@@ -7,13 +7,12 @@
  * copy may still read later: it is kept until the line's word has passed the
  * mark that lies behind it.
  */
-#include <bsd/sys/queue.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "driver.h"
 #include "kernels.h"
-#include "stream.h"
+#include "stream_cuda.h"
 
 struct staging {
 	STAILQ_ENTRY(staging) link;
@@ -21,18 +20,12 @@ struct staging {
 	unsigned char data[];
 };
 
-struct cuda {
-	void *stream;
-	bool owned;
-	STAILQ_HEAD(, staging) staged;
-};
-
-static int cuda_fail(struct stream *st)
+int cuda_fail(struct stream *st)
 {
 	return stream_fail(st, SWAKV_EDEVICE, "%s", driver_why(st->driver));
 }
 
-static int cuda_apply(struct stream *st, const struct swakv_update *updates, size_t n)
+int cuda_launch_apply(struct stream *st, const struct swakv_update *updates, size_t n)
 {
 	struct cuda *c = st->impl;
 	struct kernel_apply p;
@@ -53,6 +46,13 @@ static int cuda_apply(struct stream *st, const struct swakv_update *updates, siz
 			return cuda_fail(st);
 	}
 	return 0;
+}
+
+static int cuda_apply(struct stream *st, const struct swakv_update *updates, size_t n)
+{
+	struct cuda *c = st->impl;
+
+	return graph_is_on(c) ? graph_apply(st, c, updates, n) : cuda_launch_apply(st, updates, n);
 }
 
 static int scrub_part(void *arg, const struct kernel_scrub *p)
@@ -80,12 +80,17 @@ static void cuda_drop_staged(struct stream *st, bool all)
 	}
 }
 
+/* The word is written by the graph that is launched, or by a step that is none: then its updates go first. */
 static int cuda_write_word(struct stream *st, uint64_t value)
 {
 	struct cuda *c = st->impl;
+	int r;
 
 	cuda_drop_staged(st, false);
-	return driver_stream_write64(st->driver, c->stream, st->word_device, value) < 0 ? cuda_fail(st) : 0;
+	if (c->replay)
+		return driver_graph_launch(st->driver, c->replay, c->stream) < 0 ? cuda_fail(st) : 0;
+	r = graph_flush(st, c);
+	return r < 0 ? r : writer_write(st, c, value);
 }
 
 static int cuda_copy(struct stream *st, uint64_t dst, const void *src, size_t bytes)
@@ -119,6 +124,8 @@ static void cuda_deinit(struct stream *st)
 	if (st->failed)
 		return;
 	cuda_drop_staged(st, true);
+	graph_deinit(st, c);
+	writer_deinit(st, c);
 	if (c->owned)
 		(void)driver_stream_destroy(st->driver, c->stream);
 	free(c);
@@ -134,9 +141,36 @@ static const struct stream_backend cuda_backend = {
 	.deinit = cuda_deinit,
 };
 
-int stream_bind_cuda(struct stream *st, void *cu_stream)
+bool stream_is_cuda(const struct stream *st)
+{
+	return st->backend == &cuda_backend;
+}
+
+static int cuda_init(struct stream *st, struct cuda *c, const struct swakv_cuda_options *o)
+{
+	int r;
+
+	c->stream = o->cu_stream;
+	if (!c->stream) {
+		if (driver_stream_create(st->driver, &c->stream) < 0)
+			return cuda_fail(st);
+		c->owned = true;
+	}
+	r = writer_init(st, c, o->writer);
+	if (r == 0 && o->graph_steps)
+		r = graph_init(st, c, o->graph_steps);
+	if (r == 0)
+		return 0;
+	writer_deinit(st, c);
+	if (c->owned)
+		(void)driver_stream_destroy(st->driver, c->stream);
+	return r;
+}
+
+int stream_bind_cuda(struct stream *st, const struct swakv_cuda_options *options)
 {
 	struct cuda *c;
+	int r;
 
 	if (st->backend)
 		return stream_fail(st, SWAKV_EBUSY, "it is bound already (%s)", st->backend->name);
@@ -148,13 +182,10 @@ int stream_bind_cuda(struct stream *st, void *cu_stream)
 	if (!c)
 		return stream_fail(st, SWAKV_ENOMEM, "out of memory");
 	STAILQ_INIT(&c->staged);
-	c->stream = cu_stream;
-	if (!cu_stream) {
-		if (driver_stream_create(st->driver, &c->stream) < 0) {
-			free(c);
-			return cuda_fail(st);
-		}
-		c->owned = true;
+	r = cuda_init(st, c, options);
+	if (r < 0) {
+		free(c);
+		return r;
 	}
 	st->impl = c;
 	st->backend = &cuda_backend;
@@ -165,5 +196,5 @@ void *stream_cuda_handle(const struct stream *st)
 {
 	const struct cuda *c = st->impl;
 
-	return st->backend == &cuda_backend ? c->stream : NULL;
+	return stream_is_cuda(st) ? c->stream : NULL;
 }

@@ -219,6 +219,43 @@ int swakv_stream_bind_host(swakv_session *s, uint32_t stream, bool threaded);
  * library makes one.
  */
 int swakv_stream_bind_cuda(swakv_session *s, uint32_t stream, void *cu_stream);
+
+/* Who writes the word of a CUDA stream; fixed for the life of the stream. */
+enum swakv_writer {
+	SWAKV_WRITER_AUTO,         /* a stream write, or a host function where the device has none */
+	SWAKV_WRITER_STREAM_WRITE, /* cuStreamWriteValue64: the quickest */
+	SWAKV_WRITER_HOST_FUNCTION,
+	SWAKV_WRITER_COUNTER, /* a kernel of one thread that counts up: the one that a graph can hold */
+};
+#define SWAKV_MAX_GRAPH_STEPS 64
+/* Zero-initialise, then set what matters. */
+struct swakv_cuda_options {
+	void *cu_stream; /* as above */
+	enum swakv_writer writer;
+	uint32_t graph_steps; /* not 0: steps may be replayed, so many in flight; wants SWAKV_WRITER_COUNTER */
+	uint64_t reserved[2]; /* 0 */
+};
+/* As swakv_stream_bind_cuda(), which is this with nothing set but the stream. */
+int swakv_stream_bind_cuda2(swakv_session *s, uint32_t stream, const struct swakv_cuda_options *options);
+
+/*
+ * A step that is captured once and replayed, on a stream bound with graph_steps.
+ * Capture: begin the capture of the stream, call swakv_stream_capture_begin()
+ * (the apply of the step's table entries), enqueue the step's kernels, call
+ * swakv_stream_capture_end() (its mark), end the capture. No other call on the
+ * stream's requests may lie between. Replay: after set_replay(on) the entries of
+ * each prepare wait for the next replay instead of going on the stream;
+ * swakv_stream_replay() arms the line, launches @graph (a CUgraphExec or
+ * cudaGraphExec_t) on the stream, and gives the step's fence, as a mark does.
+ * Scrubs, and more entries than 500, go on the stream ahead of the replay. A mark
+ * that would leave entries behind is refused with SWAKV_EPHASE. Each replay
+ * must hold the two captured calls exactly once.
+ */
+int swakv_stream_capture_begin(swakv_session *s, uint32_t stream);
+int swakv_stream_capture_end(swakv_session *s, uint32_t stream);
+int swakv_stream_set_replay(swakv_session *s, uint32_t stream, bool on);
+int swakv_stream_replay(swakv_session *s, uint32_t stream, void *graph, struct swakv_fence *fence);
+
 int swakv_stream_bind_custom(swakv_session *s, uint32_t stream, const struct swakv_stream_ops *ops, void *arg);
 /* The CUstream of a CUDA stream, NULL otherwise. */
 void *swakv_stream_cuda(swakv_session *s, uint32_t stream);
