@@ -94,7 +94,8 @@ bool session_has_open(const struct session *s, int line);
 
 /*
  * The session takes no more commands: every request is abandoned, and all pages
- * it holds count as quarantined until session_reclaim(). Safe to repeat.
+ * it holds count as quarantined until session_reclaim(). Its rows stay as they
+ * are. Safe to repeat.
  */
 void session_end(struct session *s);
 /* Proof is there that no device work of the session can touch its pages: all return. Returns how many pages. */

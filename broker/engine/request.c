@@ -267,8 +267,20 @@ static void page_out(struct session *s, int32_t page, struct page_chain *chain)
 		page_class_put(s->class, page);
 }
 
-/* All pages of the sequence in row and reservation go to @chain, or, when that is NULL, back to the class at once; its
- * row is cleared and its slot free. */
+static void row_clear(struct session *s, int32_t slot, int32_t lo, int32_t hi)
+{
+	page_table_open(&s->table, slot);
+	for (int32_t c = lo; c < hi; c++)
+		page_table_put(&s->table, slot, c, -1);
+	page_table_close(&s->table, slot);
+}
+
+/*
+ * All pages of the sequence in row and reservation go to @chain, or, when that
+ * is NULL, back to the class at once; its row is cleared and its slot free. The
+ * rows of a session that has ended stay: its process may still read them, and
+ * rows change only while one of its own commands executes.
+ */
 static void dissolve_sequence(struct session *s, struct request *r, struct seq *q, uint64_t slot_value,
 			      struct page_chain *chain)
 {
@@ -276,12 +288,10 @@ static void dissolve_sequence(struct session *s, struct request *r, struct seq *
 	struct slot *t = &s->slots[q->slot];
 
 	seq_mapped(s, r, q, &lo, &hi);
-	page_table_open(&s->table, q->slot);
-	for (int32_t c = lo; c < hi; c++) {
+	for (int32_t c = lo; c < hi; c++)
 		page_out(s, page_table_get(&s->table, q->slot, c), chain);
-		page_table_put(&s->table, q->slot, c, -1);
-	}
-	page_table_close(&s->table, q->slot);
+	if (!s->ended)
+		row_clear(s, q->slot, lo, hi);
 	/* Last taken first returned: what was never bound comes out in the order it went in. */
 	if (!chain)
 		page_class_put_many(s->class, reserved, q->n_reserved);

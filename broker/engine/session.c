@@ -150,6 +150,7 @@ void session_end(struct session *s)
 {
 	if (s->ended)
 		return;
+	s->ended = true;
 	while (s->first_request >= 0) {
 		struct request *r = &s->requests[s->first_request];
 		struct page_chain chain = PAGE_CHAIN_EMPTY;
@@ -160,7 +161,6 @@ void session_end(struct session *s)
 	}
 	for (uint32_t i = 0; i < s->model.n_streams; i++)
 		quarantine_points(s, i);
-	s->ended = true;
 	s->change++;
 }
 

@@ -89,15 +89,23 @@ static void detach(struct world *w, uint32_t session)
 		session_free(e->session);
 	free(e->tables.cells);
 	free(e->tables.rows);
+	free(e->at_end);
 	memset(e, 0, sizeof *e);
 	ref_detach(&w->sessions[session]);
 }
 
 static void run_end(struct world *w, const struct command *c)
 {
-	session_end(w->sides[c->session].session);
-	if (!w->sessions[c->session].ended)
-		ref_end(&w->sessions[c->session]);
+	struct ref_session *s = &w->sessions[c->session];
+	struct side *e = &w->sides[c->session];
+	size_t n = (size_t)s->max_batch * 2 * (size_t)s->width;
+
+	if (!s->ended) {
+		e->at_end = malloc(n * sizeof *e->at_end);
+		memcpy(e->at_end, e->tables.cells, n * sizeof *e->at_end);
+		ref_end(s);
+	}
+	session_end(e->session);
 }
 
 static void run_reclaim(struct world *w, const struct command *c)

@@ -76,6 +76,7 @@ struct setup {
 struct side {
 	struct session *session;
 	struct session_tables tables;
+	int32_t *at_end; /* the host table as it was when the session ended; NULL before */
 	uint64_t armed[REF_STREAMS];
 	int32_t device[REF_BATCH][REF_WIDTH];
 	uint32_t version[REF_BATCH];

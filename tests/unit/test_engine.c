@@ -213,6 +213,22 @@ Test(engine, pages_given_back_are_the_first_given_out)
 	cr_assert_eq(finish(&w, b, fence_done), 0);
 }
 
+Test(engine, pages_given_back_at_a_point_come_in_the_same_order)
+{
+	int32_t length = 256;
+	uint64_t h;
+
+	open_with(64, 256, 128, 2, 8192);
+	h = begin(&w, 0);
+	cr_assert_eq(prefill_prepare(&w, h, 1, &length), 0);
+	cr_assert_eq(prefill_complete(&w, h, fence_line(&w, 0, 1)), 0);
+	cr_assert_eq(finish(&w, h, fence_point), 0);
+	reach(&w, 0, 1);
+	h = begin(&w, 1);
+	prefill(&w, h, 256);
+	expect_row(1, 2, 2);
+}
+
 Test(engine, window_multiple_of_page_carries_the_old_clear)
 {
 	uint64_t h;
@@ -713,6 +729,25 @@ Test(engine, ended_session_holds_everything_until_reclaimed)
 	cr_assert_eq(session_reclaim(w.s), 2 * w.g.private_pages);
 	check_all(e);
 	cr_assert_eq(counts(&w).free, counts(&w).pages);
+}
+
+Test(engine, rows_stay_when_a_session_ends)
+{
+	int32_t before[2];
+	uint32_t version;
+	uint64_t h;
+
+	open_with(64, 32, 16, 4, 8192);
+	h = begin(&w, 0);
+	prefill(&w, h, 32);
+	memcpy(before, w.cells, sizeof(before));
+	version = w.rows[0].sequence;
+	session_end(w.s);
+	session_reclaim(w.s);
+	check_all(e);
+	cr_expect_arr_eq(w.cells, before, sizeof(before), "its process may still read them");
+	cr_expect_geq(before[1], 0);
+	cr_expect_eq(w.rows[0].sequence, version);
 }
 
 /* ---- extents and classes ---- */
