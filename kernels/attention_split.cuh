@@ -262,6 +262,7 @@ static __device__ __forceinline__ void tile_softmax(const kernel_attention &p, c
 #pragma unroll
 	for (int o = LANES / 2; o > 0; o /= 2)
 		total += __shfl_xor_sync(0xffffffffu, total, o);
+	__syncwarp(); /* every lane has read its head's maximum */
 	if (!own)
 		return;
 #pragma unroll
