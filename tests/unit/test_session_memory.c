@@ -130,7 +130,8 @@ Test(session_memory, the_largest_reply_fits_the_ring, .init = NULL, .fini = NULL
 		struct model model = { .n_groups = 1, .n_streams = 1, .max_batch = (int32_t)batch };
 		struct geometry g[WIRE_MAX_GROUPS] = { { .width = 1 } };
 		uint64_t full = sizeof(struct wire_delivery) + batch * sizeof(struct wire_entry_fault) +
-				WIRE_MAX_INLINE_UPDATES * sizeof(struct wire_update) + batch * (sizeof(struct wire_row) + sizeof(struct wire_scrub));
+				WIRE_MAX_INLINE_UPDATES * sizeof(struct wire_update) +
+				batch * (sizeof(struct wire_row) + sizeof(struct wire_scrub));
 		struct session_layout l;
 
 		session_layout_init(&l, &model, g);

@@ -44,7 +44,8 @@ static void on_signal(int signal)
 static void usage(FILE *out)
 {
 	fputs("Usage: swakv-bench [OPTION]...\n"
-	      "Measures a private broker, and each figure beside a spin round trip of the same moment.\nTakes some minutes without --quick; each figure is printed when it is there.\n\n"
+	      "Measures a private broker, and each figure beside a spin round trip of the same moment.\nTakes some "
+	      "minutes without --quick; each figure is printed when it is there.\n\n"
 	      "  -q, --quick         fewer and shorter samples: less than 50 s on two CPUs\n"
 	      "  -j, --json          one JSON object instead of a table\n"
 	      "  -o, --only=TEXT     only the groups of figures whose name contains TEXT\n"
