@@ -95,7 +95,8 @@ static inline void ring_producer_write_spsc(struct ring_producer_spsc *p, size_t
 	size_t at = ring_at(p->n_slots, p->mine, offset), room = (size_t)p->n_slots * RING_SLOT - at;
 
 	if (len <= room) {
-		memcpy(p->slots + at, src, len);
+		if (len > 0) /* @src may be NULL then */
+			memcpy(p->slots + at, src, len);
 		return;
 	}
 	memcpy(p->slots + at, src, room);
@@ -194,7 +195,8 @@ static inline void ring_consumer_read_spsc(struct ring_consumer_spsc *c, size_t 
 	size_t at = ring_at(c->n_slots, c->mine, offset), room = (size_t)c->n_slots * RING_SLOT - at;
 
 	if (len <= room) {
-		memcpy(dst, c->slots + at, len);
+		if (len > 0)
+			memcpy(dst, c->slots + at, len);
 		return;
 	}
 	memcpy(dst, c->slots + at, room);

@@ -48,9 +48,7 @@ MUTATIONS = [
     ("compaction with moved rows keeps the slots", "compact.c", [
         ("\tif (r->move_rows)\n", "\tif (r->move_rows && r->n_seqs > 2)\n")]),
     ("row not cleared when its slot is given up", "request.c", [
-        ("\t\tpage_table_put(&s->table, q->slot, c, -1);\n\t}\n\tpage_table_close(&s->table, q->slot);\n"
-         "\t/* Last taken",
-         "\t}\n\tpage_table_close(&s->table, q->slot);\n\t/* Last taken")]),
+        ("\tif (!s->ended)\n\t\trow_clear(", "\tif (s->ended)\n\t\trow_clear(")]),
     ("a refused begin takes one page", "request.c", [
         ("\tif (need > available)\n",
          "\tif (need > available && s->class->n_free > 0)\n\t\tpage_class_take(s->class);\n"

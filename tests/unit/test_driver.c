@@ -114,9 +114,13 @@ static int use_graph(struct driver *d, void *s, uint64_t p)
 		return rc;
 	if (!capturing)
 		return -1000;
-	if ((rc = driver_fill32(d, s, p, 5, 8)) || (rc = driver_capture_end(d, s, &exec)) ||
-	    (rc = driver_graph_launch(d, exec, s)) || (rc = driver_stream_synchronize(d, s)))
+	if ((rc = driver_fill32(d, s, p, 5, 8)) || (rc = driver_capture_end(d, s, &exec)))
 		return rc;
+	if ((rc = driver_graph_launch(d, exec, s)) || (rc = driver_stream_synchronize(d, s))) {
+		driver_stream_synchronize(d, s);
+		driver_graph_destroy(d, exec);
+		return rc;
+	}
 	return driver_graph_destroy(d, exec);
 }
 
