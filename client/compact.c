@@ -109,19 +109,5 @@ static int compact_complete_effect(struct swakv_session *s, struct call *c, cons
 
 int swakv_compact_complete(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket)
 {
-	struct wire_fence wire;
-	struct part part = { &wire, sizeof(wire) };
-	struct call *c;
-	int e = request_enter(r);
-
-	if (e == 0)
-		e = fence_to_wire(r->session, fence, &wire);
-	if (e < 0)
-		return e;
-	c = request_call(r, WIRE_OP_COMPACT_COMPLETE, compact_complete_effect);
-	if (!c)
-		return SWAKV_ENOMEM;
-	c->one.done = fence.kind == SWAKV_FENCE_DONE;
-	e = call_send(r->session, c, r->handle, 1, &part, 1);
-	return e < 0 ? e : call_return(r->session, c, ticket);
+	return request_complete(r, WIRE_OP_COMPACT_COMPLETE, compact_complete_effect, fence, ticket);
 }

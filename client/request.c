@@ -235,15 +235,15 @@ int swakv_prefill_prepare(swakv_request *r, const int32_t *lengths, uint32_t n, 
 	return e < 0 ? e : call_return(r->session, c, ticket);
 }
 
-int complete_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
-		    const unsigned char *payload, size_t len)
+static int complete_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
+			   const unsigned char *payload, size_t len)
 {
 	if (c->result == 0)
 		request_completed(&c->entries[0]);
 	return c->result;
 }
 
-int swakv_prefill_complete(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket)
+int request_complete(swakv_request *r, uint16_t op, call_effect *effect, struct swakv_fence fence, swakv_ticket *ticket)
 {
 	struct wire_fence wire;
 	struct part part = { &wire, sizeof(wire) };
@@ -254,12 +254,17 @@ int swakv_prefill_complete(swakv_request *r, struct swakv_fence fence, swakv_tic
 		e = fence_to_wire(r->session, fence, &wire);
 	if (e < 0)
 		return e;
-	c = request_call(r, WIRE_OP_PREFILL_COMPLETE, complete_effect);
+	c = request_call(r, op, effect);
 	if (!c)
 		return SWAKV_ENOMEM;
 	c->one.done = fence.kind == SWAKV_FENCE_DONE;
 	e = call_send(r->session, c, r->handle, 1, &part, 1);
 	return e < 0 ? e : call_return(r->session, c, ticket);
+}
+
+int swakv_prefill_complete(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket)
+{
+	return request_complete(r, WIRE_OP_PREFILL_COMPLETE, complete_effect, fence, ticket);
 }
 
 /* ---- finish and abandon --------------------------------------------------------------------------- */

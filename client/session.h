@@ -174,7 +174,8 @@ int request_enter(struct swakv_request *r);
 int fence_to_wire(struct swakv_session *s, struct swakv_fence fence, struct wire_fence *out);
 /* A call of @op about @r alone, NULL with the sentence set. */
 struct call *request_call(struct swakv_request *r, uint16_t op, call_effect *effect);
-/* The effect of a complete without a payload. */
-call_effect complete_effect;
+/* A complete of one request, with its fence. */
+int request_complete(struct swakv_request *r, uint16_t op, call_effect *effect, struct swakv_fence fence,
+		     swakv_ticket *ticket);
 
 #endif
