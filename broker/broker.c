@@ -135,6 +135,7 @@ static int start_threads(struct broker *b)
 			    .scrub = b->config->scrub,
 			    .fresh_is_dirty = pool->backend == WIRE_BACKEND_CUDA }, /* a memfd holds zeroes */
 		.spin_ns = b->config->spin_us * NS_PER_US,
+		.watchdog_ns = b->config->watchdog_s * NS_PER_S,
 		.budget = b->config->budget,
 		.max_sessions = b->config->max_sessions,
 		.table_area_bytes = pool->table_area_bytes,

@@ -70,6 +70,8 @@ struct channel {
 	uint64_t armed[WIRE_MAX_STREAMS];
 	uint64_t *begun_ns; /* [max_batch]: when the request that last took the slot began */
 
+	shm_u64 overdue; /* 1 + a line whose completion is long in coming, 0: none; the control thread logs it */
+
 	/* ---- for the status page ---- */
 	uint32_t last_op;
 	int32_t last_code;

@@ -47,10 +47,11 @@ struct client {
 	enum connection_state connection;
 	enum process_state process;
 	enum session_state session;
-	bool closed;   /* the worker said close: it unmaps before its connection ends */
-	bool graced;   /* it has ended, and the grace is over */
-	bool left_gpu; /* it has ended, and NVML does not list it any more */
-	bool settled;  /* on the done list: freed at the end of the turn */
+	bool closed;      /* the worker said close: it unmaps before its connection ends */
+	uint64_t overdue; /* as the channel's, when it was last reported */
+	bool graced;      /* it has ended, and the grace is over */
+	bool left_gpu;    /* it has ended, and NVML does not list it any more */
+	bool settled;     /* on the done list: freed at the end of the turn */
 	int socket;
 	int pidfd;
 	struct source socket_source;
@@ -583,6 +584,32 @@ void client_gone(struct control *control)
 		c->left_gpu = true;
 		process_gone(c);
 	}
+}
+
+static void report_overdue(struct client *c, uint64_t overdue)
+{
+	const struct channel *ch = c->channel;
+
+	if (overdue == c->overdue)
+		return;
+	if (overdue)
+		log_warning(
+			"session %u.%u: pid %d: a completion point of stream %u has been open for more than %u s: a "
+			"kernel that does not end, or a mark that did not come? its pages wait",
+			ch->id, ch->generation, c->peer.pid, (uint32_t)overdue - 1, c->control->config->watchdog_s);
+	else if (c->session == SESSION_LIVE)
+		log_info("session %u.%u: pid %d: its completion points are on time again", ch->id, ch->generation,
+			 c->peer.pid);
+	c->overdue = overdue;
+}
+
+void client_report_overdue(struct control *control)
+{
+	struct client *c;
+
+	TAILQ_FOREACH (c, &control->clients, link)
+		if (c->channel && c->session != SESSION_NONE)
+			report_overdue(c, load_relaxed(&c->channel->overdue));
 }
 
 void client_deadlines(struct control *control, uint64_t now)

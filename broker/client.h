@@ -23,6 +23,9 @@ bool client_any_importer(const struct control *control);
 /* Acts on the processes of which the GPU knows nothing any more. */
 void client_gone(struct control *control);
 
+/* Logs the completion points that the ring thread finds open for long, and those that were and are not any more. */
+void client_report_overdue(struct control *control);
+
 /* CLOCK_MONOTONIC of the earliest deadline, 0: none. */
 uint64_t client_next_deadline(const struct control *control);
 /* Acts on the deadlines that have passed. */

@@ -59,6 +59,8 @@ static const struct config_key keys[] = {
 	  "wait after a process has died before its pages return; cuda only [2000]", false },
 	{ BROKER(stop_wait_ms), KEY_U32, AT(stop_wait_ms), 0, 600000, NULL, "N",
 	  "how long an orderly stop waits for workers to let go [2000]", false },
+	{ BROKER(watchdog_s), KEY_U32, AT(watchdog_s), 0, 86400, NULL, "N",
+	  "report completion points that stay open longer, in seconds; 0: never [10]", false },
 	{ BROKER(allow_uid), KEY_UIDS, AT(allow_uid), 0, 0, NULL, "LIST",
 	  "users that may attach, by number or name [the broker's own]", false },
 	{ BROKER(allow_gid), KEY_GIDS, AT(allow_gid), 0, 0, NULL, "LIST",
@@ -142,6 +144,7 @@ void config_init(struct config *c)
 		.hello_timeout_ms = 5000,
 		.reclaim_grace_ms = 2000,
 		.stop_wait_ms = 2000,
+		.watchdog_s = 10,
 		.pool = { .name = "default", .size = { .value = 1ull << 30 } },
 	};
 }

@@ -86,6 +86,7 @@ struct config {
 	uint32_t hello_timeout_ms;
 	uint32_t reclaim_grace_ms;
 	uint32_t stop_wait_ms;
+	uint32_t watchdog_s;
 	struct config_ids allow_uid;
 	struct config_ids allow_gid;
 	struct config_pool pool;

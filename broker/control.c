@@ -161,6 +161,7 @@ bool control_run(struct control *c)
 		dispatcher_run(&c->dispatcher, turn_ms(c, now));
 		now = clock_ns();
 		client_deadlines(c, now);
+		client_report_overdue(c);
 		client_free_done(c);
 		if (accept_again(c, now) < 0)
 			c->accept_at = now + BEAT_MS * NS_PER_MS;

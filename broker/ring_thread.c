@@ -36,6 +36,7 @@
 #define SNAPSHOT_EVERY (10 * NS_PER_MS)
 #define SNAPSHOT_SHARE 100 /* of its cost: not more than 1 % of the time */
 #define HEARTBEAT      (500 * NS_PER_MS)
+#define WATCH_EVERY    (250 * NS_PER_MS)
 #define RESCUE_LOOK    (200 * NS_PER_US)
 
 /* Turns between two looks at the clock: idle ones, a command counting for COMMAND_COST of them. */
@@ -150,6 +151,24 @@ static void poll_by_timer(struct ring_thread *t)
 	if (t->poll_interval > POLL_LONGEST)
 		t->poll_interval = POLL_LONGEST;
 	t->next_poll = t->now + (starved ? t->poll_interval : POLL_RELAXED);
+}
+
+/* A point that stays open may be a kernel that never ends, or one that takes its time: it is told, never closed. */
+static void watch_points(struct ring_thread *t)
+{
+	struct channel *c;
+	uint64_t since;
+	uint32_t line;
+
+	if (t->now < t->next_watch || !t->options.watchdog_ns)
+		return;
+	t->next_watch = t->now + WATCH_EVERY;
+	TAILQ_FOREACH (c, &t->channels, link) {
+		bool late = c->state == CHANNEL_ATTACHED && session_oldest_point(c->session, &since, &line) &&
+			    t->now - since > t->options.watchdog_ns;
+
+		store_relaxed(&c->overdue, late ? 1 + line : 0);
+	}
 }
 
 static void note_starved(struct ring_thread *t)
@@ -461,7 +480,9 @@ static void look_up(struct ring_thread *t)
 	beat(t);
 	if (take_mail(t))
 		t->worked = true;
+	engine_stamp(t->engine, t->now);
 	poll_by_timer(t);
+	watch_points(t);
 	if ((t->changed && t->now >= t->next_snapshot) || t->now >= t->idle_snapshot) {
 		publish(t);
 		t->idle_snapshot = t->now + HEARTBEAT;
@@ -516,6 +537,7 @@ int ring_thread_init(struct ring_thread *t, const struct ring_options *o, struct
 	if (t->engine && t->workspace && t->inbox && t->outbox && t->epoll >= 0 &&
 	    epoll_ctl(t->epoll, EPOLL_CTL_ADD, mailbox_fd(t->inbox), &ev) == 0) {
 		t->now = clock_ns();
+		engine_stamp(t->engine, t->now);
 		publish(t); /* whoever finds the page finds a picture on it */
 		r = -pthread_create(&t->thread, NULL, ring_main, t);
 	}

@@ -24,6 +24,7 @@
 struct ring_options {
 	struct engine_config engine;
 	uint64_t spin_ns;
+	uint64_t watchdog_ns; /* a completion point open for longer is reported; 0: none is */
 	uint32_t budget;
 	uint32_t max_sessions;
 	uint64_t table_area_bytes; /* for the status page */
@@ -54,6 +55,7 @@ struct ring_thread {
 	uint64_t starved_until; /* somebody waits for pages */
 	uint64_t poll_interval;
 	uint64_t next_poll;
+	uint64_t next_watch;
 	uint64_t next_snapshot;
 	uint64_t idle_snapshot; /* at the latest */
 	int32_t credit;         /* turns until the next look at the clock */

@@ -159,6 +159,7 @@ static void fill_session(struct status_snapshot *s, const struct channel *c)
 	struct status_session *out = &s->sessions[index];
 	struct session_counts n;
 	uint64_t handle = 0, begun;
+	uint32_t line;
 
 	session_count(c->session, &n);
 	*out = (struct status_session){
@@ -191,6 +192,8 @@ static void fill_session(struct status_snapshot *s, const struct channel *c)
 		.longest_wait = c->longest_wait,
 	};
 	memcpy(out->model, c->model_name, sizeof(out->model));
+	if (!session_oldest_point(c->session, &out->oldest_point_ns, &line))
+		out->oldest_point_ns = 0;
 	while (session_next_request(c->session, &handle)) {
 		begun = begun_ns(c, handle);
 		if (begun && (out->oldest_lease_ns == 0 || begun < out->oldest_lease_ns))

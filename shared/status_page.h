@@ -78,6 +78,7 @@ struct status_session {
 	uint64_t attached_ns;     /* CLOCK_MONOTONIC */
 	uint64_t oldest_lease_ns; /* begin of its oldest live request, 0: none */
 	uint64_t ended_ns;        /* when it left state attached, 0: not yet */
+	uint64_t oldest_point_ns; /* when its oldest open completion point was opened, 0: none is open */
 	uint64_t commands;
 	uint64_t refused;
 	uint64_t rounds_blocked; /* rounds its reply ring was full */

@@ -89,6 +89,16 @@ struct session *session_free(struct session *s);
 void session_reach(struct session *s, uint32_t line, uint64_t word);
 /* Completion points that a session may have open: beyond it a prepare or begin is refused with `pending`. */
 #define ENGINE_MAX_POINTS(max_batch) (4 * (uint32_t)(max_batch) + 256)
+/*
+ * Points opened from here on carry @stamp: a number that only rises and that
+ * means something to the caller, say a time.
+ */
+void engine_stamp(struct engine *e, uint64_t stamp);
+/*
+ * The stamp of the oldest completion point of the session that is open, and the
+ * line it waits for; false when none is.
+ */
+bool session_oldest_point(const struct session *s, uint64_t *stamp, uint32_t *line);
 /* True when a completion point of the session is open (on @line, or on any when @line is negative). */
 bool session_has_open(const struct session *s, int line);
 

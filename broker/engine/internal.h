@@ -67,6 +67,7 @@ struct point {
 	int32_t request;      /* entry whose sequences get the pages back; -1: they go to the class */
 	struct page_chain pages;
 	uint32_t line;
+	uint64_t stamp; /* when it was opened */
 };
 
 struct line {
@@ -125,6 +126,7 @@ struct session {
 struct engine {
 	struct pool pool;
 	uint32_t last_serial;
+	uint64_t stamp; /* of what happens now */
 	LIST_HEAD(, session) sessions;
 };
 

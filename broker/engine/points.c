@@ -88,7 +88,12 @@ void point_open(struct session *s, uint32_t line, uint64_t value, struct request
 	if (!p) {
 		p = point_new(s);
 		*p = (struct point){
-			.value = value, .line = line, .request = -1, .same_request = -1, .pages = PAGE_CHAIN_EMPTY
+			.value = value,
+			.line = line,
+			.request = -1,
+			.same_request = -1,
+			.pages = PAGE_CHAIN_EMPTY,
+			.stamp = s->engine->stamp,
 		};
 		if (r) {
 			p->request = (int32_t)(r - s->requests);
@@ -145,6 +150,23 @@ void session_reach(struct session *s, uint32_t line, uint64_t word)
 	s->change++;
 	while (l->first_point >= 0 && s->points[l->first_point].value <= word)
 		point_reached(s, &s->points[l->first_point]);
+}
+
+/* The first of a line has the smallest value, and is nearly always the oldest; all are looked at to be right. */
+bool session_oldest_point(const struct session *s, uint64_t *stamp, uint32_t *line)
+{
+	bool found = false;
+
+	for (uint32_t k = 0; k < s->model.n_streams; k++) {
+		for (int32_t i = s->lines[k].first_point; i >= 0; i = s->points[i].next) {
+			if (found && s->points[i].stamp >= *stamp)
+				continue;
+			found = true;
+			*stamp = s->points[i].stamp;
+			*line = k;
+		}
+	}
+	return found;
 }
 
 bool session_has_open(const struct session *s, int line)

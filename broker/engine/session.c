@@ -23,6 +23,11 @@ struct engine *engine_new(const struct engine_config *config)
 	return e;
 }
 
+void engine_stamp(struct engine *e, uint64_t stamp)
+{
+	e->stamp = stamp;
+}
+
 struct engine *engine_free(struct engine *e)
 {
 	if (!e)

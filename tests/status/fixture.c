@@ -121,6 +121,7 @@ static void known_sessions(struct status_snapshot *s)
 	s->sessions[0].leased = 38;
 	s->sessions[0].behind_points = 2;
 	s->sessions[0].open_points = 1;
+	s->sessions[0].oldest_point_ns = now_ns() - 3000 * ms;
 	s->sessions[0].oldest_lease_ns = now_ns() - 5000 * ms;
 	s->sessions[1] = known_session(2, "gemma", STATUS_ATTACHED);
 	s->sessions[1].poisoned = 1;

@@ -116,6 +116,8 @@ class Content(Sums):
         self.assertEqual(first["last"]["command"], "step-complete")
         self.assertEqual(first["last"]["result"], "ok")
         self.assertGreaterEqual(first["oldest_lease_ms"], 5000)
+        self.assertGreaterEqual(first["oldest_point_ms"], 3000)
+        self.assertIsNone(poisoned["oldest_point_ms"])
         self.assertIsNone(first["ended_ms"])
         self.assertEqual(poisoned["last"]["result"], "poisoned")
         self.assertIsNone(closing["last"])

@@ -172,6 +172,7 @@ static json_t *session(const struct sample *s, const struct status_session *x)
 	put_age(object, "attached_ms", s, x->attached_ns);
 	put_age(object, "ended_ms", s, x->ended_ns);
 	put_age(object, "oldest_lease_ms", s, x->oldest_lease_ns);
+	put_age(object, "oldest_point_ms", s, x->oldest_point_ns);
 	put_unsigned(object, "commands", x->commands);
 	put_unsigned(object, "refused", x->refused);
 	put_unsigned(object, "rounds_blocked", x->rounds_blocked);

@@ -132,6 +132,9 @@ static void write_session(FILE *out, const struct sample *s, const struct status
 		"  pages       %" PRId64 " leased (%" PRId64 " behind %u open completion points), %" PRId64
 		" quarantined\n",
 		x->leased, x->behind_points, x->open_points, x->quarantined);
+	if (x->oldest_point_ns)
+		fprintf(out, "  points      the oldest of %u has been open for %s\n", x->open_points,
+			age(s, x->oldest_point_ns, a));
 	fprintf(out,
 		"  commands    %" PRIu64 ", %" PRIu64 " refused, %" PRIu64 " rounds blocked by a full reply ring\n",
 		x->commands, x->refused, x->rounds_blocked);
