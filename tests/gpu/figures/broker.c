@@ -53,9 +53,10 @@ static const struct swakv_group small_group = { .kind = SWAKV_SLIDING,
 						.dtype = SWAKV_F16 };
 
 /* A session on stream f->stream with one request of @n sequences, prefilled to @length tokens. */
-static int open_session(struct figures *f, const char *group, const struct private_broker *b, uint32_t n,
-			int32_t length, swakv_session **s, swakv_request **r)
+static int open_session(struct figures *f, const char *group, const struct private_broker *b, enum swakv_writer writer,
+			uint32_t n, int32_t length, swakv_session **s, swakv_request **r)
 {
+	const struct swakv_cuda_options options = { .cu_stream = f->stream, .writer = writer };
 	int32_t slots[256], lengths[256];
 	const struct swakv_begin_options begin = { .slots = slots, .n_slots = n };
 	struct swakv_fence fence;
@@ -67,7 +68,7 @@ static int open_session(struct figures *f, const char *group, const struct priva
 	}
 	if (attach(b->name, &small_group, n, 128 * 1024, s, why, sizeof(why)))
 		return report_fail(&f->report, group, "attach", why);
-	CALL(f, group, *s, swakv_stream_bind_cuda(*s, 0, f->stream));
+	CALL(f, group, *s, swakv_stream_bind_cuda2(*s, 0, &options));
 	CALL(f, group, *s, swakv_request_begin(*s, &begin, r, NULL));
 	CALL(f, group, *s, swakv_prefill_prepare(*r, lengths, n, NULL));
 	CALL(f, group, *s, swakv_stream_mark(*s, 0, &fence));
@@ -138,19 +139,14 @@ static int read_writes(struct figures *f, struct series *s)
 	return 0;
 }
 
-int figure_completion(struct figures *f)
+static int read_writer(struct figures *f, const struct private_broker *b, enum swakv_writer writer, struct series *got)
 {
-	struct private_broker b;
-	struct figure *figure;
 	swakv_session *s = NULL;
 	swakv_request *r = NULL;
-	struct series floor = { 0 };
 	double us = 0, sum;
 
-	if (start(f, "completion", &b, "64M") || open_session(f, "completion", &b, 1, 100, &s, &r) ||
-	    read_writes(f, &floor))
+	if (open_session(f, "completion", b, writer, 1, 100, &s, &r))
 		return -1;
-	figure = report_add(&f->report, "completion", "us", "mark to the broker having closed the point");
 	for (int i = -1; i < SAMPLES; i++) {
 		sum = 0;
 		for (int k = 0; k < TRIALS; k++, sum += us) {
@@ -158,10 +154,36 @@ int figure_completion(struct figures *f)
 				return -1;
 		}
 		if (i >= 0)
-			series_add(&figure->got, sum / TRIALS);
+			series_add(got, sum / TRIALS);
 	}
-	figure_floor(figure, &floor, "stream write to registered memory, seen by the host");
-	close_session(&b, s, r);
+	swakv_request_free(r);
+	swakv_session_close(s);
+	return 0;
+}
+
+int figure_completion(struct figures *f)
+{
+	static const struct {
+		enum swakv_writer writer;
+		const char *name;
+	} writers[] = { { SWAKV_WRITER_STREAM_WRITE, "stream write" },
+			{ SWAKV_WRITER_COUNTER, "counter kernel" },
+			{ SWAKV_WRITER_HOST_FUNCTION, "host function" } };
+	struct series floor = { 0 };
+	struct private_broker b;
+
+	if (start(f, "completion", &b, "64M") || read_writes(f, &floor))
+		return -1;
+	for (int i = 0; i < 3; i++) {
+		struct figure *figure =
+			report_add(&f->report, "completion", "us",
+				   "mark to the broker having closed the point, written by a %s", writers[i].name);
+
+		if (read_writer(f, &b, writers[i].writer, &figure->got))
+			return -1;
+		figure_floor(figure, &floor, "bare stream write to registered memory, seen by the host");
+	}
+	private_broker_stop(&b);
 	return 0;
 }
 
@@ -249,7 +271,8 @@ int figure_step(struct figures *f)
 	int64_t tokens = 2000;
 	double us = 0;
 
-	if (start(f, "step", &b, "512M") || open_session(f, "step", &b, SEQUENCES, (int32_t)tokens, &s, &r) ||
+	if (start(f, "step", &b, "512M") ||
+	    open_session(f, "step", &b, SWAKV_WRITER_AUTO, SEQUENCES, (int32_t)tokens, &s, &r) ||
 	    read_copies(f, &copies))
 		return -1;
 	figure = report_add(&f->report, "step", "us",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c - what it costs to bring table updates to the device */
 #include <string.h>
+#include <sys/mman.h>
 
 #include "figures.h"
 
@@ -10,11 +11,13 @@
 #define ISSUE 64   /* launches that surely fit the queue: none of them waits for the device */
 #define BURST 2000 /* launches back to back */
 
-enum kind { EMPTY, APPLY, ROW_APPLY, ROW_COPY };
+enum kind { EMPTY, APPLY, RING, COUNT, ROW_APPLY, ROW_COPY };
 
 struct work {
 	struct kernel_apply apply;
-	uint64_t table;
+	uint64_t table, counter;
+	struct kernel_apply_ring ring;
+	struct kernel_count count;
 	unsigned char row[2 * WIDTH * sizeof(int32_t)];
 };
 
@@ -37,6 +40,10 @@ static int once(struct figures *f, struct work *w, enum kind kind)
 		return driver_run_empty(f->driver, f->stream);
 	case APPLY:
 		return driver_run_apply(f->driver, f->stream, &w->apply);
+	case RING:
+		return driver_run_apply_ring(f->driver, f->stream, &w->ring);
+	case COUNT:
+		return driver_run_count(f->driver, f->stream, &w->count);
 	case ROW_APPLY:
 		return apply_row(f, w);
 	case ROW_COPY:
@@ -79,6 +86,45 @@ static int both(struct figures *f, struct work *w, enum kind kind, enum kind flo
 	return 0;
 }
 
+/* One buffer, registered, that is always about the next step: 500 updates are read over the bus in each launch. */
+static int prepare_ring(struct figures *f, struct work *w, struct kernel_ring_buffer **buffer)
+{
+	uint64_t at;
+
+	*buffer = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (*buffer == MAP_FAILED)
+		return report_fail(&f->report, GROUP, "mmap", "out of memory");
+	(*buffer)->step = 1;
+	(*buffer)->n_updates = KERNEL_APPLY_MAX;
+	memcpy((*buffer)->updates, w->apply.updates, sizeof(w->apply.updates));
+	TRY(f, GROUP, driver_host_register(f->driver, *buffer, 8192, &at));
+	TRY(f, GROUP, driver_alloc(f->driver, 256, &w->counter));
+	TRY(f, GROUP, driver_fill32(f->driver, f->stream, w->counter, 0, 64));
+	w->ring = (struct kernel_apply_ring){ .table = w->table,
+					      .ring = at,
+					      .counter = w->counter,
+					      .width = WIDTH,
+					      .num_pages = 100000,
+					      .n_buffers = 1 };
+	w->count = (struct kernel_count){ .counter = w->counter + 128, .word = at + sizeof(struct kernel_ring_buffer) };
+	return 0;
+}
+
+static int captured_forms(struct figures *f, struct work *w)
+{
+	struct kernel_ring_buffer *buffer;
+
+	_Static_assert(sizeof(*buffer) + 8 <= 8192, "ring buffer");
+	if (prepare_ring(f, w, &buffer) ||
+	    both(f, w, RING, EMPTY, "apply of 500 updates from a ring", "empty kernel") ||
+	    both(f, w, COUNT, EMPTY, "counter that writes the word", "empty kernel"))
+		return -1;
+	TRY(f, GROUP, driver_host_unregister(f->driver, buffer));
+	TRY(f, GROUP, driver_free(f->driver, w->counter));
+	munmap(buffer, 8192);
+	return 0;
+}
+
 int figure_launch(struct figures *f)
 {
 	static struct work w;
@@ -94,6 +140,8 @@ int figure_launch(struct figures *f)
 		return -1;
 	w.apply.n_updates = KERNEL_APPLY_MAX;
 	if (both(f, &w, APPLY, EMPTY, "apply of 500 updates", "empty kernel"))
+		return -1;
+	if (captured_forms(f, &w))
 		return -1;
 	for (uint32_t i = 0; i < KERNEL_APPLY_MAX; i++)
 		w.apply.updates[i].cell = i;
