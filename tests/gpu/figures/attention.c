@@ -36,7 +36,8 @@ static const struct shape shapes[] = {
 	{ "MiMo-V2-Flash, W 128, 8 kv, K 192, V 128, 8 q a kv", 128, 8, 8, 192, 128, false },
 	{ "MiMo's heads, W 4096", 4096, 8, 8, 192, 128, false },
 };
-static const int32_t batches[] = { 64, 8, 1 };
+/* Each divides the number of rows. */
+static const int32_t batches[] = { 64, 8, 1 }, quick_batches[] = { 8, 2, 1 };
 #define N_SHAPES  (int)(sizeof(shapes) / sizeof(shapes[0]))
 #define N_BATCHES (int)(sizeof(batches) / sizeof(batches[0]))
 
@@ -275,7 +276,7 @@ static int measure_shape(struct figures *f, const struct shape *s, int32_t dtype
 
 	TRY(f, GROUP, rows_init(f, &r, s, dtype));
 	for (int i = 0; i < N_BATCHES; i++) {
-		int32_t batch = f->quick ? batches[i] / 8 + 1 : batches[i];
+		int32_t batch = f->quick ? quick_batches[i] : batches[i];
 		struct figure *figure = report_add(&f->report, GROUP, "TB/s", "attention, %s, %s, batch %d", s->name,
 						   dtype == KERNEL_F16 ? "f16" : "bf16", batch);
 

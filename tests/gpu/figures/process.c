@@ -11,6 +11,7 @@
 #define READY_MS 120000
 #define BACK_MS  30000
 #define POOL     (1ull << 30)
+#define SLACK    (4ull << 20)
 
 /* ---- device memory ------------------------------------------------------------------------ */
 
@@ -27,7 +28,7 @@ static int wait_for_memory(struct figures *f, uint64_t want)
 	double end = now_us() + 5e6;
 	uint64_t now = 0;
 
-	while (now < want) {
+	while (now + SLACK < want) {
 		TRY(f, "memory", free_memory(f, &now));
 		if (now_us() > end)
 			return report_fail(&f->report, "memory", "waiting",
