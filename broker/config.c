@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "instance.h"
 
 static const char *const backend_choices[] = { "auto", "host", "cuda", NULL };
 static const char *const export_choices[] = { "ipc", "fd", NULL };
@@ -151,14 +152,7 @@ void config_init(struct config *c)
 
 bool config_name_valid(const char *text)
 {
-	size_t len = strlen(text);
-
-	if (len == 0 || len >= WIRE_NAME || text[0] == '.' || text[0] == '-')
-		return false;
-	for (; *text; text++)
-		if (!isalnum((unsigned char)*text) && !strchr("._-", *text))
-			return false;
-	return true;
+	return instance_name_valid(text);
 }
 
 /* Decimal digits and nothing else. */
@@ -291,7 +285,7 @@ static int store_ids(const struct config_key *key, struct config_ids *at, const 
 static int store_text(const struct config_key *key, char *at, const char *value, char *allowed, size_t size)
 {
 	if (key->type == KEY_NAME && !config_name_valid(value)) {
-		snprintf(allowed, size, "1 to %d of A-Z a-z 0-9 . _ -, not beginning with . or -", WIRE_NAME - 1);
+		snprintf(allowed, size, "%s", INSTANCE_NAME_RULE);
 		return -EINVAL;
 	}
 	if (value[0] == '\0' || strlen(value) >= key->size) {

@@ -22,6 +22,7 @@
 #include <swakv/error.h>
 
 #include "cleanup.h"
+#include "instance.h"
 #include "session.h"
 
 void connection_init(struct connection *c, uint64_t deadline)
@@ -46,10 +47,9 @@ static int connection_name(struct connection *c, const char *broker, struct text
 		broker = getenv("SWAKV_BROKER");
 	if (!broker || !*broker)
 		broker = "default";
-	if (strlen(broker) >= sizeof(c->broker) || strchr(broker, '/'))
+	if (!instance_name_valid(broker))
 		return text_set(why, SWAKV_EINVALID,
-				"'%s' cannot be the name of a broker: it may have at most %zu characters and no '/'",
-				broker, sizeof(c->broker) - 1);
+				"'%s' cannot be the name of a broker: a name has " INSTANCE_NAME_RULE, broker);
 	memcpy(c->broker, broker, strlen(broker) + 1);
 	return 0;
 }

@@ -94,6 +94,12 @@ static void fault_value(const struct fault *f, char c, char *buf, size_t size)
 	case 'w':
 		snprintf(buf, size, "%" PRId64, f->want);
 		break;
+	case 'u':
+		snprintf(buf, size, "%" PRIu64, (uint64_t)f->got);
+		break;
+	case 'U':
+		snprintf(buf, size, "%" PRIu64, (uint64_t)f->want);
+		break;
 	case 'x':
 		snprintf(buf, size, "%" PRIx64, (uint64_t)f->got);
 		break;

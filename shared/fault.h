@@ -17,8 +17,8 @@
 
 /*
  * REASON(NAME, code, sentence). In the sentence %s stands for "sequence N: "
- * (empty when there is none), %g for `got`, %w for `want`, %x for `got` in
- * hexadecimal, %p for `got` as a phase, %t and %T for `got` and `want` as a
+ * (empty when there is none), %g for `got`, %w for `want`, %u and %U for them
+ * as values of a timeline (without sign), %x for `got` in hexadecimal, %p for `got` as a phase, %t and %T for `got` and `want` as a
  * transition.
  */
 #define FAULT_REASONS(REASON)                                                                                          \
@@ -57,7 +57,7 @@
 	REASON(NEW_BATCH, SWAKV_EINVALID, "new batch size %g is outside 0 to %w")                                      \
 	REASON(FENCE_KIND, SWAKV_EINVALID, "fence kind %g is unknown")                                                 \
 	REASON(FENCE_LINE, SWAKV_EINVALID, "the fence names line %g, the request's stream is %w")                      \
-	REASON(FENCE_NOT_ARMED, SWAKV_EINVALID, "fence value %g was never armed on its line (armed: %w)")              \
+	REASON(FENCE_NOT_ARMED, SWAKV_EINVALID, "fence value %u was never armed on its line (armed: %U)")              \
 	REASON(FENCE_COUNT, SWAKV_EINVALID, "%g fences were given, expected %w")                                       \
 	REASON(TABLE_SIZE, SWAKV_EINVALID, "rows, columns or pages of a table: %g is outside 1 to %w")                 \
 	REASON(TABLE_COLUMN, SWAKV_EINVALID, "%scolumn %g is outside 0 to %w")                                         \

@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "instance.h"
 
 #define PAGE_ALIGN(n)  (((size_t)(n) + 4095) & ~(size_t)4095)
 #define HEAD_BYTES     PAGE_ALIGN(sizeof(struct status_head))
@@ -55,10 +56,7 @@ static uint64_t clock_ns(void)
 /* Writes the object's name of @instance to @buf; -EINVAL when it could mean another file. */
 static int page_name(char *buf, size_t size, const char *instance)
 {
-	static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-	size_t n = strlen(instance);
-
-	if (n == 0 || n >= WIRE_NAME || strspn(instance, good) != n)
+	if (!instance_name_valid(instance))
 		return -EINVAL;
 	snprintf(buf, size, "/swakv-%s", instance);
 	return 0;

@@ -163,8 +163,7 @@ struct status_writer {
 };
 
 /*
- * Makes the page of @instance (letters, digits, '.', '_', '-'; at most
- * WIRE_NAME - 1 bytes) and locks it; the page of a dead broker is replaced.
+ * Makes the page of @instance (a name that instance.h allows) and locks it; the page of a dead broker is replaced.
  * -EEXIST: a live broker of that name holds it; -EPERM: an object of that name
  * belongs to another user or is no plain file; -ELOOP: it is a symbolic link;
  * -EBUSY: some other process holds a lock on a dead broker's page; -EINVAL: the

@@ -35,6 +35,16 @@ Test(fault, short_buffer_is_terminated)
 	cr_assert_str_eq(buf, "sequenc");
 }
 
+Test(fault, timeline_values_have_no_sign)
+{
+	struct fault f;
+	char buf[256];
+
+	fault_set(&f, FAULT_FENCE_NOT_ARMED, -1, (int64_t)UINT64_MAX, 1);
+	fault_format(&f, buf, sizeof(buf));
+	cr_expect_not_null(strstr(buf, "18446744073709551615"), "%s", buf);
+}
+
 Test(fault, unknown_reason_falls_back_to_the_code)
 {
 	struct fault f = { .code = SWAKV_EBUSY, .reason = 9999 };

@@ -149,7 +149,7 @@ Test(status_page, short_page_is_refused)
 
 Test(status_page, impossible_names_are_refused)
 {
-	static const char *const bad[] = { "", "a/b", "../x", "a b", "n234567890123456789012345678901234" };
+	static const char *const bad[] = { "", "a/b", "../x", "a b", ".x", "-1", "n234567890123456789012345678901234" };
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		cr_assert_eq(status_writer_open(&w, bad[i]), -EINVAL, "%s", bad[i]);

@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "cleanup.h"
+#include "instance.h"
 
 enum { COPY_ROUNDS = 200, COPY_PAUSE_NS = 100000 };
 
@@ -88,7 +89,7 @@ static void judge_unopened(struct sample *s, const struct status_reader *r, int 
 	} else if (error == -EINVAL) {
 		s->verdict = VERDICT_BAD_NAME;
 		say(&s->reason, "'%s' cannot be the name of a broker", s->instance);
-		say(&s->hint, "a name has 1 to %d letters, digits, '.', '_' and '-'", WIRE_NAME - 1);
+		say(&s->hint, "a name has " INSTANCE_NAME_RULE);
 	} else {
 		s->verdict = VERDICT_UNREADABLE;
 		say(&s->reason, "the page of '%s' cannot be read: %s", s->instance, strerror(-error));
