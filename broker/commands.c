@@ -278,7 +278,7 @@ static bool is_short(const struct workspace *w)
 	case WIRE_OP_QUERY_STATE:
 		return false;
 	default:
-		return w->code == 0 && w->n_faults == 0 && d->n_updates == 0 && d->n_rows == 0;
+		return w->code == 0 && w->n_faults == 0 && d->n_updates == 0 && d->n_rows == 0 && d->n_scrubs == 0;
 	}
 }
 

@@ -197,10 +197,11 @@ static int table_init(struct attach *a)
 		.rows = (const struct wire_row_head *)(const void *)(host + t->rows_offset),
 		.mirror = malloc(n * sizeof(int32_t)),
 		.state = calloc(s->max_batch, sizeof(struct row)),
+		.row_scratch = malloc((size_t)l->width * sizeof(int32_t)),
 	};
 	s->slots = calloc(s->max_batch, sizeof(*s->slots));
 	s->reply = malloc((size_t)s->welcome.max_message_slots * RING_SLOT);
-	if (!s->table.mirror || !s->table.state || !s->slots || !s->reply)
+	if (!s->table.mirror || !s->table.state || !s->table.row_scratch || !s->slots || !s->reply)
 		return text_set(&a->why, SWAKV_ENOMEM, "no memory for the mirror of a table with %zu entries", n);
 	memset(s->table.mirror, 0xff, n * sizeof(int32_t));
 	return table_clear(a, 2 * (uint64_t)n);

@@ -76,11 +76,17 @@ static bool page_is_possible(const struct table *t, int32_t page)
 static int answer_check(struct swakv_session *s, const struct answer *a)
 {
 	struct table *t = &s->table;
-	uint32_t width = (uint32_t)t->target.width;
+	uint32_t width = (uint32_t)t->target.width, row = 0;
 
 	t->mark++;
 	for (uint32_t i = 0; i < a->head.n_rows; i++) {
-		uint32_t row = a->rows[i].row;
+		uint32_t end = a->rows[i].end;
+
+		row = a->rows[i].row;
+		if (end > width || (end > 0 && a->rows[i].first >= end))
+			return session_break(s,
+					     "the broker named columns %" PRIu32 " to %" PRIu32 " of a row of %" PRIu32,
+					     a->rows[i].first, end, width);
 
 		if (row >= t->max_batch || t->state[row].mark == t->mark)
 			return session_break(s, "the broker named row %" PRIu32 " %s, the table has %" PRIu32 " rows",
@@ -90,8 +96,9 @@ static int answer_check(struct swakv_session *s, const struct answer *a)
 	}
 	for (uint32_t i = 0; i < a->head.n_updates; i++) {
 		const struct wire_update *u = &a->updates[i];
-		uint32_t row = u->cell / width;
 
+		if (u->cell - row * width >= width) /* most updates are of the row of the one before */
+			row = u->cell / width;
 		if (row >= t->max_batch || t->state[row].mark != t->mark)
 			return session_break(s, "the broker updated row %" PRIu32 " that its answer does not name",
 					     row);
@@ -130,24 +137,29 @@ static int answer_faults(struct swakv_session *s, struct call *c, const struct a
 
 /* ---- collecting the updates --------------------------------------------------------- */
 
-static int update_push(struct swakv_session *s, uint32_t row, uint32_t column, int32_t page)
+static int updates_grow(struct swakv_session *s)
+{
+	size_t cap = s->cap_updates ? 2 * s->cap_updates : 1024;
+	struct swakv_update *more = reallocarray(s->updates, cap, sizeof(*more));
+	struct swakv_update *sorted;
+
+	if (!more)
+		return SWAKV_ENOMEM;
+	s->updates = more;
+	sorted = reallocarray(s->sorted, cap, sizeof(*sorted));
+	if (!sorted)
+		return SWAKV_ENOMEM;
+	s->sorted = sorted;
+	s->cap_updates = cap;
+	return 0;
+}
+
+static inline int update_push(struct swakv_session *s, uint32_t row, uint32_t column, int32_t page)
 {
 	int32_t *cell = &s->table.mirror[(size_t)row * (size_t)s->table.target.width + column];
 
-	if (s->n_updates == s->cap_updates) {
-		size_t cap = s->cap_updates ? 2 * s->cap_updates : 1024;
-		struct swakv_update *more = reallocarray(s->updates, cap, sizeof(*more));
-		struct swakv_update *sorted;
-
-		if (!more)
-			return SWAKV_ENOMEM;
-		s->updates = more;
-		sorted = reallocarray(s->sorted, cap, sizeof(*sorted));
-		if (!sorted)
-			return SWAKV_ENOMEM;
-		s->sorted = sorted;
-		s->cap_updates = cap;
-	}
+	if (s->n_updates == s->cap_updates && updates_grow(s) < 0)
+		return SWAKV_ENOMEM;
 	s->updates[s->n_updates++] = (struct swakv_update){
 		.slot = (int32_t)row, .column = (int32_t)column, .page = page, .old_page = *cell
 	};
@@ -155,19 +167,19 @@ static int update_push(struct swakv_session *s, uint32_t row, uint32_t column, i
 	return 0;
 }
 
-/* Copies the K ids of @row as the broker has them now. SWAKV_EGONE: the row stays locked for ever. */
-static int row_copy(struct swakv_session *s, uint32_t row, int32_t *out, uint32_t *version)
+/* Copies K ids of @row, columns [first, end), as the broker has them now. SWAKV_EGONE: the row stays locked for ever.
+ */
+static int row_copy(struct swakv_session *s, uint32_t row, size_t first, size_t end, int32_t *out, uint32_t *version)
 {
 	const struct wire_row_head *head = &s->table.rows[row];
-	size_t width = (size_t)s->table.target.width;
-	const volatile int32_t *cells = s->table.host + (size_t)row * 2 * width;
+	const volatile int32_t *cells = s->table.host + (size_t)row * 2 * (size_t)s->table.target.width;
 	uint64_t deadline = 0;
 
 	for (uint32_t tries = 1;; tries++) {
 		uint32_t sequence = load_acquire(&head->sequence);
 
 		if (!(sequence & 1)) {
-			for (size_t i = 0; i < width; i++)
+			for (size_t i = first; i < end; i++)
 				out[i] = cells[i];
 			*version = load_relaxed(&head->version);
 			fence_acquire(); /* pairs with the writer's odd store */
@@ -185,25 +197,49 @@ static int row_copy(struct swakv_session *s, uint32_t row, int32_t *out, uint32_
 	}
 }
 
-/* Reads @row from the host table and pushes what differs from the mirror, or, when @whole, every entry. */
-static int row_push(struct swakv_session *s, uint32_t row, bool whole)
+/*
+ * Reads @r from the host table and pushes what differs from the mirror, or,
+ * when @whole, every entry. Only the columns that the broker names are looked
+ * at, unless the row has moved on: then a later answer says what else changed,
+ * and will be skipped.
+ */
+static int row_push(struct swakv_session *s, const struct wire_row *r, bool whole)
 {
 	struct table *t = &s->table;
-	size_t width = (size_t)t->target.width;
-	int32_t *cells = malloc(width * sizeof(*cells));
-	int r = cells ? row_copy(s, row, cells, &t->state[row].held) : SWAKV_ENOMEM;
+	uint32_t width = (uint32_t)t->target.width;
+	bool all = whole || r->end == 0;
+	uint32_t first = all ? 0 : r->first, end = all ? width : r->end;
+	int32_t *mirror = t->mirror + (size_t)r->row * width, *cells = t->row_scratch;
+	uint32_t *held = &t->state[r->row].held;
+	int code = row_copy(s, r->row, first, end, cells, held);
 
-	for (uint32_t i = 0; r == 0 && i < width; i++) {
-		if (!page_is_possible(t, cells[i]))
-			r = session_break(s,
-					  "the broker's table has page %" PRId32 " in slot %" PRIu32 ", column %" PRIu32
-					  "; the pool has pages 0 to %" PRId32,
-					  cells[i], row, i, t->target.num_pages - 1);
-		else if (whole || t->mirror[(size_t)row * width + i] != cells[i])
-			r = update_push(s, row, i, cells[i]);
+	if (code == 0 && !all && *held != r->version) {
+		first = 0;
+		end = width;
+		code = row_copy(s, r->row, first, end, cells, held);
 	}
-	free(cells);
-	return r;
+	for (uint32_t i = first; code == 0 && i < end; i++) {
+		if (!page_is_possible(t, cells[i]))
+			code = session_break(s,
+					     "the broker's table has page %" PRId32 " in slot %" PRIu32
+					     ", column %" PRIu32 "; the pool has pages 0 to %" PRId32,
+					     cells[i], r->row, i, t->target.num_pages - 1);
+		else if (whole || mirror[i] != cells[i])
+			code = update_push(s, r->row, i, cells[i]);
+	}
+	return code;
+}
+
+/* The lines of a row come from the broker's cache, one after the other if nobody asks before. */
+#define AHEAD 8
+
+static void row_fetch(const struct table *t, const struct wire_row *r)
+{
+	size_t width = (size_t)t->target.width;
+
+	__builtin_prefetch(&t->rows[r->row]);
+	__builtin_prefetch(t->host + (size_t)r->row * 2 * width + r->first);
+	prefetch_to_write(t->mirror + (size_t)r->row * width + r->first);
 }
 
 static int answer_rows(struct swakv_session *s, const struct answer *a)
@@ -216,13 +252,16 @@ static int answer_rows(struct swakv_session *s, const struct answer *a)
 		uint32_t version = a->rows[i].version;
 		bool follows = version == row->delivered + 1;
 		bool whole = !follows || row->unsure;
+		bool newer = (int32_t)(version - row->held) > 0;
 
+		if (by_reference && i + AHEAD < a->head.n_rows)
+			row_fetch(&s->table, &a->rows[i + AHEAD]);
 		s->counters.row_faults += !follows;
 		row->delivered = version;
 		row->unsure = false;
-		if (whole || by_reference)
-			r = row_push(s, a->rows[i].row, whole);
-		else if ((int32_t)(version - row->held) > 0) {
+		if (whole || (by_reference && newer))
+			r = row_push(s, &a->rows[i], whole);
+		else if (newer) {
 			row->held = version;
 			continue; /* its updates count */
 		}
@@ -233,14 +272,16 @@ static int answer_rows(struct swakv_session *s, const struct answer *a)
 
 static int answer_updates(struct swakv_session *s, const struct answer *a)
 {
-	uint32_t width = (uint32_t)s->table.target.width;
+	uint32_t width = (uint32_t)s->table.target.width, row = 0;
 	int r = 0;
 
 	for (uint32_t i = 0; r == 0 && i < a->head.n_updates; i++) {
-		uint32_t row = a->updates[i].cell / width;
+		uint32_t cell = a->updates[i].cell;
 
+		if (cell - row * width >= width)
+			row = cell / width;
 		if (s->table.state[row].mark == s->table.mark)
-			r = update_push(s, row, a->updates[i].cell % width, a->updates[i].page);
+			r = update_push(s, row, cell - row * width, a->updates[i].page);
 	}
 	return r;
 }
@@ -293,6 +334,9 @@ static int updates_deliver(struct swakv_session *s)
 
 	for (size_t i = 0; i < s->n_updates; i++)
 		counts[s->slots[s->updates[i].slot].stream]++;
+	for (uint32_t k = 0; s->n_updates > 0 && k < s->welcome.n_streams; k++)
+		if (counts[k] == s->n_updates) /* nearly always: nothing to sort */
+			return stream_deliver(s, k, s->updates, s->n_updates);
 	for (uint32_t k = 0; k < s->welcome.n_streams; k++) {
 		starts[k] = at;
 		at += counts[k];

@@ -111,6 +111,7 @@ static void session_free_private(struct swakv_session *s)
 	free(s->sorted);
 	free(s->table.mirror);
 	free(s->table.state);
+	free(s->table.row_scratch);
 	free(s->slots);
 	free(s->reply);
 	free(s);

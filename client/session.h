@@ -51,6 +51,7 @@ struct table {
 	const struct wire_row_head *rows; /* read-only */
 	int32_t *mirror;                  /* K ids, [max_batch][width] */
 	struct row *state;                /* [max_batch] */
+	int32_t *row_scratch;             /* [width] */
 	uint32_t mark;                    /* of the last delivery checked */
 };
 

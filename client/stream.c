@@ -126,21 +126,15 @@ int stream_synchronize(struct stream *st)
 
 void stream_apply_cpu(const struct stream_target *target, const struct swakv_update *updates, size_t n)
 {
-	struct kernel_apply p;
+	int32_t *table = (int32_t *)(uintptr_t)target->table;
+	int64_t width = target->width;
+	int32_t num_pages = target->num_pages;
 
-	p.table = target->table;
-	p.width = target->width;
-	p.num_pages = target->num_pages;
-	p.reserved = 0;
-	for (size_t i = 0; i < n; i += p.n_updates) {
-		p.n_updates = n - i < KERNEL_APPLY_MAX ? (uint32_t)(n - i) : KERNEL_APPLY_MAX;
-		for (uint32_t k = 0; k < p.n_updates; k++) {
-			const struct swakv_update *u = &updates[i + k];
+	for (size_t i = 0; i < n; i++) {
+		int32_t page = updates[i].page, *k = table + 2 * width * updates[i].slot + updates[i].column;
 
-			p.updates[k].cell = (uint32_t)u->slot * (uint32_t)target->width + (uint32_t)u->column;
-			p.updates[k].page = u->page;
-		}
-		kernel_apply_cpu(&p);
+		k[0] = page;
+		k[width] = page < 0 ? -1 : page + num_pages;
 	}
 }
 

@@ -41,6 +41,17 @@ static inline void fence_release(void)
 	atomic_thread_fence(memory_order_release);
 }
 
+/* A hint: the line of @p will be written, and may lie in another CPU's cache now. */
+static inline void prefetch_to_write(const void *p)
+{
+#if defined(__x86_64__)
+	/* The compiler's own makes a prefetch for reading of it unless told that the CPU has this one: all know it. */
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#else
+	__builtin_prefetch(p, 1);
+#endif
+}
+
 static inline void cpu_relax(void)
 {
 #if defined(__x86_64__)

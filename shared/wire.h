@@ -27,7 +27,7 @@
 #define WIRE_MAX_TABLES         WIRE_MAX_GROUPS
 #define WIRE_MAX_STREAMS        64
 #define WIRE_MAX_BATCH          4096
-#define WIRE_MAX_INLINE_UPDATES 500
+#define WIRE_MAX_INLINE_UPDATES 512 /* two for each sequence of a batch of 256: a page that came, and one that left */
 #define WIRE_MAX_FDS            8
 #define WIRE_STATE_CHUNK        512 /* int32 pairs of bindings in one state reply */
 
@@ -285,7 +285,7 @@ enum { WIRE_DELIVERY_BY_REFERENCE = 1 };
  * [n_faults] (steps only: the entries that were refused), then struct
  * wire_update [n_updates], then struct wire_row [n_rows], the rows touched, then
  * struct wire_scrub [n_scrubs] (STEP_COMPLETE has none of the three). By reference there are no
- * updates and the client copies the named rows from the host tables. In the
+ * updates and the client copies the named columns from the host tables. In the
  * reply's header `n` is 0 for these; QUERY_STATE's is the number of bindings.
  */
 struct wire_delivery {
@@ -309,7 +309,8 @@ struct wire_update {
 };
 struct wire_row {
 	uint32_t row;
-	uint32_t version; /* of this delivery: one more than the row's last */
+	uint32_t version;    /* of this delivery: one more than the row's last */
+	uint32_t first, end; /* columns that may differ from the last delivery; end 0: any */
 };
 
 /*

@@ -223,7 +223,9 @@ static int decode_prepare(struct session *s, const struct wire_step_entry *entry
 		page_table_close(&s->table, q->slot);
 		if (scrubs)
 			tell_dirty(s, q, q->end, q->end + 1, d);
-		row_list_note(s, &r->dirty, q->slot);
+		/* While its lines are at hand, with what it had to send before. */
+		row_list_remove(s, &r->dirty, q->slot);
+		page_table_collect(&s->table, q->slot, d);
 	}
 	begin_transition(s, r, TRANSITION_STEP);
 	delivery_collect(s, r, d);

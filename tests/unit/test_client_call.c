@@ -271,7 +271,7 @@ Test(client_call, request_that_begins_too_late_is_abandoned)
 Test(client_call, late_answer_still_reaches_the_table)
 {
 	const struct wire_update u = { 0 * FAKE_WIDTH + 1, 9 };
-	const struct wire_row row = { 0, 1 };
+	const struct wire_row row = { 0, 1, 0, 0 };
 	const struct fake_delivery d = { .updates = &u, .n_updates = 1, .rows = &row, .n_rows = 1 };
 	int32_t slot = 0, length = 20;
 	struct fake_command c;

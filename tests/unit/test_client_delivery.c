@@ -168,7 +168,7 @@ Test(client_delivery, updates_reach_the_table_with_their_v_half)
 	swakv_request *r = begin(0, 2);
 	const struct wire_update first[] = { { CELL(2, 0), 5 }, { CELL(2, 1), 3 } };
 	const struct wire_update second[] = { { CELL(2, 0), -1 }, { CELL(2, 2), 15 } };
-	const struct wire_row row1[] = { { 2, 1 } }, row2[] = { { 2, 2 } };
+	const struct wire_row row1[] = { { 2, 1, 0, 0 } }, row2[] = { { 2, 2, 0, 0 } };
 
 	cr_expect_eq(fake_prefill(&fake, session, r, &DELIVERY(first, row1)), 0);
 	assert_device_row(2, (int32_t[]){ 5, 3, -1, -1 });
@@ -197,7 +197,7 @@ static void assert_refused(const struct fake_delivery *d, const char *words)
 	cr_expect_not(swakv_request_valid(r));
 }
 
-static const struct wire_row row0[] = { { 0, 1 } };
+static const struct wire_row row0[] = { { 0, 1, 0, 0 } };
 
 Test(client_delivery, page_outside_the_pool_is_refused)
 {
@@ -230,7 +230,7 @@ Test(client_delivery, update_of_a_row_that_is_not_named_is_refused)
 Test(client_delivery, row_outside_the_table_is_refused)
 {
 	const struct wire_update u[] = { { CELL(0, 0), 1 } };
-	const struct wire_row rows[] = { { 0, 1 }, { FAKE_BATCH, 1 } };
+	const struct wire_row rows[] = { { 0, 1, 0, 0 }, { FAKE_BATCH, 1, 0, 0 } };
 
 	assert_refused(&DELIVERY(u, rows), "row 4");
 }
@@ -266,7 +266,7 @@ Test(client_delivery, rows_by_reference_are_copied_from_the_host_table)
 {
 	int32_t slots[] = { 1, 3 };
 	swakv_request *r = fake_begin(&fake, session, 0, slots, 2);
-	const struct wire_row rows[] = { { 1, 1 }, { 3, 1 } };
+	const struct wire_row rows[] = { { 1, 1, 0, 0 }, { 3, 1, 0, 0 } };
 	struct fake_delivery d = { .flags = WIRE_DELIVERY_BY_REFERENCE, .rows = rows, .n_rows = 2 };
 
 	fake_row(&fake, 1, (int32_t[]){ -1, 4, 5, -1 }, 1);
@@ -284,7 +284,7 @@ Test(client_delivery, version_that_does_not_follow_rereads_the_row)
 	swakv_request *r = begin(0, 2);
 	const struct wire_update u1[] = { { CELL(2, 0), 5 } };
 	const struct wire_update u3[] = { { CELL(2, 2), 8 } };
-	const struct wire_row v1[] = { { 2, 1 } }, v3[] = { { 2, 3 } }, v4[] = { { 2, 4 } };
+	const struct wire_row v1[] = { { 2, 1, 0, 0 } }, v3[] = { { 2, 3, 0, 0 } }, v4[] = { { 2, 4, 0, 0 } };
 
 	cr_expect_eq(fake_prefill(&fake, session, r, &DELIVERY(u1, v1)), 0);
 	/* delivery 2, which put page 7 into column 1 and took column 0 out, was lost */
@@ -303,7 +303,7 @@ Test(client_delivery, repeated_version_is_a_fault)
 {
 	swakv_request *r = begin(0, 2);
 	const struct wire_update u1[] = { { CELL(2, 0), 5 } }, u2[] = { { CELL(2, 1), 6 } };
-	const struct wire_row v1[] = { { 2, 1 } };
+	const struct wire_row v1[] = { { 2, 1, 0, 0 } };
 
 	cr_expect_eq(fake_prefill(&fake, session, r, &DELIVERY(u1, v1)), 0);
 	fake_row(&fake, 2, (int32_t[]){ 5, 6, -1, -1 }, 2);
@@ -316,7 +316,7 @@ Test(client_delivery, row_read_ahead_skips_what_it_contains)
 {
 	swakv_request *r = begin(0, 2);
 	const struct wire_update u2[] = { { CELL(2, 1), 6 } }, u3[] = { { CELL(2, 1), 9 } };
-	const struct wire_row v1[] = { { 2, 1 } }, v2[] = { { 2, 2 } }, v3[] = { { 2, 3 } };
+	const struct wire_row v1[] = { { 2, 1, 0, 0 } }, v2[] = { { 2, 2, 0, 0 } }, v3[] = { { 2, 3, 0, 0 } };
 	struct fake_delivery d = { .flags = WIRE_DELIVERY_BY_REFERENCE, .rows = v1, .n_rows = 1 };
 
 	/* the host row already has delivery 2 and a change on top of it */
@@ -364,7 +364,7 @@ Test(client_delivery, updates_go_to_the_stream_of_their_slot)
 	swakv_request *a, *b;
 	const struct wire_update ua[] = { { CELL(0, 0), 1 } };
 	const struct wire_update ub[] = { { CELL(0, 0), -1 }, { CELL(1, 0), 2 }, { CELL(0, 1), 3 } };
-	const struct wire_row va[] = { { 0, 1 } }, vb[] = { { 0, 2 }, { 1, 1 } };
+	const struct wire_row va[] = { { 0, 1, 0, 0 } }, vb[] = { { 0, 2, 0, 0 }, { 1, 1, 0, 0 } };
 	struct fake_command c;
 	swakv_ticket t;
 
@@ -397,7 +397,7 @@ Test(client_delivery, updates_go_to_the_stream_of_their_slot)
 Test(client_delivery, line_is_armed_before_the_updates_are_enqueued)
 {
 	const struct wire_update u[] = { { CELL(0, 0), 1 } };
-	const struct wire_row v[] = { { 0, 1 } };
+	const struct wire_row v[] = { { 0, 1, 0, 0 } };
 
 	bind_custom();
 	cr_expect_eq(fake_prefill(&fake, session, begin(0, 0), &DELIVERY(u, v)), 0);
@@ -484,7 +484,7 @@ Test(client_delivery, line_armed_for_clears_alone_is_marked_at_once)
 {
 	swakv_request *b;
 	const struct wire_update ub[] = { { CELL(0, 0), -1 } };
-	const struct wire_row vb[] = { { 0, 1 } };
+	const struct wire_row vb[] = { { 0, 1, 0, 0 } };
 
 	bind_custom();
 	begin(1, 0);
@@ -558,7 +558,7 @@ Test(client_delivery, abandon_marks_what_was_given_to_the_stream)
 Test(client_delivery, failed_updates_are_told_and_the_row_is_written_again)
 {
 	const struct wire_update u1[] = { { CELL(0, 0), 1 } }, u2[] = { { CELL(0, 1), 2 } };
-	const struct wire_row v1[] = { { 0, 1 } }, v2[] = { { 0, 2 } };
+	const struct wire_row v1[] = { { 0, 1, 0, 0 } }, v2[] = { { 0, 2, 0, 0 } };
 	swakv_request *r;
 
 	bind_custom();
@@ -623,7 +623,7 @@ Test(client_delivery, step_has_a_result_for_each_request)
 		{ 1, 0, { .code = SWAKV_ELIMIT, .reason = FAULT_CAPACITY, .seq = 0, .got = 64, .want = 64 } }
 	};
 	const struct wire_update u[] = { { CELL(2, 1), 4 } };
-	const struct wire_row v[] = { { 2, 1 } };
+	const struct wire_row v[] = { { 2, 1, 0, 0 } };
 	struct fake_delivery d = DELIVERY(u, v);
 	struct swakv_step steps[3];
 	struct fake_command c;
@@ -762,7 +762,7 @@ static void look(void *arg)
 Test(client_delivery, threaded_stream_keeps_the_order)
 {
 	const struct wire_update u[] = { { CELL(0, 0), 7 } };
-	const struct wire_row v[] = { { 0, 1 } };
+	const struct wire_row v[] = { { 0, 1, 0, 0 } };
 	struct swakv_fence fence;
 	swakv_request *r;
 
@@ -851,7 +851,7 @@ static void expect_given_back(swakv_ticket t, swakv_request **next, const struct
 static void end_and_clear(swakv_request *r, swakv_request *other)
 {
 	const struct wire_update clear[] = { { CELL(0, 0), -1 } };
-	const struct wire_row v2[] = { { 0, 2 } };
+	const struct wire_row v2[] = { { 0, 2, 0, 0 } };
 	struct fake_command c;
 	swakv_ticket t;
 
@@ -867,7 +867,7 @@ static void end_and_clear(swakv_request *r, swakv_request *other)
 Test(client_delivery, slot_with_clears_under_way_is_not_given_to_another_stream)
 {
 	const struct wire_update u[] = { { CELL(0, 0), 7 } }, next_u[] = { { CELL(0, 0), 9 } };
-	const struct wire_row v1[] = { { 0, 1 } }, v3[] = { { 0, 3 } };
+	const struct wire_row v1[] = { { 0, 1, 0, 0 } }, v3[] = { { 0, 3, 0, 0 } };
 	int32_t slot = 0;
 	const struct swakv_begin_options o = { .stream = 0, .slots = &slot, .n_slots = 1 };
 	swakv_request *r, *other, *next;
@@ -896,7 +896,7 @@ Test(client_delivery, slot_with_clears_under_way_is_not_given_to_another_stream)
 Test(client_delivery, slot_with_clears_under_way_stays_with_its_own_stream)
 {
 	const struct wire_update u[] = { { CELL(0, 0), 7 } };
-	const struct wire_row v1[] = { { 0, 1 } };
+	const struct wire_row v1[] = { { 0, 1, 0, 0 } };
 	int32_t slot = 0;
 	swakv_request *r, *other;
 
@@ -912,7 +912,7 @@ Test(client_delivery, slot_with_clears_under_way_stays_with_its_own_stream)
 Test(client_delivery, begin_under_way_when_the_clears_come_is_given_back)
 {
 	const struct wire_update u[] = { { CELL(0, 0), 7 } }, clear[] = { { CELL(0, 0), -1 } };
-	const struct wire_row v1[] = { { 0, 1 } }, v2[] = { { 0, 2 } };
+	const struct wire_row v1[] = { { 0, 1, 0, 0 } }, v2[] = { { 0, 2, 0, 0 } };
 	int32_t slot = 0;
 	const struct swakv_begin_options o = { .stream = 0, .slots = &slot, .n_slots = 1 };
 	struct fake_command c[2];
@@ -1039,7 +1039,7 @@ static void spoil_pages(void)
 Test(client_delivery, dirty_pages_are_filled_with_zeroes_and_no_others)
 {
 	const struct wire_update u[] = { { CELL(2, 0), 5 }, { CELL(2, 1), 7 }, { CELL(2, 2), 9 } };
-	const struct wire_row v[] = { { 2, 1 } };
+	const struct wire_row v[] = { { 2, 1, 0, 0 } };
 	const struct wire_scrub dirty[] = { { 2, 1, 2, 0 } };
 	struct fake_delivery d = DELIVERY(u, v);
 	swakv_request *r = begin(0, 2);
@@ -1055,7 +1055,7 @@ Test(client_delivery, dirty_pages_are_filled_with_zeroes_and_no_others)
 
 Test(client_delivery, dirty_pages_of_rows_by_reference_are_those_of_the_host_table)
 {
-	const struct wire_row v[] = { { 1, 1 } };
+	const struct wire_row v[] = { { 1, 1, 0, 0 } };
 	const struct wire_scrub dirty[] = { { 1, 0, 3, 0 } };
 	const struct fake_delivery d = {
 		.flags = WIRE_DELIVERY_BY_REFERENCE, .rows = v, .n_rows = 1, .scrubs = dirty, .n_scrubs = 1
@@ -1081,7 +1081,7 @@ Test(client_delivery, a_dirty_page_is_clean_before_the_table_names_it)
 {
 	const struct swakv_stream_ops looking = { apply_looks, custom_write_word, custom_synchronize, NULL };
 	const struct wire_update u[] = { { CELL(0, 0), 5 } };
-	const struct wire_row v[] = { { 0, 1 } };
+	const struct wire_row v[] = { { 0, 1, 0, 0 } };
 	const struct wire_scrub dirty[] = { { 0, 0, 1, 0 } };
 	struct fake_delivery d = DELIVERY(u, v);
 	swakv_request *r;
