@@ -9,6 +9,7 @@
  * the memories that it names.
  */
 #include "handshake.h"
+#include "hello.h"
 #include "input.h"
 #include "welcome.h"
 
@@ -23,36 +24,6 @@ static const struct backend_pool pool = {
 	.half_bytes = 32 << 20,
 	.extent_bytes = 1 << 20,
 };
-
-static struct wire_hello good_hello(void)
-{
-	struct wire_hello h = {
-		.magic = WIRE_MAGIC,
-		.size = sizeof(h),
-		.version_min = WIRE_VERSION_MIN,
-		.version_max = WIRE_VERSION_MAX,
-		.size_welcome = sizeof(struct wire_welcome),
-		.size_command = sizeof(struct wire_command),
-		.size_reply = sizeof(struct wire_reply),
-		.size_ring_control = sizeof(struct ring_control),
-		.n_groups = 1,
-		.n_streams = 1,
-		.max_batch = 8,
-		.max_seq = 4096,
-		.pool = "main",
-		.model = "model",
-	};
-
-	h.groups[0] = (struct wire_group){ .kind = WIRE_GROUP_SLIDING,
-					   .page_tokens = 128,
-					   .window = 1024,
-					   .layers = 2,
-					   .kv_heads = 2,
-					   .k_head_dim = 64,
-					   .v_head_dim = 64,
-					   .dtype = WIRE_BF16 };
-	return h;
-}
 
 /* One change somewhere in @size bytes: a byte, a small number or any number in a word. */
 static void overwrite(void *at, size_t size, struct input *in)
@@ -134,6 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t bytes = sizeof(hello);
 	int code;
 
+	memcpy(hello.pool, pool.name, sizeof(hello.pool));
 	for (int n = input_u8(&in) % 8; n > 0; n--)
 		overwrite(&hello, sizeof(hello), &in);
 	if (input_u8(&in) == 1)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "handshake.h"
+#include "hello.h"
 
 static struct wire_hello hello;
 static struct handshake h;
@@ -17,29 +18,7 @@ static const struct backend_pool pool = { .name = "main",
 
 static void setup(void)
 {
-	hello = (struct wire_hello){
-		.magic = WIRE_MAGIC,
-		.size = sizeof(hello),
-		.version_min = WIRE_VERSION_MIN,
-		.version_max = WIRE_VERSION_MAX,
-		.size_welcome = sizeof(struct wire_welcome),
-		.size_command = sizeof(struct wire_command),
-		.size_reply = sizeof(struct wire_reply),
-		.size_ring_control = sizeof(struct ring_control),
-		.n_groups = 1,
-		.n_streams = 1,
-		.max_batch = 4,
-		.max_seq = 4096,
-		.model = "m",
-	};
-	hello.groups[0] = (struct wire_group){ .kind = WIRE_GROUP_SLIDING,
-					       .page_tokens = 16,
-					       .window = 64,
-					       .layers = 1,
-					       .kv_heads = 1,
-					       .k_head_dim = 64,
-					       .v_head_dim = 64,
-					       .dtype = WIRE_F16 };
+	hello = good_hello();
 }
 
 TestSuite(handshake, .init = setup);

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_client.c - the broker's side of one connection, event by event
+ *
+ * No thread runs: each test is the loop of the control thread and, at the other
+ * end of the mailboxes, the ring thread. The worker is a child that connects and
+ * then does nothing; the test keeps a copy of its socket, so that connection,
+ * process and session end in any order.
+ */
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "client.h"
+#include "hello.h"
+
+static struct config config;
+static struct backend_pool pool = { .name = "main",
+				    .backend = WIRE_BACKEND_HOST,
+				    .fd = -1,
+				    .bytes = 9 << 20,
+				    .table_area_bytes = 1 << 20,
+				    .half_bytes = 4 << 20,
+				    .extent_bytes = 1 << 20 };
+static struct gpu_watch watch;
+static struct listener listener;
+static struct ring_thread ring;
+static struct control control;
+static int signals;
+static struct sockaddr_un address;
+static socklen_t address_bytes = sizeof(address);
+
+struct worker {
+	pid_t pid;
+	int pidfd;
+	int socket;
+	struct channel *channel;
+};
+
+static void setup(void)
+{
+	const uint8_t boot_id[16] = { 1 };
+
+	config_init(&config);
+	config.max_sessions = 1;
+	ring.inbox = mailbox_new(config.max_sessions);
+	ring.outbox = mailbox_new(config.max_sessions);
+	signals = eventfd(0, EFD_CLOEXEC);
+	listener = (struct listener){ .fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+				      .lock = -1 };
+	address.sun_family = AF_UNIX; /* and no name: the kernel picks one */
+	cr_assert_eq(bind(listener.fd, (struct sockaddr *)&address, sizeof(address.sun_family)), 0);
+	cr_assert_eq(getsockname(listener.fd, (struct sockaddr *)&address, &address_bytes), 0);
+	cr_assert_eq(listen(listener.fd, 4), 0);
+	cr_assert(ring.inbox && ring.outbox);
+	cr_assert_eq(gpu_watch_init(&watch), 0);
+	cr_assert_eq(control_init(&control, &config, &pool, &watch, &listener, &ring, NULL, boot_id, signals), 0);
+}
+
+static void teardown(void)
+{
+	control_deinit(&control);
+	gpu_watch_deinit(&watch);
+	close_fd(&listener.fd);
+	close_fd(&signals);
+	ring.inbox = mailbox_free(ring.inbox);
+	ring.outbox = mailbox_free(ring.outbox);
+}
+
+TestSuite(client, .init = setup, .fini = teardown);
+
+/* One round of what is ready. */
+static void turn(void)
+{
+	dispatcher_run(&control.dispatcher, 0);
+}
+
+/* The next mail to the ring thread, which must be this one. */
+static struct channel *told(enum mail_kind kind)
+{
+	struct mail m = { 0 };
+
+	cr_assert(mailbox_take_spsc(ring.inbox, &m), "no mail instead of %d", kind);
+	cr_assert_eq(m.kind, kind, "mail %d instead of %d", m.kind, kind);
+	return m.channel;
+}
+
+static void told_no_more(void)
+{
+	struct mail m;
+
+	cr_assert_not(mailbox_take_spsc(ring.inbox, &m), "mail %d", m.kind);
+}
+
+static void tell(enum mail_kind kind, struct channel *channel)
+{
+	mailbox_post_spsc(ring.outbox, kind, channel, 0);
+}
+
+static void connect_worker(struct worker *w)
+{
+	int status = -1;
+
+	*w = (struct worker){ .socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0) };
+	w->pid = fork();
+	if (w->pid == 0) { /* the peer is who connects, whoever holds the socket later */
+		if (connect(w->socket, (struct sockaddr *)&address, address_bytes) < 0)
+			_exit(1);
+		raise(SIGSTOP);
+		for (;;)
+			pause();
+	}
+	cr_assert_eq(waitpid(w->pid, &status, WUNTRACED), w->pid);
+	cr_assert(WIFSTOPPED(status), "the worker cannot connect");
+	w->pidfd = (int)syscall(SYS_pidfd_open, w->pid, 0);
+	cr_assert_geq(w->pidfd, 0);
+}
+
+/* Ready to be served: welcomed, and the ring thread has its channel. */
+static struct worker attach(void)
+{
+	struct wire_hello hello = good_hello();
+	struct wire_welcome welcome = { 0 };
+	struct worker w;
+
+	connect_worker(&w);
+	turn();
+	cr_assert_eq(send(w.socket, &hello, sizeof(hello), 0), (ssize_t)sizeof(hello));
+	turn();
+	w.channel = told(MAIL_ATTACH);
+	tell(MAIL_ATTACHED, w.channel);
+	turn();
+	cr_assert_eq(recv(w.socket, &welcome, sizeof(welcome), MSG_DONTWAIT), (ssize_t)sizeof(welcome));
+	cr_assert_eq(welcome.code, 0);
+	return w;
+}
+
+/* Its process is gone, and whoever looks at its pidfd will see that. */
+static void end_process(struct worker *w)
+{
+	struct pollfd p = { .fd = w->pidfd, .events = POLLIN };
+
+	kill(w->pid, SIGKILL);
+	cr_assert_eq(poll(&p, 1, -1), 1);
+	waitpid(w->pid, NULL, 0);
+	close_fd(&w->pidfd);
+}
+
+/* For all that hold it, the child too. */
+static void end_connection(struct worker *w)
+{
+	shutdown(w->socket, SHUT_RDWR);
+	close_fd(&w->socket);
+}
+
+/* From now on mail is seen only by those who look for it in the middle of their own event. */
+static void hide_mail(void)
+{
+	dispatcher_remove(&control.dispatcher, &control.mail_source);
+}
+
+static void counted_out_once(void)
+{
+	cr_assert_eq(control.n_sessions, 0, "%u sessions are counted", control.n_sessions);
+	cr_assert_eq(control.n_half_open, 0);
+	cr_assert(TAILQ_EMPTY(&control.clients));
+	cr_assert_not_null(TAILQ_FIRST(&control.done));
+	client_free_done(&control);
+	cr_assert(TAILQ_EMPTY(&control.done));
+	cr_assert_eq(control.table_area.used, 0);
+	told_no_more();
+}
+
+/* The ring thread's last word about a session lies there unread when its process is seen to end. */
+Test(client, the_last_mail_waits_at_the_end_of_the_process)
+{
+	struct worker w = attach();
+
+	end_connection(&w);
+	turn();
+	told(MAIL_SOCKET_ENDED);
+	tell(MAIL_RECLAIMED, w.channel);
+	turn();
+	told(MAIL_FORGET);
+	hide_mail();
+	tell(MAIL_FORGOTTEN, w.channel);
+	end_process(&w);
+	turn();
+	counted_out_once();
+}
+
+Test(client, the_last_mail_waits_at_the_end_of_the_connection)
+{
+	struct worker w = attach();
+
+	end_process(&w);
+	turn();
+	told(MAIL_PROCESS_GONE);
+	tell(MAIL_RECLAIMED, w.channel);
+	turn();
+	told(MAIL_FORGET);
+	hide_mail();
+	tell(MAIL_FORGOTTEN, w.channel);
+	end_connection(&w);
+	turn();
+	counted_out_once();
+}
+
+/* A worker that said close and left: that comes before the end of its connection, and is no death. */
+Test(client, a_close_waits_at_the_end_of_the_connection)
+{
+	struct worker w = attach();
+
+	hide_mail();
+	tell(MAIL_CLOSED, w.channel);
+	tell(MAIL_RECLAIMED, w.channel);
+	end_connection(&w);
+	turn();
+	told(MAIL_FORGET);
+	tell(MAIL_FORGOTTEN, w.channel);
+	end_process(&w);
+	turn();
+	counted_out_once();
+}
+
+/* The ring thread found the worker lying just as its connection ended. */
+Test(client, a_kick_waits_at_the_end_of_the_connection)
+{
+	struct worker w = attach();
+
+	hide_mail();
+	mailbox_post_spsc(ring.outbox, MAIL_KICKED, w.channel, VIOLATION_COMMAND_TAIL);
+	end_connection(&w);
+	turn();
+	told(MAIL_SOCKET_ENDED);
+	told_no_more();
+	end_process(&w);
+	turn();
+	told(MAIL_PROCESS_GONE);
+	tell(MAIL_RECLAIMED, w.channel);
+	control_take_mail(&control);
+	told(MAIL_FORGET);
+	tell(MAIL_FORGOTTEN, w.channel);
+	control_take_mail(&control);
+	counted_out_once();
+}
+
+/* The one place is free again each time, whatever ends first. */
+Test(client, connection_process_and_session_end_in_any_order)
+{
+	for (int order = 0; order < 4; order++) {
+		struct worker w = attach();
+		bool process_first = order & 1, mail_last = order & 2;
+
+		if (process_first)
+			end_process(&w);
+		else
+			end_connection(&w);
+		turn();
+		told(process_first ? MAIL_PROCESS_GONE : MAIL_SOCKET_ENDED);
+		tell(MAIL_RECLAIMED, w.channel);
+		turn();
+		told(MAIL_FORGET);
+		if (!mail_last) {
+			tell(MAIL_FORGOTTEN, w.channel);
+			turn();
+		}
+		if (process_first)
+			end_connection(&w);
+		else
+			end_process(&w);
+		turn();
+		if (mail_last) {
+			tell(MAIL_FORGOTTEN, w.channel);
+			turn();
+		}
+		counted_out_once();
+	}
+}
