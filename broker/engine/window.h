@@ -47,6 +47,27 @@ static inline int32_t window_private_pages(const struct window *w, int32_t width
 	return m >= width ? width : (int32_t)(2 * m + 1 < width ? 2 * m + 1 : width);
 }
 
+/*
+ * Pages that a sequence needs at most at a time when it advances by at most @n
+ * tokens a step, with @in_flight steps prepared whose completion nobody has
+ * seen, the new one included, and @rewind settled tokens that may be taken back:
+ * the oldest position that must stay and the newest one that is mapped lie less
+ * than W + R + D * n tokens apart, and so many tokens touch at most
+ * ceil((that - 1) / P) + 1 pages. @n, @in_flight and @rewind below 2^31.
+ */
+static inline int32_t window_bounded_pages(const struct window *w, int32_t width, int64_t n, int64_t in_flight,
+					   int64_t rewind)
+{
+	int64_t span = in_flight * n - 1 + rewind;
+	int64_t most = (int64_t)width << w->shift;
+
+	/* Compared as differences: W may be close to the largest integer. */
+	if (span >= most || w->tokens >= most - span)
+		return width;
+	span = (w->tokens + span + w->per_page - 1) >> w->shift;
+	return span + 1 < width ? (int32_t)span + 1 : width;
+}
+
 /* Columns of a row that holds @tokens. */
 static inline int32_t window_width(const struct window *w, int64_t tokens)
 {
