@@ -296,20 +296,27 @@ void live_prefill(swakv_session *s, swakv_request *r, const int32_t *lengths, ui
 	LIVE_OK(s, swakv_prefill_complete(r, fence, NULL));
 }
 
-void live_decode(swakv_session *s, swakv_request *r)
+void live_decode_prepare(swakv_session *s, swakv_request *r)
 {
 	struct swakv_request_state state;
-	struct swakv_fence fence;
-	int code;
+	int code = swakv_decode_prepare(r, NULL);
 
-	LIVE_OK(s, swakv_request_get_state(r, &state));
-	code = swakv_decode_prepare(r, NULL);
 	/* On a busy machine the stream may be as many steps behind as a session may have. */
 	if (code == SWAKV_EPENDING) {
+		LIVE_OK(s, swakv_request_get_state(r, &state));
 		LIVE_OK(s, swakv_stream_synchronize(s, state.stream));
 		code = swakv_decode_prepare(r, NULL);
 	}
 	LIVE_OK(s, code);
+}
+
+void live_decode(swakv_session *s, swakv_request *r)
+{
+	struct swakv_request_state state;
+	struct swakv_fence fence;
+
+	live_decode_prepare(s, r);
+	LIVE_OK(s, swakv_request_get_state(r, &state));
 	LIVE_OK(s, swakv_stream_mark(s, state.stream, &fence));
 	LIVE_OK(s, swakv_decode_complete(r, fence, NULL));
 }

@@ -57,6 +57,8 @@ void live_expect_rows_equal(swakv_session *s, swakv_request *r);
 /* One step of the lifecycle with everything around it; each must succeed. */
 void live_prefill(swakv_session *s, swakv_request *r, const int32_t *lengths, uint32_t n);
 void live_decode(swakv_session *s, swakv_request *r);
+/* The first half of live_decode(). */
+void live_decode_prepare(swakv_session *s, swakv_request *r);
 
 #define LIVE_OK(s, call)                                                                                               \
 	do {                                                                                                           \

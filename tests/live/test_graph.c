@@ -85,7 +85,7 @@ static void live_with(enum swakv_writer writer)
 	live_prefill(s, r, &length, 1);
 	for (int i = 0; i < 300; i++)
 		live_decode(s, r);
-	LIVE_OK(s, swakv_decode_prepare(r, NULL));
+	live_decode_prepare(s, r);
 	LIVE_OK(s, swakv_stream_mark(s, 0, &fence));
 	cr_expect_geq(fence.value, 302);
 	live_expect_rows_equal(s, r);

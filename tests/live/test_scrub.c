@@ -16,9 +16,10 @@ static swakv_session *attach(const struct swakv_attach_options *o)
 	return live_attach(o, WINDOW, PAGE_TOKENS, 2, 4, 40 * PAGE_TOKENS);
 }
 
-static swakv_request *begin(swakv_session *s, int32_t slot)
+/* @max_tokens: 0: whatever the window needs. */
+static swakv_request *begin(swakv_session *s, int32_t slot, int64_t max_tokens)
 {
-	const struct swakv_begin_options o = { .slots = &slot, .n_slots = 1 };
+	const struct swakv_begin_options o = { .slots = &slot, .n_slots = 1, .max_tokens = max_tokens };
 	swakv_request *r;
 
 	LIVE_OK(s, swakv_request_begin(s, &o, &r, NULL));
@@ -52,15 +53,23 @@ static void spoil(swakv_session *s, int slot)
 	}
 }
 
-/* A life of a whole window that leaves NaN in all its pages; its session ends if @closes. */
+/* Pages that the model could have before the first life: it is over when as many are there again. */
+static int64_t fresh;
+
+/*
+ * A life that leaves NaN in all its pages, for it holds no more than one window and a page touch: whoever comes next
+ * meets them. Its session ends if @closes.
+ */
 static swakv_session *first_life(bool closes)
 {
 	swakv_session *s = attach(NULL);
-	swakv_request *r = begin(s, 0);
 	int32_t length = WINDOW;
+	swakv_request *r;
 
+	LIVE_OK(s, swakv_session_free_pages(s, &fresh));
+	r = begin(s, 0, WINDOW + PAGE_TOKENS);
 	live_prefill(s, r, &length, 1);
-	for (int i = 0; i < 2 * WINDOW; i++) {
+	for (int i = 0; i < PAGE_TOKENS; i++) {
 		live_decode(s, r);
 		spoil(s, 0);
 	}
@@ -86,10 +95,12 @@ static int look(swakv_session *s, int column, uint16_t pattern)
 /* A prefill and steps through new pages: each that the first life had holds @pattern when it is mapped. */
 static void second_life(swakv_session *s, uint16_t pattern)
 {
-	swakv_request *r = begin(s, 1);
 	int32_t length = WINDOW;
 	int seen = 0, stepped = 0;
+	swakv_request *r;
 
+	live_expect_free(s, fresh);
+	r = begin(s, 1, 0);
 	LIVE_OK(s, swakv_prefill_prepare(r, &length, 1, NULL));
 	for (int column = 0; column < WINDOW / PAGE_TOKENS; column++)
 		seen += look(s, column, pattern);
@@ -219,7 +230,9 @@ Test(scrub, pages_of_a_delivery_by_reference_read_0)
 
 	live_start(&live, "16M");
 	s = live_attach(NULL, 10 * PAGE_TOKENS, PAGE_TOKENS, 2, SLOTS, 12 * PAGE_TOKENS);
+	LIVE_OK(s, swakv_session_free_pages(s, &fresh));
 	for (int life = 0; life < 2; life++) {
+		live_expect_free(s, fresh);
 		for (int i = 0; i < SLOTS; i++) {
 			slots[i] = i;
 			lengths[i] = 10 * PAGE_TOKENS;
