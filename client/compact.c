@@ -30,7 +30,7 @@ static int compact_begin_effect(struct swakv_session *s, struct call *c, const s
 	c->map = NULL;
 	r->new_batch = c->new_batch;
 	r->compact_flags = c->flags;
-	request_set_prepared(r, true);
+	request_set_pending(r, WIRE_OP_COMPACT_COMPLETE);
 	e = delivery_take(s, c, payload, len, true);
 	if (e == 0 && c->device_mapping) {
 		e = stream_copy(st, c->device_mapping, r->map, c->n_map * sizeof(*r->map));

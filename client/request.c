@@ -31,14 +31,15 @@ void request_unref(struct swakv_request *r)
 	free(r);
 }
 
-void request_set_prepared(struct swakv_request *r, bool prepared)
+void request_set_pending(struct swakv_request *r, uint16_t complete)
 {
 	struct stream *st = &r->session->streams[r->stream];
 
-	if (r->prepared == prepared)
+	if (r->pending == complete)
 		return;
-	r->prepared = prepared;
-	if (prepared)
+	r->pending = complete;
+	r->before = st->marked;
+	if (complete)
 		st->n_prepared++;
 	else
 		st->n_prepared--;
@@ -46,7 +47,7 @@ void request_set_prepared(struct swakv_request *r, bool prepared)
 
 void request_lost(struct swakv_request *r)
 {
-	request_set_prepared(r, false);
+	request_set_pending(r, 0);
 	r->valid = false;
 }
 
@@ -81,6 +82,14 @@ struct call *request_call(struct swakv_request *r, uint16_t op, call_effect *eff
 
 /* ---- fences ---------------------------------------------------------------------------- */
 
+bool fence_is_old(const struct swakv_request *r, uint16_t complete, struct swakv_fence fence)
+{
+	/* In the wrong phase, or with another's line, there is something else to be said first, and the broker says it.
+	 */
+	return r->pending == complete && fence.kind == SWAKV_FENCE_LINE && fence.line == r->stream &&
+	       fence.value <= r->before;
+}
+
 int fence_to_wire(struct swakv_session *s, struct swakv_fence fence, struct wire_fence *out)
 {
 	*out = (struct wire_fence){ .kind = WIRE_FENCE_DONE };
@@ -97,11 +106,18 @@ int fence_to_wire(struct swakv_session *s, struct swakv_fence fence, struct wire
 	return session_error(s, SWAKV_EINVALID, "fence kind %d is unknown", (int)fence.kind);
 }
 
+int fence_check(struct swakv_request *r, uint16_t complete, struct swakv_fence fence)
+{
+	if (!fence_is_old(r, complete, fence))
+		return 0;
+	return session_error(r->session, SWAKV_EINVALID, FENCE_IS_OLD, fence.value, fence.line, r->before);
+}
+
 void request_completed(struct call_entry *e)
 {
 	struct stream *st = &e->request->session->streams[e->request->stream];
 
-	request_set_prepared(e->request, false);
+	request_set_pending(e->request, 0);
 	/* a word that stayed behind would make the line look busy for ever */
 	if (e->done && st->n_prepared == 0)
 		(void)stream_mark_if_armed(st);
@@ -213,7 +229,7 @@ static int prefill_effect(struct swakv_session *s, struct call *c, const struct 
 {
 	if (c->result != 0)
 		return c->result;
-	request_set_prepared(c->entries[0].request, true);
+	request_set_pending(c->entries[0].request, WIRE_OP_PREFILL_COMPLETE);
 	return delivery_take(s, c, payload, len, true);
 }
 
@@ -250,6 +266,8 @@ int request_complete(swakv_request *r, uint16_t op, call_effect *effect, struct 
 	struct call *c;
 	int e = request_enter(r);
 
+	if (e == 0)
+		e = fence_check(r, op, fence);
 	if (e == 0)
 		e = fence_to_wire(r->session, fence, &wire);
 	if (e < 0)
@@ -293,7 +311,7 @@ static struct wire_fence end_fence(struct swakv_request *r, uint16_t op)
 {
 	struct stream *st = &r->session->streams[r->stream];
 
-	if (op == WIRE_OP_FINISH || !r->prepared)
+	if (op == WIRE_OP_FINISH || !r->pending)
 		return (struct wire_fence){ .kind = WIRE_FENCE_POINT };
 	if (stream_mark_if_armed(st) < 0)
 		return (struct wire_fence){ .kind = WIRE_FENCE_FAILED };

@@ -103,9 +103,11 @@ struct swakv_request {
 	uint32_t refs; /* the caller's, and one a call in flight */
 	uint32_t stream;
 	bool valid;
-	bool prepared; /* between a prepare and its complete: counted in its stream's n_prepared */
-	bool ending;   /* a finish or abandon is in flight */
-	bool dropped;  /* the caller has freed it */
+	bool ending;  /* a finish or abandon is in flight */
+	bool dropped; /* the caller has freed it */
+	/* between a prepare and its complete, when it is counted in its stream's n_prepared */
+	uint16_t pending; /* the op that completes it, 0: none is pending */
+	uint64_t before;  /* the stream's last mark before the step's work could be enqueued */
 	/* of a pending compaction; map is NULL when none is */
 	int32_t *map; /* [n], then scratch [n] */
 	int32_t new_batch;
@@ -163,14 +165,22 @@ void request_ref(struct swakv_request *r);
 void request_unref(struct swakv_request *r);
 /* The broker no longer knows it. */
 void request_lost(struct swakv_request *r);
-/* It is between a prepare and its complete, or no longer. */
-void request_set_prepared(struct swakv_request *r, bool prepared);
+/* It is between a prepare and @complete, the op that will settle that; 0: no longer. */
+void request_set_pending(struct swakv_request *r, uint16_t complete);
 /* The step of @e has been completed. With SWAKV_DONE the stream's word catches up, unless another step is under way. */
 void request_completed(struct call_entry *e);
 /* Sends an abandon that nobody waits for. */
 void request_abandon_quietly(struct swakv_request *r);
 /* The first lines of a call on @r: as session_enter(), and @r must not be NULL. */
 int request_enter(struct swakv_request *r);
+/* Why fence_is_old(): value, line and @before. */
+#define FENCE_IS_OLD                                                                                                   \
+	"fence value %" PRIu64 " of stream %" PRIu32 " is no proof: the step was prepared behind mark %" PRIu64        \
+	", so mark the stream behind the step's work and give that fence"
+/* True when @fence of op @complete was marked before the pending step of @r could enqueue anything. */
+bool fence_is_old(const struct swakv_request *r, uint16_t complete, struct swakv_fence fence);
+/* 0, or SWAKV_EINVALID with the sentence set when it is old. */
+int fence_check(struct swakv_request *r, uint16_t complete, struct swakv_fence fence);
 /* Brings @fence to wire form. 0 or SWAKV_EINVALID with the sentence set. */
 int fence_to_wire(struct swakv_session *s, struct swakv_fence fence, struct wire_fence *out);
 /* A call of @op about @r alone, NULL with the sentence set. */

@@ -22,7 +22,7 @@ static int step_prepare_effect(struct swakv_session *s, struct call *c, const st
 	for (uint32_t i = 0; i < c->n_entries; i++) {
 		if (c->entries[i].result != 0)
 			continue;
-		request_set_prepared(c->entries[i].request, true);
+		request_set_pending(c->entries[i].request, WIRE_OP_STEP_COMPLETE);
 		c->entries[i].result = r; /* prepared, but its updates may not be on the device */
 	}
 	return r < 0 ? r : c->result;
@@ -72,6 +72,8 @@ static int decode(struct swakv_request *r, uint16_t op, struct swakv_fence fence
 	int e = request_enter(r);
 
 	if (e == 0)
+		e = fence_check(r, op, fence);
+	if (e == 0)
 		e = fence_to_wire(r->session, fence, &entry.fence);
 	if (e < 0)
 		return e;
@@ -107,6 +109,9 @@ static int steps_check(struct swakv_session *s, const struct swakv_step *steps, 
 		if (op == WIRE_OP_STEP_COMPLETE && !fence_is_known(steps[i].fence))
 			return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 ": fence kind %d is unknown", i,
 					     (int)steps[i].fence.kind);
+		if (fence_is_old(steps[i].request, op, steps[i].fence))
+			return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 ": " FENCE_IS_OLD, i,
+					     steps[i].fence.value, steps[i].fence.line, steps[i].request->before);
 	}
 	return 0;
 }

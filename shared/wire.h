@@ -227,6 +227,12 @@ struct wire_command {
 };
 _Static_assert(sizeof(struct wire_command) == 32, "wire_command");
 
+/*
+ * A value may not be above the line's armed one. That it is of the step's own
+ * mark, and not of an earlier one, is the library's to check: two requests may
+ * share a mark, and a line stays armed one value ahead when they do, so the armed
+ * value at a prepare may or may not be one that this step's own mark will have.
+ */
 enum wire_fence_kind {
 	WIRE_FENCE_DONE,   /* the empty list: the device is already done */
 	WIRE_FENCE_LINE,   /* done when line's word >= value */

@@ -180,7 +180,7 @@ enum swakv_fence_kind {
 struct swakv_fence {
 	enum swakv_fence_kind kind;
 	uint32_t line;  /* index of the stream */
-	uint64_t value; /* from swakv_stream_mark(), of this step: an older one lets pages go too early */
+	uint64_t value; /* from swakv_stream_mark() behind the work of this step: an older one is refused */
 };
 /* For a step that the caller has already waited for. */
 #ifdef __cplusplus
@@ -324,7 +324,12 @@ int32_t swakv_request_slot(const swakv_request *r, uint32_t seq);
 /* @lengths: one a sequence, in tokens, each in [1, max_tokens of begin]. @n: the batch. On success the table updates
  * are enqueued on the request's stream. */
 int swakv_prefill_prepare(swakv_request *r, const int32_t *lengths, uint32_t n, swakv_ticket *ticket);
-/* @fence: the point at which the step's device work has ended. With SWAKV_DONE the library marks the stream itself. */
+/*
+ * @fence: the point at which the step's device work has ended. With SWAKV_DONE
+ * the library marks the stream itself. Several requests of a stream may give the
+ * same mark, when it lies behind the work of all. SWAKV_EINVALID with a mark that
+ * was made before the prepare: it proves nothing about this step.
+ */
 int swakv_prefill_complete(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket);
 /* Advances every sequence by one token, or none: SWAKV_ELIMIT when one has reached its length limit. */
 int swakv_decode_prepare(swakv_request *r, swakv_ticket *ticket);

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which mark proves the end of a step: one that lies behind its work. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "fake_broker.h"
+
+static struct fake fake;
+static swakv_session *session;
+static const struct fake_delivery nothing;
+
+static void setup(void)
+{
+	fake_open(&fake);
+	session = fake_attach(&fake, &(struct swakv_attach_options){ 0 });
+}
+
+static void teardown(void)
+{
+	fake_end(&fake, session);
+}
+
+TestSuite(client_fence, .init = setup, .fini = teardown);
+
+static swakv_request *begin(int32_t slot)
+{
+	return fake_begin(&fake, session, 0, &slot, 1);
+}
+
+static struct swakv_fence mark(void)
+{
+	struct swakv_fence f;
+
+	cr_assert_eq(swakv_stream_mark(session, 0, &f), 0);
+	return f;
+}
+
+static void collect(swakv_ticket t, uint16_t op)
+{
+	struct fake_command c;
+
+	fake_take(&fake, op, &c);
+	fake_deliver(&fake, &c, &nothing);
+	cr_assert_eq(swakv_wait(session, t), 0);
+}
+
+static void prepare(swakv_request *r)
+{
+	swakv_ticket t;
+
+	cr_assert_eq(swakv_decode_prepare(r, &t), 0);
+	collect(t, WIRE_OP_STEP_PREPARE);
+}
+
+static void completes(swakv_request *r, struct swakv_fence f)
+{
+	swakv_ticket t;
+
+	cr_assert_eq(swakv_decode_complete(r, f, &t), 0, "%s", swakv_session_error(session));
+	collect(t, WIRE_OP_STEP_COMPLETE);
+}
+
+#define REFUSED(call, ...)                                                                                             \
+	do {                                                                                                           \
+		cr_expect_eq((call), SWAKV_EINVALID);                                                                  \
+		cr_expect_str_eq(swakv_session_error(session), __VA_ARGS__);                                           \
+		cr_expect_not(fake_has_command(&fake), "the broker was asked");                                        \
+	} while (0)
+
+#define OLD_1                                                                                                          \
+	"fence value 1 of stream 0 is no proof: the step was prepared behind mark 1, so mark the stream behind "       \
+	"the step's work and give that fence"
+
+Test(client_fence, a_mark_from_before_the_prepare_is_no_proof)
+{
+	swakv_request *r = begin(0);
+	struct swakv_fence old;
+	swakv_ticket t;
+
+	prepare(r);
+	old = mark();
+	completes(r, old);
+	prepare(r);
+	REFUSED(swakv_decode_complete(r, old, &t), OLD_1);
+	REFUSED(swakv_decode_complete(r, (struct swakv_fence){ SWAKV_FENCE_LINE, 0, 0 }, &t),
+		"fence value 0 of stream 0 is no proof: the step was prepared behind mark 1, so mark the stream behind "
+		"the step's work and give that fence");
+	completes(r, mark());
+}
+
+Test(client_fence, each_kind_of_step_is_looked_at)
+{
+	swakv_request *r = begin(0);
+	struct swakv_fence old = mark();
+	const int32_t keep[] = { 0 };
+	struct swakv_step step = { .request = r };
+	struct fake_command c;
+	swakv_ticket t;
+
+	cr_assert_eq(fake_prefill(&fake, session, r, &nothing), 0);
+	REFUSED(swakv_prefill_complete(r, old, &t), OLD_1);
+	cr_assert_eq(swakv_prefill_complete(r, SWAKV_DONE, &t), 0);
+	collect(t, WIRE_OP_PREFILL_COMPLETE);
+	old = mark();
+	prepare(r);
+	step.fence = old;
+	cr_expect_eq(swakv_step_complete(session, &step, 1, &t), SWAKV_EINVALID);
+	cr_expect_not_null(strstr(swakv_session_error(session), "entry 0: fence value"), "%s",
+			   swakv_session_error(session));
+	cr_expect_not(fake_has_command(&fake));
+	completes(r, mark());
+	old = mark();
+	cr_assert_eq(swakv_compact_begin(r, keep, 1, 1, 0, 0, &t), 0);
+	collect(t, WIRE_OP_COMPACT_BEGIN);
+	cr_expect_eq(swakv_compact_complete(r, old, &t), SWAKV_EINVALID);
+	cr_expect_not(fake_has_command(&fake));
+	cr_assert_eq(swakv_compact_complete(r, mark(), &t), 0);
+	fake_take(&fake, WIRE_OP_COMPACT_COMPLETE, &c);
+	fake_deliver(&fake, &c, &nothing);
+	cr_assert_eq(swakv_wait(session, t), 0);
+}
+
+/* The work of both lies before the one mark, and the line had been armed for it when the second was prepared. */
+Test(client_fence, requests_of_a_stream_may_share_a_mark)
+{
+	swakv_request *a = begin(0), *b = begin(1);
+	struct swakv_fence both;
+
+	prepare(a);
+	prepare(b);
+	both = mark();
+	completes(a, both);
+	completes(b, both);
+}
+
+/* Prepared after another's mark, a step wants one of its own. */
+Test(client_fence, a_mark_of_another_request_counts_only_behind_the_prepare)
+{
+	swakv_request *a = begin(0), *b = begin(1);
+	struct swakv_fence of_a;
+	swakv_ticket t;
+
+	prepare(a);
+	of_a = mark();
+	prepare(b);
+	REFUSED(swakv_decode_complete(b, of_a, &t), OLD_1);
+	completes(a, of_a);
+	completes(b, mark());
+}
+
+/* What comes before it in the order of errors is the broker's to say. */
+Test(client_fence, the_wrong_phase_is_left_to_the_broker)
+{
+	swakv_request *r = begin(0);
+	struct swakv_fence old = mark();
+	struct fake_command c;
+	swakv_ticket t;
+
+	prepare(r);
+	cr_assert_eq(swakv_prefill_complete(r, old, &t), 0);
+	fake_take(&fake, WIRE_OP_PREFILL_COMPLETE, &c);
+	fake_refuse(&fake, &c, FAULT_NOT_PENDING, 2, 1);
+	cr_expect_eq(swakv_wait(session, t), SWAKV_EPHASE);
+	completes(r, mark());
+	cr_assert_eq(swakv_decode_complete(r, old, &t), 0);
+	fake_take(&fake, WIRE_OP_STEP_COMPLETE, &c);
+	fake_refuse(&fake, &c, FAULT_NOT_PENDING, 0, 2);
+	cr_expect_eq(swakv_wait(session, t), SWAKV_EPHASE);
+}
