@@ -110,27 +110,34 @@ static int channel_reserve(struct channel *c, const struct wire_command *head)
 	return space < 0 ? -VIOLATION_REPLY_HEAD : space;
 }
 
+/* The same: whichever command it is, there is nearly always room for the largest reply of all. */
+static inline int channel_room(struct channel *c, const struct wire_command *head)
+{
+	if (!c->blocked_slots && ring_producer_space_spsc(&c->replies, c->memory.layout.max_reply_slots) > 0)
+		return 1;
+	return channel_reserve(c, head);
+}
+
 int channel_take(struct channel *c, unsigned char *message)
 {
+	const struct wire_command *head = (const struct wire_command *)message;
 	int64_t fill = ring_consumer_fill_spsc(&c->commands);
-	struct wire_command head;
 	int r;
 
 	if (fill <= 0)
 		return fill < 0 ? -VIOLATION_COMMAND_TAIL : 0;
 	ring_consumer_first_spsc(&c->commands, fill, message);
-	memcpy(&head, message, sizeof(head));
-	if (head.n_slots == 0 || head.n_slots > c->memory.layout.max_command_slots)
+	if (head->n_slots == 0 || head->n_slots > c->memory.layout.max_command_slots)
 		return -VIOLATION_MESSAGE_SLOTS;
-	if (head.n_slots > fill)
+	if (head->n_slots > fill)
 		return -VIOLATION_MESSAGE_TRUNCATED;
-	r = channel_reserve(c, &head);
+	r = channel_room(c, head);
 	if (r <= 0)
 		return r;
-	if (head.n_slots > 1)
+	if (head->n_slots > 1)
 		ring_consumer_read_spsc(&c->commands, RING_SLOT, message + RING_SLOT,
-					(size_t)(head.n_slots - 1) * RING_SLOT);
-	return head.n_slots;
+					(size_t)(head->n_slots - 1) * RING_SLOT);
+	return head->n_slots;
 }
 
 void channel_release(struct channel *c, uint32_t n_slots)

@@ -285,32 +285,30 @@ static bool is_short(const struct workspace *w)
 void commands_reply(struct workspace *w, struct channel *c)
 {
 	const struct wire_command *command = head_of(w);
-	union {
-		struct {
-			struct wire_reply head;
-			struct wire_delivery delivery; /* of an operation that has one: all zero but for the flags */
-		};
-		uint64_t slot[RING_SLOT / sizeof(uint64_t)];
-	} one = { .head = { .op = command->op,
-			    .n_slots = 1,
-			    .code = w->code,
-			    .user_data = command->user_data,
-			    .value = w->value,
-			    .n = w->n } };
-	struct reply r = { .channel = c, .bytes = sizeof(one.head) };
+	struct wire_reply head = {
+		.op = command->op, .code = w->code, .user_data = command->user_data, .value = w->value, .n = w->n
+	};
+	struct reply r = { .channel = c, .bytes = sizeof(head) };
 
 	c->n_commands++;
 	c->n_refused += w->code != 0;
 	if (is_short(w)) {
-		one.delivery.flags = w->delivery.flags;
-		ring_producer_send_spsc(&c->replies, one.slot);
+		/* A header, and the delivery of an operation that has one: all zero but for the flags. */
+		uint64_t slot[RING_EXPRESS + 1] = { wire_head_word(command->op, 1, 0), command->user_data, w->value,
+						    w->n, w->delivery.flags };
+
+		/* A worker that sent more before this answer is not in want of it alone. */
+		if (ring_consumer_seen_spsc(&c->commands) > command->n_slots)
+			ring_producer_queue_spsc(&c->replies, slot);
+		else
+			ring_producer_send_spsc(&c->replies, slot);
 		return;
 	}
 	if (w->code == 0)
 		put_payload(w, &r);
 	else
 		reply_put(&r, &w->fault, sizeof(w->fault));
-	one.head.n_slots = (uint16_t)message_slots(r.bytes - sizeof(one.head));
-	ring_producer_write_spsc(&c->replies, 0, &one.head, sizeof(one.head));
-	ring_producer_publish_spsc(&c->replies, one.head.n_slots);
+	head.n_slots = (uint16_t)message_slots(r.bytes - sizeof(head));
+	ring_producer_write_spsc(&c->replies, 0, &head, sizeof(head));
+	ring_producer_publish_spsc(&c->replies, head.n_slots);
 }

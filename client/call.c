@@ -24,16 +24,11 @@
 
 /* ---- the table of calls ------------------------------------------------------ */
 
-static struct call *call_alloc(struct call_table *t)
+/* A call that has never been used; NULL: no memory, or as many as tickets can tell apart. */
+static struct call *call_make(struct call_table *t)
 {
 	struct call *c;
 
-	if (t->free_head) {
-		c = t->calls[t->free_head - 1];
-		t->free_head = c->next_free;
-		c->ticket = (++t->count << 16) | (c->ticket & 0xffff);
-		return c;
-	}
 	if (t->n == CALLS_MAX)
 		return NULL;
 	if ((t->n & (t->n - 1)) == 0) {
@@ -46,8 +41,21 @@ static struct call *call_alloc(struct call_table *t)
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return NULL;
-	c->ticket = (++t->count << 16) | t->n;
+	c->ticket = t->n;
 	t->calls[t->n++] = c;
+	return c;
+}
+
+static inline struct call *call_alloc(struct call_table *t)
+{
+	struct call *c = t->free;
+
+	if (c)
+		t->free = c->next_free;
+	else
+		c = call_make(t);
+	if (c)
+		c->ticket = ++t->count << 16 | (c->ticket & 0xffff);
 	return c;
 }
 
@@ -70,26 +78,30 @@ static bool call_entries(struct call *c, uint32_t n)
 struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_effect *effect)
 {
 	struct call *c = call_alloc(&s->calls);
-	swakv_ticket ticket;
 
 	if (!c) {
 		session_error(s, SWAKV_ENOMEM, "no memory for another call: %" PRIu32 " are in flight",
 			      s->calls.n_sent);
 		return NULL;
 	}
-	ticket = c->ticket;
-	memset(c, 0, offsetof(struct call, more)); /* what lies behind is kept, or set before it is looked at */
-	c->ticket = ticket;
 	c->state = CALL_MADE;
+	c->orphan = false;
 	c->op = op;
+	c->result = 0;
 	c->effect = effect;
 	c->entries = &c->one;
+	c->one = (struct call_entry){ 0 };
+	c->n_entries = n;
+	c->steps = NULL;
+	c->out = NULL;
+	c->map = NULL;
+	c->answer = NULL;
 	if (n > 1 && !call_entries(c, n)) {
+		c->n_entries = 0;
 		call_free(s, c);
 		session_error(s, SWAKV_ENOMEM, "no memory for a step of %" PRIu32 " requests", n);
 		return NULL;
 	}
-	c->n_entries = n;
 	return c;
 }
 
@@ -104,19 +116,17 @@ static void call_clear(struct call *c)
 	for (uint32_t i = 0; i < c->n_entries; i++)
 		if (c->entries[i].request)
 			request_unref(c->entries[i].request);
-	free(c->map);
-	c->entries = &c->one;
-	c->one.request = NULL;
+	if (c->map)
+		free(c->map);
 	c->n_entries = 0;
-	c->map = NULL;
 	c->state = CALL_FREE;
 }
 
 void call_free(struct swakv_session *s, struct call *c)
 {
 	call_clear(c);
-	c->next_free = s->calls.free_head;
-	s->calls.free_head = (uint32_t)(c->ticket & 0xffff) + 1;
+	c->next_free = s->calls.free;
+	s->calls.free = c;
 }
 
 void calls_deinit(struct swakv_session *s)
@@ -206,17 +216,17 @@ static void call_answer(struct swakv_session *s, const struct wire_reply *reply,
 		call_answered(s, c, r);
 }
 
-void calls_drain(struct swakv_session *s)
+/* Takes the answers that one look finds. False: there were none, or the session has ended. */
+static bool calls_take(struct swakv_session *s)
 {
 	const struct wire_reply *reply = (const struct wire_reply *)s->reply;
-	bool released = false;
+	int64_t fill = ring_consumer_fill_spsc(&s->replies);
 
-	while (!s->gone) {
-		int64_t fill = ring_consumer_fill_spsc(&s->replies);
+	if (fill == 0 || s->gone)
+		return false;
+	do {
 		uint32_t n_slots;
 
-		if (fill == 0)
-			break;
 		/* Each byte is copied once, and only the copy is looked at. */
 		if (fill > 0)
 			ring_consumer_first_spsc(&s->replies, fill, s->reply);
@@ -229,11 +239,27 @@ void calls_drain(struct swakv_session *s)
 			ring_consumer_read_spsc(&s->replies, RING_SLOT, s->reply + RING_SLOT,
 						(size_t)(n_slots - 1) * RING_SLOT);
 		ring_consumer_release_spsc(&s->replies, n_slots);
-		released = true; /* the broker, if it waits for room, is told once for all of them */
 		call_answer(s, reply, s->reply + sizeof(*reply), (size_t)n_slots * RING_SLOT - sizeof(*reply));
-	}
-	if (released && ring_consumer_must_wake_spsc(&s->replies))
+		fill = ring_consumer_seen_spsc(&s->replies);
+	} while (fill > 0 && !s->gone);
+	return !s->gone;
+}
+
+/* After slots were given back: a broker that has a command of ours may wait for them. */
+static inline void calls_wake(struct swakv_session *s)
+{
+	if (s->calls.n_sent > 0 && ring_consumer_must_wake_spsc(&s->replies))
 		session_wake_broker(s);
+}
+
+void calls_drain(struct swakv_session *s)
+{
+	bool taken = false;
+
+	while (calls_take(s))
+		taken = true;
+	if (taken)
+		calls_wake(s);
 }
 
 int call_effect_answer(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
@@ -313,50 +339,46 @@ void *call_place(struct swakv_session *s, size_t offset)
 	return ring_producer_place_spsc(&s->commands, sizeof(struct wire_command) + offset);
 }
 
-static struct wire_command call_header(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n,
-				       size_t bytes)
+/* What follows the publication needs not be hurried: until it has reached the broker's CPU the fence would wait. */
+static inline void call_sent(struct swakv_session *s, struct call *c)
 {
 	c->state = CALL_SENT;
 	s->calls.n_sent++;
 	s->counters.commands++;
-	return (struct wire_command){
-		.op = c->op, .n_slots = slots_of(bytes), .n = n, .user_data = c->ticket, .request = request
-	};
-}
-
-static void call_wake(struct swakv_session *s)
-{
 	if (ring_producer_must_wake_spsc(&s->commands))
 		session_wake_broker(s);
 }
 
 void call_publish(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n, size_t bytes)
 {
-	struct wire_command command = call_header(s, c, request, n, bytes);
+	uint64_t *head = ring_producer_place_spsc(&s->commands, 0);
+	uint16_t n_slots = slots_of(bytes);
 
-	ring_producer_write_spsc(&s->commands, 0, &command, sizeof(command));
-	ring_producer_publish_spsc(&s->commands, command.n_slots);
-	call_wake(s);
+	head[0] = wire_head_word(c->op, n_slots, n);
+	head[1] = c->ticket;
+	head[2] = request;
+	head[3] = 0;
+	ring_producer_publish_spsc(&s->commands, n_slots);
+	call_sent(s, c);
 }
 
 /* The same for a payload that fits the slot of the header, where it is gathered in private memory first. */
 static void call_send_short(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n,
-			    const struct part *parts, size_t n_parts, size_t bytes)
+			    const struct part *parts, size_t n_parts)
 {
-	union {
-		struct wire_command command;
-		unsigned char bytes[RING_SLOT];
-		uint64_t slot[RING_SLOT / sizeof(uint64_t)];
-	} one = { .slot = { 0 } };
-	size_t at = sizeof(one.command);
+	uint64_t slot[RING_EXPRESS + 1] = { wire_head_word(c->op, 1, n), c->ticket, request };
+	size_t at = sizeof(struct wire_command);
 
-	one.command = call_header(s, c, request, n, bytes);
 	for (size_t i = 0; i < n_parts; i++) {
-		memcpy(one.bytes + at, parts[i].p, parts[i].n);
+		memcpy((unsigned char *)slot + at, parts[i].p, parts[i].n);
 		at += parts[i].n;
 	}
-	ring_producer_send_spsc(&s->commands, one.slot);
-	call_wake(s);
+	/* A broker that has work before this one will find it in its slot. */
+	if (s->calls.n_sent > 0)
+		ring_producer_queue_spsc(&s->commands, slot);
+	else
+		ring_producer_send_spsc(&s->commands, slot);
+	call_sent(s, c);
 }
 
 int call_send(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n, const struct part *parts,
@@ -371,7 +393,7 @@ int call_send(struct swakv_session *s, struct call *c, uint64_t request, uint32_
 	if (r < 0)
 		return r;
 	if (slots_of(bytes) == 1) {
-		call_send_short(s, c, request, n, parts, n_parts, bytes);
+		call_send_short(s, c, request, n, parts, n_parts);
 		return 0;
 	}
 	for (size_t i = 0; i < n_parts; i++) {
@@ -414,11 +436,11 @@ static int call_wait(struct swakv_session *s, struct call *c)
 	uint64_t deadline = 0;
 
 	/* An awake broker has usually answered before a look at the clock would pay. */
-	for (int i = 0; i < QUICK_POLLS && c->state != CALL_ANSWERED; i++) {
-		if (ring_consumer_fill_spsc(&s->replies) == 0)
-			cpu_relax();
+	for (int i = 0; c->state != CALL_ANSWERED && i < QUICK_POLLS; i++) {
+		if (calls_take(s))
+			calls_wake(s);
 		else
-			calls_drain(s);
+			cpu_relax();
 	}
 	for (;;) {
 		if (c->state != CALL_ANSWERED)

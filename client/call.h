@@ -39,36 +39,36 @@ struct call_entry {
 enum call_state { CALL_FREE, CALL_MADE, CALL_SENT, CALL_ANSWERED };
 
 struct call {
-	swakv_ticket ticket;
+	swakv_ticket ticket; /* index in the table, and the count of its latest use */
 	enum call_state state;
 	bool orphan; /* nobody will collect it */
 	uint16_t op;
 	int result;
-	call_effect *effect;
-	uint32_t next_free;
-	struct call_entry one; /* storage of entries when there is one */
-	struct call_entry *entries;
 	uint32_t n_entries;
+	call_effect *effect;
+	struct call_entry *entries;
+	struct call_entry one;      /* storage of entries when there is one */
 	struct swakv_step *steps;   /* caller's, written when collected */
 	struct swakv_request **out; /* caller's, written when collected */
 	int32_t *map;               /* owned: pending compaction's mapping, and scratch of the same size */
+	void *answer;               /* caller's buffer for the payload of a query */
+	/* ---- from here on call_new() clears nothing: kept, or set with one of the above ---- */
 	uint32_t n_map;
 	int32_t new_batch;
 	uint32_t flags;
-	uint64_t device_mapping;
-	void *answer; /* caller's buffer for the payload of a query */
-	size_t answer_size;
-	uint32_t *answer_count; /* gets the reply's element count, with the answer */
-	/* ---- from here on call_new() clears nothing ---- */
-	struct call_entry *more; /* storage of entries when there are several; kept for the next use */
 	uint32_t n_more;
+	uint64_t device_mapping;
+	size_t answer_size;
+	uint32_t *answer_count;  /* gets the reply's element count, with the answer */
+	struct call_entry *more; /* storage of entries when there are several; kept for the next use */
+	struct call *next_free;
 	char why[256]; /* the sentence, when the result is not 0 */
 };
 
 struct call_table {
 	struct call **calls;
-	uint32_t n;         /* made so far */
-	uint32_t free_head; /* index + 1, 0: none */
+	struct call *free;
+	uint32_t n; /* made so far */
 	uint32_t n_sent;
 	uint64_t count; /* of tickets given out */
 };

@@ -16,17 +16,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "atomics.h"
-
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static shm_u32 *current; /* 0 in a child that has not attached */
-static uint32_t last;    /* guarded by lock */
+shm_u32 *process_current; /* holds 0 in a child that has not attached */
+static uint32_t last;     /* guarded by lock */
 
 static void after_fork_in_child(void)
 {
-	if (current)
-		store_relaxed(current, 0);
+	if (process_current)
+		store_relaxed(process_current, 0);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -42,7 +40,7 @@ static void process_setup(void)
 		munmap(p, (size_t)page);
 		return;
 	}
-	current = p;
+	process_current = p;
 }
 
 uint32_t process_incarnation(void)
@@ -50,21 +48,16 @@ uint32_t process_incarnation(void)
 	uint32_t n;
 
 	pthread_once(&once, process_setup);
-	if (!current)
+	if (!process_current)
 		return 0;
 	process_lock();
-	n = load_relaxed(current);
+	n = load_relaxed(process_current);
 	if (n == 0) {
 		n = ++last;
-		store_relaxed(current, n);
+		store_relaxed(process_current, n);
 	}
 	process_unlock();
 	return n;
-}
-
-bool process_is(uint32_t incarnation)
-{
-	return current && load_relaxed(current) == incarnation;
 }
 
 void process_lock(void)

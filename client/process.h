@@ -12,10 +12,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "atomics.h"
+
 /* The incarnation of the calling process, never 0 on success; 0: out of memory. */
 uint32_t process_incarnation(void);
+extern shm_u32 *process_current; /* process.c's: see there */
 /* True when the calling process is the one that got @incarnation. */
-bool process_is(uint32_t incarnation);
+static inline bool process_is(uint32_t incarnation)
+{
+	return process_current && load_relaxed(process_current) == incarnation;
+}
 
 void process_lock(void);
 void process_unlock(void);

@@ -39,14 +39,25 @@
 
 /* In shared memory, zero when fresh. Positions run freely and wrap at 2^32. */
 struct ring_control {
-	_Alignas(CACHELINE) shm_u32 tail;        /* producer: slots published */
-	shm_u32 express_tail;                    /* the tail that `express` belongs to */
+	union {
+		shm_u64 mark; /* both of the next, which only their producer's peer tells apart */
+		struct {
+			shm_u32 tail;         /* producer: slots published */
+			shm_u32 express_tail; /* the tail that `express` belongs to */
+		};
+	};
 	shm_u64 express[RING_EXPRESS];           /* first bytes of the last message */
 	_Alignas(CACHELINE) shm_u32 head;        /* consumer: slots given back */
 	_Alignas(CACHELINE) shm_u32 need_wakeup; /* consumer sleeps: producer must wake it after publishing */
 	_Alignas(CACHELINE) shm_u32 need_space;  /* producer starves: consumer must wake it after giving slots back */
 };
 _Static_assert(sizeof(struct ring_control) == 4 * CACHELINE, "ring_control is part of the protocol");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the tail is the low half of the mark");
+
+static inline uint64_t ring_mark(uint32_t tail, uint32_t express_tail)
+{
+	return tail | (uint64_t)express_tail << 32;
+}
 
 struct ring_producer_spsc {
 	struct ring_control *control;
@@ -116,26 +127,48 @@ static inline void *ring_producer_place_spsc(struct ring_producer_spsc *p, size_
 static inline void ring_producer_publish_spsc(struct ring_producer_spsc *p, uint32_t n)
 {
 	p->mine += n;
-	store_relaxed(&p->control->express_tail, ~p->mine);
-	store_release(&p->control->tail, p->mine);
+	store_release(&p->control->mark, ring_mark(p->mine, ~p->mine));
+}
+
+/* Writes @slot, words of 8 bytes in private memory, where the message being built begins. */
+static inline void ring_producer_fill_spsc(struct ring_producer_spsc *p, const uint64_t slot[RING_EXPRESS + 1])
+{
+	shm_u64 *place = ring_producer_place_spsc(p, 0);
+
+	store_relaxed(&place[0], slot[0]);
+	store_relaxed(&place[1], slot[1]);
+	store_relaxed(&place[2], slot[2]);
+	store_relaxed(&place[3], slot[3]);
+	store_relaxed(&place[4], slot[4]);
+	store_relaxed(&place[5], slot[5]);
+	store_relaxed(&place[6], slot[6]);
+	store_relaxed(&place[7], slot[7]);
+}
+
+/* Writes and publishes a message of one slot to a reader that has others before it. The caller has checked for space.
+ */
+static inline void ring_producer_queue_spsc(struct ring_producer_spsc *p, const uint64_t slot[RING_EXPRESS + 1])
+{
+	ring_producer_fill_spsc(p, slot);
+	ring_producer_publish_spsc(p, 1);
 }
 
 /*
- * Writes and publishes a message of one slot. The caller has checked for space.
- * @slot is private memory: what is stored beside the position must be at hand
- * when the first store takes that line from the polling consumer.
+ * The same to a reader that probably waits for it: beside the position, if it can.
+ * @slot was written in words of 8 bytes: a load that gathers several younger
+ * stores waits until they have left the CPU's store buffer, and before them
+ * stands a store to a line that the peer holds.
  */
 static inline void ring_producer_send_spsc(struct ring_producer_spsc *p, const uint64_t slot[RING_EXPRESS + 1])
 {
 	struct ring_control *control = p->control;
 
-	memcpy(ring_producer_place_spsc(p, 0), slot, RING_SLOT);
 	if (slot[RING_EXPRESS] != 0) {
-		ring_producer_publish_spsc(p, 1);
+		ring_producer_queue_spsc(p, slot);
 		return;
 	}
-	p->mine++;
-	store_relaxed(&control->express_tail, p->mine);
+	/* Release: who sees this looks for the last message in its slot. */
+	store_release(&control->mark, ring_mark(p->mine, ~p->mine));
 	fence_release(); /* pairs with ring_consumer_first_spsc(): who reads a newer word below sees this, too */
 	store_relaxed(&control->express[0], slot[0]);
 	store_relaxed(&control->express[1], slot[1]);
@@ -144,7 +177,9 @@ static inline void ring_producer_send_spsc(struct ring_producer_spsc *p, const u
 	store_relaxed(&control->express[4], slot[4]);
 	store_relaxed(&control->express[5], slot[5]);
 	store_relaxed(&control->express[6], slot[6]);
-	store_release(&control->tail, p->mine);
+	store_release(&control->mark, ring_mark(p->mine + 1, p->mine + 1));
+	ring_producer_fill_spsc(p, slot);
+	p->mine++;
 }
 
 /* After publishing and a fence_store_load(): true when the consumer may sleep and must be woken. */
@@ -176,7 +211,7 @@ static inline int64_t ring_consumer_fill_spsc(struct ring_consumer_spsc *c)
 
 	if (c->mine != c->peer)
 		return (int64_t)(uint32_t)(c->peer - c->mine);
-	tail = load_acquire(&c->control->tail);
+	tail = (uint32_t)load_acquire(&c->control->mark);
 	if ((uint32_t)(tail - c->mine) > c->n_slots)
 		return -EPROTO;
 	c->peer = tail;
@@ -203,22 +238,26 @@ static inline void ring_consumer_read_spsc(struct ring_consumer_spsc *c, size_t 
 	memcpy((unsigned char *)dst + room, c->slots, len - room);
 }
 
-/* Copies the first slot of the next message to private memory, 64 bytes. @fill is what ring_consumer_fill_spsc() said.
+/* Copies the first slot of the next message to private memory, 64 aligned bytes. @fill is what
+ * ring_consumer_fill_spsc() said.
  */
 static inline void ring_consumer_first_spsc(struct ring_consumer_spsc *c, int64_t fill, void *dst)
 {
 	struct ring_control *control = c->control;
-	uint64_t slot[RING_EXPRESS + 1];
+	uint64_t *slot = dst;
 
 	if (fill == 1) {
-		for (int i = 0; i < RING_EXPRESS; i++)
-			slot[i] = load_relaxed(&control->express[i]);
-		fence_acquire(); /* pairs with ring_producer_publish_spsc() */
-		if (load_relaxed(&control->express_tail) == c->peer) {
-			slot[RING_EXPRESS] = 0;
-			memcpy(dst, slot, sizeof(slot));
+		slot[0] = load_relaxed(&control->express[0]);
+		slot[1] = load_relaxed(&control->express[1]);
+		slot[2] = load_relaxed(&control->express[2]);
+		slot[3] = load_relaxed(&control->express[3]);
+		slot[4] = load_relaxed(&control->express[4]);
+		slot[5] = load_relaxed(&control->express[5]);
+		slot[6] = load_relaxed(&control->express[6]);
+		slot[RING_EXPRESS] = 0;
+		fence_acquire(); /* pairs with ring_producer_send_spsc() */
+		if (load_acquire(&control->mark) == ring_mark(c->peer, c->peer))
 			return;
-		}
 	}
 	ring_consumer_read_spsc(c, 0, dst, RING_SLOT);
 }

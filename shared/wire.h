@@ -187,7 +187,8 @@ struct wire_row_head {
  *
  * The broker sleeps on the doorbell (an eventfd that it never reads): the client
  * adds 1 to it after publishing to a broker with need_wakeup on the command ring,
- * and after giving back reply slots to one with need_space on the reply ring.
+ * and after giving back reply slots to one with need_space on the reply ring,
+ * which it has only while a command of the client's waits for room to be answered.
  *
  * Every command is answered, CLOSE too: it is the last answer of a session.
  *
@@ -283,6 +284,12 @@ struct wire_reply {
 	uint32_t reserved;
 };
 _Static_assert(sizeof(struct wire_reply) == 32, "wire_reply");
+
+/* The first 8 bytes of a header of either direction in one word: op, n_slots, and `n` or `code`. */
+static inline uint64_t wire_head_word(uint16_t op, uint16_t n_slots, uint32_t third)
+{
+	return op | (uint64_t)n_slots << 16 | (uint64_t)third << 32;
+}
 
 enum { WIRE_DELIVERY_BY_REFERENCE = 1 };
 /*

@@ -66,7 +66,7 @@ static unsigned char filler_of(uint32_t number, size_t i)
 	return (unsigned char)(number * 31 + i);
 }
 
-/* One slot in the two ways there are, longer ones in theirs. */
+/* One slot in the three ways there are, longer ones in theirs. */
 static void send(struct ring_producer_spsc *p, const struct message *m, uint32_t n)
 {
 	uint64_t slot[RING_EXPRESS + 1];
@@ -74,7 +74,10 @@ static void send(struct ring_producer_spsc *p, const struct message *m, uint32_t
 	if (n == 1 && m->number % 3) {
 		memcpy(slot, m, sizeof(slot));
 		slot[RING_EXPRESS] = 0; /* the filler does not reach there */
-		ring_producer_send_spsc(p, slot);
+		if (m->number % 3 == 1)
+			ring_producer_send_spsc(p, slot);
+		else
+			ring_producer_queue_spsc(p, slot);
 		return;
 	}
 	ring_producer_write_spsc(p, 0, m, n * RING_SLOT);

@@ -334,9 +334,9 @@ Test(client_call, sleeping_broker_is_woken)
 Test(client_call, broker_that_waits_for_reply_space_is_woken)
 {
 	struct fake_command c;
-	swakv_ticket t[2];
+	swakv_ticket t[3]; /* two are answered, the broker waits for room for the third's answer */
 
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 3; i++)
 		cr_assert_eq(swakv_session_ping(session, &t[i]), 0);
 	for (int i = 0; i < 2; i++) {
 		fake_take(&fake, WIRE_OP_NOP, &c);
@@ -344,7 +344,7 @@ Test(client_call, broker_that_waits_for_reply_space_is_woken)
 	}
 	cr_assert_eq(ring_producer_want_space_spsc(&fake.replies, FAKE_SLOTS), 0);
 	cr_expect_eq(swakv_wait(session, t[0]), 0);
-	cr_expect_geq(doorbell(), 1); /* once an answer, until the broker takes its flag back */
+	cr_expect_geq(doorbell(), 1); /* at least once, until the broker takes its flag back */
 	cr_expect_eq(swakv_wait(session, t[1]), 0);
 	cr_expect_eq(ring_producer_space_spsc(&fake.replies, FAKE_SLOTS), 1);
 }
