@@ -48,14 +48,38 @@ bool bench_wants(const struct bench *b, const char *name)
 	return !b->options.only || strstr(name, b->options.only);
 }
 
+/* How often thread @tid of process @pid was made to give up its CPU. */
+static uint64_t switches_of(pid_t pid, pid_t tid)
+{
+	static const char key[] = "nonvoluntary_ctxt_switches:";
+	char path[64], line[128];
+	uint64_t n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", (int)pid, (int)tid);
+	AUTO_FCLOSE FILE *f = fopen(path, "re");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, key, sizeof(key) - 1))
+			n = strtoull(line + sizeof(key) - 1, NULL, 10);
+	return n;
+}
+
+static uint64_t switches(const struct bench *b)
+{
+	return switches_of(getpid(), getpid()) + switches_of(b->peer->pid, b->peer->pid) +
+	       switches_of(b->broker.pid, b->broker_tid);
+}
+
 void bench_sample(struct bench *b, struct series *s, sample_fn *fn, void *arg)
 {
-	uint64_t trips = b->options.quick ? 5000 : 20000;
+	uint64_t trips = b->options.quick ? 5000 : 20000, put_aside;
 	double before = peer_spin(b->peer, trips), value, after;
 
+	put_aside = switches(b);
 	value = fn(b, arg);
+	put_aside = switches(b) - put_aside;
 	after = peer_spin(b->peer, trips);
-	if (s->n == SERIES_MAX || before > after * DRIFT || after > before * DRIFT) {
+	if (s->n == SERIES_MAX || put_aside > 0 || before > after * DRIFT || after > before * DRIFT) {
 		s->dropped++;
 		s->last_value = value;
 		s->last_spin = (before + after) / 2;
@@ -135,6 +159,7 @@ void bench_pin_broker(struct bench *b)
 		usleep(1000);
 	if (tid == 0)
 		bench_die("the broker has no thread swakvd-ring");
+	b->broker_tid = tid;
 	b->pinned = b->options.pin && pin_thread(tid, b->options.cpu[1]);
 }
 

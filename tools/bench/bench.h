@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <swakv/swakv.h>
 
@@ -39,6 +40,7 @@ struct bench {
 	struct private_broker broker;
 	struct status_reader status;
 	struct status_snapshot *snapshot;
+	pid_t broker_tid; /* of its ring thread */
 	struct peer *peer;
 	struct results *results;
 	double ns_per_tick;
