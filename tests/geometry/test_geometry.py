@@ -1,0 +1,401 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""swakv-geometry reads the layer groups out of config.json files, counts right, and says what it cannot map.
+
+The files beside this one hold the fields that matter of known models. What must come out stands here, computed anew.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+GEOMETRY = os.path.abspath(sys.argv[1])
+HERE = pathlib.Path(__file__).resolve().parent
+GIB = 1 << 30
+
+
+def run(*arguments):
+    return subprocess.run([GEOMETRY, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=HERE)
+
+
+def sizes(path, *arguments):
+    done = run("--json", *arguments, path)
+    if done.returncode != 0:
+        raise AssertionError(f"{path}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def preset(name, *arguments):
+    return sizes(HERE / f"{name}.json", *arguments)
+
+
+def shapes(result):
+    """(window or None, layers, kv heads, K dim, V dim) of each group."""
+    return [(g["window"], g["layers"], g["kv_heads"], g["k_head_dim"], g["v_head_dim"]) for g in result["groups"]]
+
+
+def same(window, layers, heads, dim):
+    return (window, layers, heads, dim, dim)
+
+
+PRESETS = {
+    "gemma-2-2b": [same(4096, 13, 4, 256), same(None, 13, 4, 256)],
+    "gemma-2-9b": [same(4096, 21, 8, 256), same(None, 21, 8, 256)],
+    "gemma-2-27b": [same(4096, 23, 16, 128), same(None, 23, 16, 128)],
+    "gemma-3-270m": [same(512, 15, 1, 256), same(None, 3, 1, 256)],
+    "gemma-3-1b": [same(512, 22, 1, 256), same(None, 4, 1, 256)],
+    "gemma-3-4b": [same(1024, 29, 4, 256), same(None, 5, 4, 256)],
+    "gemma-3-12b": [same(1024, 40, 8, 256), same(None, 8, 8, 256)],
+    "gemma-3-27b": [same(1024, 52, 16, 128), same(None, 10, 16, 128)],
+    "gemma-3n-e2b": [same(512, 16, 2, 256), same(None, 4, 2, 256)],
+    "gemma-3n-e4b": [same(512, 16, 2, 256), same(None, 4, 2, 256)],
+    "gemma-4-e2b": [same(512, 12, 1, 256), same(None, 3, 1, 512)],
+    "gemma-4-e4b": [same(512, 20, 2, 256), same(None, 4, 2, 512)],
+    "gemma-4-12b": [same(1024, 40, 8, 256), same(None, 8, 1, 512)],
+    "gemma-4-26b-a4b": [same(1024, 25, 8, 256), same(None, 5, 2, 512)],
+    "gemma-4-31b": [same(1024, 50, 16, 256), same(None, 10, 4, 512)],
+    "gpt-oss-20b": [same(128, 12, 8, 64), same(None, 12, 8, 64)],
+    "gpt-oss-120b": [same(128, 18, 8, 64), same(None, 18, 8, 64)],
+    "mistral-7b-v0.1": [same(4096, 32, 8, 128)],
+    "mistral-7b-v0.3": [same(None, 32, 8, 128)],
+    "ministral-8b-2410": [same(32768, 36, 8, 128)],
+    "phi-3-mini-4k": [same(2047, 32, 32, 96)],
+    "qwen2.5-7b": [same(None, 28, 4, 128)],
+    "qwen2.5-32b": [same(None, 64, 8, 128)],
+    "qwen2.5-32b-window": [same(None, 64, 8, 128)],  # max_window_layers 70 of 64
+    "qwen2-window": [same(None, 20, 4, 128), same(4096, 8, 4, 128)],
+    "command-r7b": [same(4096, 24, 8, 128), same(None, 8, 8, 128)],
+    "command-a": [same(4096, 48, 8, 128), same(None, 16, 8, 128)],
+    "tiny-aya": [same(4096, 27, 4, 128), same(None, 9, 4, 128)],
+    "olmo-3-7b": [same(4096, 24, 32, 128), same(None, 8, 32, 128)],
+    "olmo-3-32b": [same(4096, 48, 8, 128), same(None, 16, 8, 128)],
+    "exaone-4.0-32b": [same(4096, 48, 8, 128), same(None, 16, 8, 128)],
+    "mimo-v2-flash": [(None, 9, 4, 192, 128), (128, 39, 8, 192, 128)],
+}
+SHARED = {"gemma-3n-e2b": 10, "gemma-3n-e4b": 15, "gemma-4-e2b": 20, "gemma-4-e4b": 18}
+UNMAPPABLE = {
+    "llama-4-scout": "text_config.attention_chunk_size is 8192",
+    "deepseek-v3": "kv_lora_rank is 512",
+    "deepseek-v4-flash": "compress_ratios is [0,0,",
+    "qwen3-next": 'layer_types[0] is "linear_attention"',
+}
+
+BASE = {"model_type": "mistral", "num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8,
+        "num_key_value_heads": 2, "sliding_window": 256, "torch_dtype": "bfloat16", "max_position_embeddings": 8192}
+
+
+def ceil(a, b):
+    return -(-a // b)
+
+
+def pages(window, p, seq, rule):
+    """Pages that a sequence of a group reserves; rule: None for any, else (n, D, R)."""
+    width = ceil(seq, p)
+    if window is None:
+        return width
+    if rule is None:
+        return min(2 * (ceil(window, p) + 1) + 1, width)
+    n, d, r = rule
+    return min(ceil(window + r + d * n - 1, p) + 1, width)
+
+
+class Files(unittest.TestCase):
+    """Writes configurations of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "config.json")
+
+    def write(self, text):
+        with open(self.path, "w", encoding="utf-8") as f:
+            f.write(text if isinstance(text, str) else json.dumps(text))
+        return self.path
+
+    def with_fields(self, **fields):
+        return self.write({**BASE, **fields})
+
+    def refused(self, code, sentence, path=None):
+        done = run(path or self.path)
+        self.assertEqual(done.returncode, code, done.stderr + done.stdout)
+        self.assertIn(sentence, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+
+class Presets(unittest.TestCase):
+    def test_every_preset_has_the_groups_of_its_model(self):
+        for name, groups in PRESETS.items():
+            with self.subTest(name):
+                result = preset(name)
+                self.assertEqual(shapes(result), groups)
+                self.assertEqual(result["shared_layers"], SHARED.get(name, 0))
+                self.assertEqual({g["dtype"] for g in result["groups"]}, {"bf16"})
+
+    def test_every_file_here_is_checked(self):
+        self.assertEqual({p.stem for p in HERE.glob("*.json")}, set(PRESETS) | set(UNMAPPABLE))
+
+    def test_sizes_are_those_of_the_formula(self):
+        seq, pool, extent = 32768, 64 * GIB, 64 << 20
+        for name, groups in PRESETS.items():
+            for p in (16, 128):
+                with self.subTest(name=name, page_tokens=p):
+                    result = preset(name, "-P", p, "-t", seq, "-p", pool, "-a", 1, "-a", 500, "-f", 3, "-r", 7)
+                    self.check(result, groups, p, seq, pool, extent)
+
+    def check(self, result, groups, p, seq, pool, extent):
+        strides = []
+        for got, (_, layers, heads, k, v) in zip(result["groups"], groups):
+            strides.append(layers * p * heads * max(k, v) * 2)
+            self.assertEqual(got["page_bytes"], strides[-1])
+            self.assertEqual(got["bytes_per_token"], layers * heads * (k + v) * 2)
+            self.assertEqual(got["padding_bytes"], 2 * strides[-1] - got["bytes_per_token"] * p)
+            self.assertEqual(got["width"], ceil(seq, p))
+            self.assertEqual(got["num_pages"], pool // 2 // strides[-1])
+        self.assertEqual(result["bytes_per_token"], sum(g["bytes_per_token"] for g in result["groups"]))
+        self.assertEqual([r["max_advance"] for r in result["sequence"]], ["any", 1, 500])
+        for got, rule in zip(result["sequence"], (None, (1, 3, 7), (500, 3, 7))):
+            need = [pages(g[0], p, seq, rule) for g in groups]
+            self.assertEqual(got["pages"], need)
+            self.assertEqual(got["bytes"], sum(2 * s * n for s, n in zip(strides, need)))
+            self.assertTrue(self.fits(got["sequences"], strides, need, pool // 2, extent))
+            self.assertFalse(self.fits(got["sequences"] + 1, strides, need, pool // 2, extent))
+
+    @staticmethod
+    def fits(n, strides, need, half, extent):
+        by_size = {}
+        for stride, count in zip(strides, need):
+            by_size[stride] = by_size.get(stride, 0) + n * count
+        if len(by_size) == 1:
+            return all(count <= half // stride for stride, count in by_size.items())
+        return sum(ceil(stride * count, extent) for stride, count in by_size.items()) <= half // extent
+
+    def test_worked_examples_of_the_documents(self):
+        """gpt-oss, 131,072 tokens: 12 sliding layers of 5 pages of 256 KiB are 15 MiB, 12 full ones 3 GiB."""
+        result = preset("gpt-oss-20b")
+        sliding, full = result["groups"]
+        self.assertEqual(result["sequence"][0]["pages"], [5, 1024])
+        self.assertEqual(2 * sliding["page_bytes"] * 5, 15 << 20)
+        self.assertEqual(2 * full["page_bytes"] * 1024, 3 * GIB)
+        result = preset("gemma-3-27b", "--max-seq", 32768)
+        self.assertEqual(2 * result["groups"][0]["page_bytes"] * result["sequence"][0]["pages"][0], 988 << 20)
+
+    def test_text_for_people(self):
+        done = run("-p", "64G", "-t", "32768", "gemma-4-31b.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, (HERE / "gemma-4-31b.txt").read_text(encoding="utf-8"))
+
+
+class Refusals(Files):
+    def test_what_cannot_be_mapped_is_said_plainly(self):
+        for name, sentence in UNMAPPABLE.items():
+            with self.subTest(name):
+                self.refused(3, sentence, HERE / f"{name}.json")
+
+    def test_other_ways_to_keep_k_and_v(self):
+        sliding = "sliding_attention"
+        for fields, sentence in (
+                ({"attention_chunk_size": 4096}, "attention_chunk_size is 4096"),
+                ({"layer_types": [sliding, sliding, sliding, "chunked_attention"]},
+                 'layer_types[3] is "chunked_attention"'),
+                ({"layer_types": [sliding, "mamba", sliding, sliding]}, 'layer_types[1] is "mamba"'),
+                ({"full_attention_interval": 4}, "full_attention_interval is 4"),
+                ({"attn_layer_period": 8}, "attn_layer_period is 8"),
+                ({"is_encoder_decoder": True}, "is_encoder_decoder is true"),
+                ({"num_kv_shared_layers": 4}, "num_kv_shared_layers is 4 of 4"),
+                ({"use_bidirectional_attention": "all"}, "use_bidirectional_attention"),
+                ({"torch_dtype": "float64"}, 'torch_dtype is "float64"'),
+                ({"model_type": "llama4_text"}, "attention_chunk_size is that of its type")):
+            with self.subTest(fields):
+                self.with_fields(**fields)
+                self.refused(3, sentence)
+
+    def test_fields_that_are_off_refuse_nothing(self):
+        self.with_fields(attention_chunk_size=None, kv_lora_rank=None, is_encoder_decoder=False, index_topk=0,
+                         compress_ratios=[], block_configs=None)
+        self.assertEqual(shapes(sizes(self.path)), [same(256, 4, 2, 64)])
+
+    def test_wrong_values_are_named_with_their_field(self):
+        for field in ("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "hidden_size",
+                      "sliding_window", "max_position_embeddings", "v_head_dim", "sliding_window_pattern"):
+            for value in (0, -1, 1.5, True, "12", [1], {"a": 1}, 10 ** 12):
+                if field == "sliding_window_pattern" and value == "12":
+                    continue
+                with self.subTest(field=field, value=value):
+                    self.with_fields(**{field: value})
+                    self.refused(1, f"{field} is {json.dumps(value, separators=(',', ':'))}, expected")
+        for field, value, text in (("use_sliding_window", "no", '"no"'), ("layer_types", "full", '"full"'),
+                                   ("model_type", 3, "3"), ("torch_dtype", 16, "16"),
+                                   ("sliding_window_pattern", "LXG", '"LXG"'), ("sliding_window_pattern", "", '""'),
+                                   ("num_kv_shared_layers", -1, "-1"), ("text_config", 3, "3")):
+            with self.subTest(field=field, value=value):
+                self.with_fields(**{field: value})
+                self.refused(1, f"{field} is {text}, expected")
+
+    def test_lists_must_have_an_entry_for_each_layer(self):
+        self.with_fields(layer_types=["full_attention"] * 5)
+        self.refused(1, "layer_types has 5 entries, but num_hidden_layers is 4")
+        self.with_fields(layer_types=["full_attention", 7, "full_attention", "full_attention"])
+        self.refused(1, "layer_types[1] is 7, expected")
+        self.with_fields(hybrid_layer_pattern=[0, 1, 2, 1])
+        self.refused(1, "hybrid_layer_pattern[2] is 2, expected 0 (full) or 1 (sliding)")
+
+    def test_a_layer_that_slides_needs_a_window(self):
+        self.with_fields(sliding_window=None, layer_types=["full_attention"] * 3 + ["sliding_attention"])
+        self.refused(1, "layer 3 slides, but sliding_window is null")
+
+    def test_missing_fields_are_named(self):
+        for fields, sentence in (({"num_hidden_layers": None}, "num_hidden_layers is missing"),
+                                 ({"hidden_size": None}, "head_dim is missing, and so is hidden_size"),
+                                 ({"hidden_size": 100}, "hidden_size 100 over num_attention_heads 8"),
+                                 ({"max_position_embeddings": None}, "say --max-seq")):
+            with self.subTest(fields):
+                self.with_fields(**fields)
+                self.refused(1, sentence)
+
+    def test_what_is_no_json(self):
+        for text, sentence in (("", "no JSON"), ("{", "no JSON"), ("[]", "no JSON object"), ("3", "no JSON"),
+                               ('{"a": 1, "a": 2}', "no JSON: duplicate object key"), ("{'a': 1}", "no JSON"),
+                               ('{"num_hidden_layers": 99999999999999999999}', "too big integer"),
+                               ('{"\x1b[31m', "no JSON"), ("[" * 100000, "no JSON")):
+            with self.subTest(text[:20]):
+                self.write(text)
+                self.refused(1, sentence)
+                self.assertNotIn("\x1b", run(self.path).stderr)
+
+    def test_what_is_no_file(self):
+        self.refused(1, "No such file", "/nonexistent/config.json")
+        self.refused(1, "Is a directory", HERE)
+
+    def test_a_sequence_beyond_counting_is_refused(self):
+        self.with_fields(num_hidden_layers=4096, head_dim=8192, num_key_value_heads=4096, torch_dtype="float32",
+                         sliding_window=None, max_position_embeddings=2 ** 31 - 1)
+        self.refused(1, "more bytes than 63 bits can count")
+
+    def test_wrong_usage(self):
+        config = str(HERE / "gpt-oss-20b.json")
+        for arguments in ([], [config, config], ["-P", "100", config], ["-P", "512", config], ["-t", "0", config],
+                          ["-a", "-1", config], ["-p", "much", config], ["-d", "int8", config], ["--nonsense", config],
+                          ["-a", "1"] * 9 + [config]):
+            with self.subTest(arguments):
+                done = run(*arguments)
+                self.assertEqual(done.returncode, 2)
+                self.assertEqual(done.stdout, "")
+
+
+class Fields(Files):
+    def test_null_and_absent_windows(self):
+        self.with_fields(sliding_window=None)
+        self.assertEqual(shapes(sizes(self.path)), [same(None, 4, 2, 64)])
+        without = {k: v for k, v in BASE.items() if k != "sliding_window"}
+        self.write(without)  # the default of the type
+        self.assertEqual(shapes(sizes(self.path)), [same(4096, 4, 2, 64)])
+        self.write({**without, "model_type": "llama"})
+        self.assertEqual(shapes(sizes(self.path)), [same(None, 4, 2, 64)])
+
+    def test_head_dim_and_kv_heads_may_be_left_out(self):
+        self.with_fields(head_dim=None, num_key_value_heads=None, model_type="other")
+        result = sizes(self.path)
+        self.assertEqual(shapes(result), [same(256, 4, 8, 64)])
+        self.assertTrue(any("does not say which layers slide" in n for n in result["notes"]))
+
+    def test_a_pattern_makes_each_nth_layer_full(self):
+        for pattern, full in ((1, 4), (2, 2), (3, 1), (4, 1), (5, 0), ("LG", 2), ("G", 4), ("LLL", 1)):
+            with self.subTest(pattern):
+                self.with_fields(sliding_window_pattern=pattern)
+                layers = {g["kind"]: g["layers"] for g in sizes(self.path)["groups"]}
+                self.assertEqual(layers.get("full", 0), full)
+                self.assertEqual(layers.get("sliding", 0), 4 - full)
+
+    def test_use_sliding_window_stands_above_all(self):
+        self.with_fields(use_sliding_window=False, sliding_window=0, layer_types=["sliding_attention"] * 4)
+        self.assertEqual(shapes(sizes(self.path)), [same(None, 4, 2, 64)])
+        self.with_fields(use_sliding_window=False, sliding_window_pattern=2)
+        self.assertEqual(shapes(sizes(self.path)), [same(None, 4, 2, 64)])
+
+    def test_shared_layers_keep_nothing(self):
+        self.with_fields(num_hidden_layers=10, num_kv_shared_layers=4, sliding_window_pattern=3)
+        result = sizes(self.path)
+        self.assertEqual([g["layers"] for g in result["groups"]], [4, 2])
+        self.assertEqual(result["shared_layers"], 4)
+
+    def test_a_chunk_size_beside_a_list_of_layers_is_no_chunk(self):
+        self.with_fields(attention_chunk_size=128, hybrid_layer_pattern=[0, 1, 1, 0])
+        self.assertEqual(shapes(sizes(self.path)), [same(None, 2, 2, 64), same(256, 2, 2, 64)])
+
+    def test_heads_of_full_layers_count_only_where_v_is_made_of_k(self):
+        full = {"layer_types": ["full_attention"] * 4, "num_global_key_value_heads": 1, "global_head_dim": 128}
+        for fields, heads in (({}, 1), ({"attention_k_eq_v": True}, 1), ({"attention_k_eq_v": False}, 2)):
+            with self.subTest(fields):
+                self.with_fields(**full, **fields)
+                self.assertEqual(shapes(sizes(self.path)), [same(None, 4, heads, 128)])
+
+    def test_the_last_layer_of_gemma_4_is_full(self):
+        self.with_fields(model_type="gemma4_text", head_dim=64, layer_types=["sliding_attention"] * 4)
+        self.assertEqual(shapes(sizes(self.path)), [same(256, 3, 2, 64), same(None, 1, 2, 512)])
+
+    def test_dtypes(self):
+        for fields, dtype, size in (({"torch_dtype": "float16"}, "f16", 2), ({"torch_dtype": "torch.float32"}, "f32", 4),
+                                    ({"dtype": "float8_e4m3fn", "torch_dtype": "float32"}, "fp8", 1),
+                                    ({"torch_dtype": None}, "bf16", 2), ({"torch_dtype": "auto"}, "bf16", 2)):
+            with self.subTest(fields):
+                self.with_fields(**fields)
+                group = sizes(self.path)["groups"][0]
+                self.assertEqual((group["dtype"], group["page_bytes"]), (dtype, 4 * 128 * 2 * 64 * size))
+        self.assertEqual(sizes(self.path, "-d", "fp8")["groups"][0]["dtype"], "fp8")
+
+
+class Pools(Files):
+    def test_offsets_beyond_32_bits_are_flagged_from_the_first_id_on(self):
+        """One layer, one head of 128: 16,384 elements a page of 128 tokens; 2^31 elements are 131,072 pages."""
+        self.with_fields(num_hidden_layers=1, num_key_value_heads=1, head_dim=128)
+        page = 2 * 128 * 128
+        for n, overflows in ((65536, False), (65537, True), (131072, True)):
+            with self.subTest(n):
+                group = sizes(self.path, "-p", 2 * n * page)["groups"][0]
+                self.assertEqual(group["num_pages"], n)
+                self.assertEqual(group["offset_overflow"], overflows)  # ids of V reach 2 n - 1
+                self.assertEqual(group["first_overflowing_page"], 131072 if overflows else None)
+        self.assertIn("more than 32 bits", run("-p", "64G", self.path).stdout)
+        self.assertNotIn("more than 32 bits", run("-p", "1G", self.path).stdout)
+
+    def test_a_pool_of_less_than_a_page(self):
+        self.with_fields()
+        result = sizes(self.path, "-p", 1000)
+        self.assertEqual([r["sequences"] for r in result["sequence"]], [0, 0])
+        self.assertEqual(result["groups"][0]["num_pages"], 0)
+
+    def test_a_window_costs_no_more_than_the_sequence(self):
+        """Capacity 256 below W=512: 2 pages."""
+        self.with_fields(sliding_window=512)
+        self.assertEqual([r["pages"] for r in sizes(self.path, "-t", 256)["sequence"]], [[2], [2]])
+
+    def test_a_long_prompt_in_a_small_pool(self):
+        """W=128, P=64: 90,000 tokens need 7 pages, or 4 when a step advances by one."""
+        self.with_fields(sliding_window=128)
+        page = 4 * 64 * 2 * 64 * 2
+        result = sizes(self.path, "-P", 64, "-t", 90000, "-p", 2 * 7 * page, "-e", page)
+        self.assertEqual([(r["pages"], r["sequences"]) for r in result["sequence"]], [([7], 1), ([4], 1)])
+
+    def test_large_pages_are_split_into_equal_parts(self):
+        whole = preset("gemma-4-31b", "-t", 32768, "-p", "64G")
+        split = preset("gemma-4-31b", "-t", 32768, "-p", "64G", "-l", "10M")
+        self.assertEqual([g["layers"] for g in split["groups"]], [10] * 6)
+        self.assertEqual([g["part"] for g in split["groups"]], [0, 1, 2, 3, 4, 0])
+        self.assertEqual([g["parts"] for g in split["groups"]], [5] * 5 + [1])
+        self.assertTrue(all(g["page_bytes"] <= 10 << 20 for g in split["groups"]))
+        self.assertEqual(split["bytes_per_token"], whole["bytes_per_token"])
+        self.assertEqual([r["bytes"] for r in split["sequence"]], [r["bytes"] for r in whole["sequence"]])
+
+    def test_a_split_that_cannot_be(self):
+        for largest, sentence in (("1M", "a model has at most 8 groups"), ("1000", "one layer of it alone is larger")):
+            with self.subTest(largest):
+                done = run("-l", largest, HERE / "gemma-4-31b.json")
+                self.assertEqual(done.returncode, 3)
+                self.assertIn(sentence, done.stderr)
+
+
+unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <string.h>
+
+#include "print.h"
+
+/* "max_advance 1, 2 steps in flight, rewind 0" */
+static const char *rule_text(const struct rule *r, char buf[96])
+{
+	if (r->max_advance == 0)
+		snprintf(buf, 96, "any");
+	else
+		snprintf(buf, 96, "max_advance %" PRId64 ", in_flight %" PRId64 ", max_rewind %" PRId64, r->max_advance,
+			 r->in_flight, r->max_rewind);
+	return buf;
+}
+
+static const char *bytes_text(uint64_t bytes, char buf[32])
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+	double v = (double)bytes;
+	size_t u = 0;
+
+	while (v >= 1024 && u + 1 < sizeof(units) / sizeof(units[0])) {
+		v /= 1024;
+		u++;
+	}
+	snprintf(buf, 32, u ? "%.1f %s" : "%.0f %s", v, units[u]);
+	return buf;
+}
+
+static void print_groups(FILE *out, const struct sizes *z)
+{
+	char window[24];
+
+	fprintf(out,
+		"\ngroup  kind       window  layers  first  kv heads  K dim  V dim  dtype  bytes a token   page bytes  "
+		"width\n");
+	for (uint32_t i = 0; i < z->n_groups; i++) {
+		const struct group_sizes *g = &z->groups[i];
+		const struct wire_group *s = &g->shape;
+		bool slides = s->kind == WIRE_GROUP_SLIDING;
+
+		snprintf(window, sizeof(window), "%" PRId64, s->window);
+		fprintf(out,
+			"%5" PRIu32 "  %-7s  %8s  %6" PRIu32 "  %5" PRIu32 "  %8" PRIu32 "  %5" PRIu32 "  %5" PRIu32
+			"  %-5s  %13" PRIu64 "  %11" PRIu64 "  %5" PRId32 "\n",
+			i, slides ? "sliding" : "full", slides ? window : "-", s->layers, g->first_layer, s->kv_heads,
+			s->k_head_dim, s->v_head_dim, hf_dtype_name(s->dtype), g->token_bytes, g->page_bytes, g->width);
+	}
+	fprintf(out, "Page bytes are those of K; V has as many. A page holds %" PRIu32 " tokens.\n",
+		z->options.page_tokens);
+}
+
+static void print_rules(FILE *out, const struct sizes *z)
+{
+	char text[96], bytes[32];
+
+	fprintf(out, "\na sequence of %" PRId64 " tokens reserves\n", z->options.max_seq);
+	for (uint32_t i = 0; i < z->options.n_rules; i++) {
+		const struct rule_sizes *r = &z->rules[i];
+
+		fprintf(out, "  %s: pages", rule_text(&z->options.rules[i], text));
+		for (uint32_t k = 0; k < z->n_groups; k++)
+			fprintf(out, "%s %" PRId32, k ? " +" : "", r->pages[k]);
+		fprintf(out, ", %" PRIu64 " bytes (%s)", r->bytes, bytes_text(r->bytes, bytes));
+		if (z->options.pool)
+			fprintf(out, ": %" PRId64 " in the pool", r->fit);
+		fputc('\n', out);
+	}
+}
+
+static void print_pool(FILE *out, const struct sizes *z)
+{
+	char pool[32], extent[32];
+
+	fprintf(out, "\npool of %s, extents of %s of each half\n", bytes_text(z->options.pool, pool),
+		bytes_text(z->options.extent, extent));
+	for (uint32_t i = 0; i < z->n_groups; i++) {
+		const struct group_sizes *g = &z->groups[i];
+
+		fprintf(out, "  group %" PRIu32 ": %" PRId64 " pages", i, g->num_pages);
+		if (g->num_pages == 0)
+			fputs("; one is larger than a half of the pool", out);
+		if (g->too_many_pages)
+			fputs("; more than the 1073741823 that a broker takes", out);
+		if (g->page_above_extent)
+			fputs("; one is larger than an extent", out);
+		if (g->overflow_page)
+			fprintf(out, "; element offsets of page ids from %" PRId64 " on need more than 32 bits",
+				g->overflow_page);
+		fputc('\n', out);
+	}
+}
+
+/* What the numbers alone do not say. */
+static void print_notes(FILE *out, const struct hf_config *c, const struct sizes *z)
+{
+	for (uint32_t i = 0; i < c->n_notes; i++)
+		fprintf(out, "note: %s\n", c->notes[i]);
+	for (uint32_t i = 0; i < z->n_groups; i++) {
+		const struct group_sizes *g = &z->groups[i];
+
+		if (g->parts > 1 && g->part == 0)
+			fprintf(out,
+				"note: groups %" PRIu32 " to %" PRIu32 " are equal parts of one, so that no page is "
+				"above %" PRIu64 " bytes\n",
+				i, i + g->parts - 1, z->options.largest_page);
+		if (g->padding)
+			fprintf(out,
+				"note: group %" PRIu32 ": K and V heads differ in size; %" PRIu64
+				" bytes of each pair of pages hold nothing\n",
+				i, g->padding);
+		if (g->k_is_v)
+			fprintf(out,
+				"note: group %" PRIu32 ": V comes from K's projection, but only K is rotated: both are "
+				"kept\n",
+				i);
+	}
+}
+
+void print_text(FILE *out, const char *path, const struct hf_config *c, const struct sizes *z)
+{
+	fprintf(out, "%s: %s, %" PRIu32 " layers, %" PRIu32 " with K and V of their own, %" PRIu64 " bytes a token\n",
+		path, c->model_type[0] ? c->model_type : "a model without a type", c->layers, c->layers - c->shared,
+		z->token_bytes);
+	print_groups(out, z);
+	print_rules(out, z);
+	if (z->options.pool)
+		print_pool(out, z);
+	if (c->n_notes || z->n_groups)
+		fputc('\n', out);
+	print_notes(out, c, z);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sizes.c - see sizes.h
+ *
+ * All products stay below 2^47 for a page; those that a long sequence or a
+ * large pool multiplies further are checked. Window arithmetic is the page
+ * engine's own.
+ */
+#include "sizes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "engine/window.h"
+
+#define DEFAULT_EXTENT (64ull << 20)
+#define MOST_PAGES     (INT32_MAX / 2) /* so that V ids are int32, too */
+
+static uint64_t element_bytes(uint32_t dtype)
+{
+	return dtype == WIRE_F32 ? 4 : dtype == WIRE_FP8 ? 1 : 2;
+}
+
+/* ---- groups ------------------------------------------------------------- */
+
+static void measure(struct group_sizes *g, int64_t max_seq)
+{
+	const struct wire_group *s = &g->shape;
+	uint64_t larger = s->k_head_dim > s->v_head_dim ? s->k_head_dim : s->v_head_dim;
+	uint64_t both = (uint64_t)s->k_head_dim + s->v_head_dim;
+	uint64_t row = s->kv_heads * element_bytes(s->dtype); /* bytes of one element of all heads */
+	struct window w = window_make(s->window, s->page_tokens);
+
+	g->token_bytes = row * both * s->layers;
+	g->layer_stride = row * larger * s->page_tokens;
+	g->page_bytes = g->layer_stride * s->layers;
+	g->padding = row * (2 * larger - both) * s->page_tokens * s->layers;
+	g->width = window_width(&w, max_seq);
+}
+
+/* Into how many equal parts the layers of @g go, so that no page is above @largest; 0: one layer alone is. */
+static uint32_t parts_of(const struct group_sizes *g, uint64_t largest)
+{
+	for (uint32_t parts = 1; parts <= g->shape.layers; parts++)
+		if (g->shape.layers % parts == 0 && g->page_bytes / parts <= largest)
+			return parts;
+	return 0;
+}
+
+static int add_group(struct sizes *z, const struct group_sizes *whole, const char **what)
+{
+	uint64_t largest = z->options.largest_page ? z->options.largest_page : UINT64_MAX;
+	uint32_t parts = parts_of(whole, largest);
+
+	*what = parts ? "and a model has at most 8 groups" : "and one layer of it alone is larger";
+	if (!parts || parts > WIRE_MAX_GROUPS - z->n_groups)
+		return HF_UNMAPPABLE;
+	for (uint32_t i = 0; i < parts; i++) {
+		struct group_sizes *g = &z->groups[z->n_groups++];
+
+		*g = *whole;
+		g->part = i;
+		g->parts = parts;
+		g->shape.layers /= parts;
+		measure(g, z->options.max_seq);
+	}
+	z->token_bytes += whole->token_bytes;
+	return 0;
+}
+
+static int add_groups(struct sizes *z, const struct hf_config *c, char *why, size_t why_size)
+{
+	for (uint32_t i = 0; i < c->n_groups; i++) {
+		struct group_sizes whole = {
+			.shape = c->groups[i].shape,
+			.first_layer = c->groups[i].first_layer,
+			.k_is_v = c->groups[i].k_is_v,
+		};
+		const char *what;
+
+		whole.shape.page_tokens = z->options.page_tokens;
+		measure(&whole, z->options.max_seq);
+		if (add_group(z, &whole, &what) == 0)
+			continue;
+		snprintf(why, why_size,
+			 "pages of at most %" PRIu64 " bytes: group %" PRIu32 " has pages of %" PRIu64
+			 " bytes in %" PRIu32 " layers, %s",
+			 z->options.largest_page, i, whole.page_bytes, whole.shape.layers, what);
+		return HF_UNMAPPABLE;
+	}
+	return 0;
+}
+
+/* ---- sequences ---------------------------------------------------------- */
+
+static int32_t pages_of(const struct group_sizes *g, const struct rule *r)
+{
+	struct window w = window_make(g->shape.window, g->shape.page_tokens);
+
+	if (g->shape.kind == WIRE_GROUP_FULL)
+		return g->width;
+	if (r->max_advance == 0)
+		return window_private_pages(&w, g->width);
+	return window_bounded_pages(&w, g->width, r->max_advance, r->in_flight, r->max_rewind);
+}
+
+static int add_rule(struct sizes *z, uint32_t index, char *why, size_t why_size)
+{
+	struct rule_sizes *r = &z->rules[index];
+
+	for (uint32_t i = 0; i < z->n_groups; i++) {
+		uint64_t bytes;
+
+		r->pages[i] = pages_of(&z->groups[i], &z->options.rules[index]);
+		if (__builtin_mul_overflow(2 * z->groups[i].page_bytes, (uint64_t)r->pages[i], &bytes) ||
+		    __builtin_add_overflow(r->bytes, bytes, &r->bytes) || r->bytes > INT64_MAX) {
+			snprintf(why, why_size,
+				 "a sequence of %" PRId64 " tokens takes more bytes than 63 bits can count",
+				 z->options.max_seq);
+			return HF_BAD;
+		}
+	}
+	return 0;
+}
+
+/* ---- the pool ----------------------------------------------------------- */
+
+static void measure_pool(struct group_sizes *g, uint64_t half, uint64_t extent)
+{
+	uint64_t stride = g->page_bytes / element_bytes(g->shape.dtype), n = half / g->page_bytes;
+	uint64_t first = INT32_MAX / stride + 1;
+
+	g->too_many_pages = n > MOST_PAGES;
+	g->num_pages = (int64_t)n;
+	g->overflow_page = n && first <= 2 * n - 1 ? (int64_t)first : 0;
+	g->page_above_extent = g->page_bytes > extent;
+}
+
+/* What was asked for, else what the broker takes by itself: 64 MiB, more for larger pages. Never above the half. */
+static uint64_t extent_of(const struct sizes *z, uint64_t half)
+{
+	uint64_t extent = z->options.extent ? z->options.extent : DEFAULT_EXTENT;
+
+	for (uint32_t i = 0; i < z->n_groups && !z->options.extent; i++)
+		if (extent < z->groups[i].page_bytes)
+			extent = z->groups[i].page_bytes;
+	return extent < half ? extent : half;
+}
+
+/*
+ * True when @n sequences of rule @r have room: each size of page takes whole
+ * extents, a size that is alone takes all of the half.
+ */
+static bool have_room(const struct sizes *z, const struct rule_sizes *r, uint64_t half, int64_t n)
+{
+	uint64_t extents = 0, n_sizes = 0;
+
+	for (uint32_t i = 0; i < z->n_groups; i++) {
+		uint64_t page = z->groups[i].page_bytes, pages = 0;
+		bool first = true;
+
+		for (uint32_t k = 0; k < z->n_groups; k++) {
+			if (z->groups[k].page_bytes != page)
+				continue;
+			first = first && k >= i;
+			pages += (uint64_t)r->pages[k];
+		}
+		if (!first)
+			continue;
+		/* @n is at most half / (bytes a sequence): no product overflows. */
+		pages *= (uint64_t)n;
+		if (pages > half / page)
+			return false;
+		extents += pages * page / z->options.extent + (pages * page % z->options.extent != 0);
+		n_sizes++;
+	}
+	return n_sizes == 1 || extents <= half / z->options.extent;
+}
+
+static void fit(const struct sizes *z, struct rule_sizes *r, uint64_t half)
+{
+	int64_t none = 0, most = (int64_t)(half / (r->bytes / 2)) + 1;
+
+	/* Between them lies the answer: `none` have room, `most` have not. */
+	while (most - none > 1) {
+		int64_t middle = none + (most - none) / 2;
+
+		if (have_room(z, r, half, middle))
+			none = middle;
+		else
+			most = middle;
+	}
+	r->fit = none;
+}
+
+int sizes_make(struct sizes *out, const struct hf_config *c, const struct sizes_options *o, char *why, size_t why_size)
+{
+	uint64_t half = o->pool / 2;
+	int r;
+
+	*out = (struct sizes){ .options = *o };
+	if (!out->options.max_seq)
+		out->options.max_seq = c->max_seq;
+	if (!out->options.max_seq) {
+		snprintf(why, why_size, "the file has no max_position_embeddings: say --max-seq");
+		return HF_BAD;
+	}
+	if ((r = add_groups(out, c, why, why_size)))
+		return r;
+	for (uint32_t i = 0; i < o->n_rules; i++)
+		if ((r = add_rule(out, i, why, why_size)))
+			return r;
+	if (!half)
+		return 0;
+	out->options.extent = extent_of(out, half);
+	for (uint32_t i = 0; i < out->n_groups; i++)
+		measure_pool(&out->groups[i], half, out->options.extent);
+	for (uint32_t i = 0; i < o->n_rules; i++)
+		fit(out, &out->rules[i], half);
+	return 0;
+}
