@@ -33,7 +33,7 @@ static void cleanup(void)
 	if (getpid() != main_pid)
 		return;
 	bench.peer = peer_free(bench.peer);
-	private_broker_deinit(&bench.broker);
+	private_broker_deinit(&bench.broker, false);
 }
 
 static void on_signal(int signal)
@@ -183,9 +183,8 @@ static void calibrate(struct bench *b)
 static void start(struct bench *b)
 {
 	char size[48], spin[32], why[300];
-	const char *flags[] = {
-		size, "--table-area=48M", "--max-sessions=72", "--max-half-open=72", "--extent=1M", spin
-	};
+	const char *flags[] = { "--backend=host", size, "--table-area=48M", "--max-sessions=72", "--max-half-open=72",
+				"--extent=1M",    spin };
 	uint32_t spin_us = b->options.spin_us ? b->options.spin_us : 50;
 
 	snprintf(size, sizeof(size), "--size=%llu", (48ull << 20) + 2ull * BENCH_PAGES * 256);

@@ -62,10 +62,10 @@ int private_broker_init(struct private_broker *b, const char *tool)
 	static unsigned int counter;
 
 	*b = (struct private_broker){ 0 };
-	if (!tmp || !tmp[0] || strlen(tmp) + strlen(tool) > sizeof(b->folder) - sizeof("/swakv-.XXXXXX"))
-		tmp = "/tmp";
 	snprintf(b->name, sizeof(b->name), "%.12s-%d-%u", tool, (int)getpid(), ++counter);
-	snprintf(b->folder, sizeof(b->folder), "%.32s/swakv-%.12s.XXXXXX", tmp, tool);
+	if (!tmp || !tmp[0] ||
+	    snprintf(b->folder, sizeof(b->folder), "%s/swakv-%.12s.XXXXXX", tmp, tool) >= (int)sizeof(b->folder))
+		snprintf(b->folder, sizeof(b->folder), "/tmp/swakv-%.12s.XXXXXX", tool);
 	if (!mkdtemp(b->folder)) {
 		b->folder[0] = '\0';
 		return -errno;
@@ -76,22 +76,22 @@ int private_broker_init(struct private_broker *b, const char *tool)
 }
 
 /* Child: becomes the broker, with its log as its output. */
-static void exec_broker(const struct private_broker *b, const char *const *flags, size_t n, int ready_fd)
+static void exec_broker(const struct private_broker *b, const char *const *flags, size_t n, const char *last)
 {
-	char name[64], socket[96], ready[32], path[PATH_MAX];
-	const char *arguments[MAX_FLAGS + 6] = { "swakvd", name, socket, "--backend=host", ready };
+	char name[64], socket[96], path[PATH_MAX];
+	const char *arguments[MAX_FLAGS + 5] = { "swakvd", name, socket };
 	int log_fd = open(b->log, O_CREAT | O_APPEND | O_WRONLY, 0600);
 	sigset_t none;
 
 	snprintf(name, sizeof(name), "--name=%s", b->name);
 	snprintf(socket, sizeof(socket), "--socket=%s", b->socket);
-	snprintf(ready, sizeof(ready), "--ready-fd=%d", ready_fd);
-	memcpy(arguments + 5, flags, n * sizeof(*flags));
-	fcntl(ready_fd, F_SETFD, 0);
+	memcpy(arguments + 3, flags, n * sizeof(*flags));
+	arguments[3 + n] = last;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
+	signal(SIGHUP, SIG_DFL);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	dup2(log_fd, STDOUT_FILENO);
 	dup2(log_fd, STDERR_FILENO);
@@ -99,45 +99,6 @@ static void exec_broker(const struct private_broker *b, const char *const *flags
 	execvp(path, (char *const *)(uintptr_t)arguments);
 	dprintf(STDERR_FILENO, "%s cannot be run: %s\n", path, strerror(errno));
 	_exit(127);
-}
-
-/* 0 when the broker has said that it is ready. */
-static int wait_ready(int fd)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	char byte;
-	int r;
-
-	do
-		r = poll(&p, 1, READY_MS);
-	while (r < 0 && errno == EINTR);
-	if (r <= 0)
-		return r == 0 ? -ETIMEDOUT : -errno;
-	return read(fd, &byte, 1) == 1 ? 0 : -ECHILD;
-}
-
-int private_broker_start(struct private_broker *b, const char *const *flags, size_t n, char *why, size_t size)
-{
-	int ready[2], r = 0;
-
-	if (n > MAX_FLAGS || pipe2(ready, O_CLOEXEC) < 0) {
-		snprintf(why, size, "no pipe for the broker: %s", strerror(errno));
-		return n > MAX_FLAGS ? -EINVAL : -errno;
-	}
-	b->pid = fork();
-	if (b->pid == 0)
-		exec_broker(b, flags, n, ready[1]);
-	if (b->pid < 0) {
-		b->pid = 0;
-		r = -errno;
-	}
-	close(ready[1]);
-	if (r == 0)
-		r = wait_ready(ready[0]);
-	close(ready[0]);
-	if (r < 0)
-		snprintf(why, size, "the broker did not start: %s", r == -ECHILD ? "it ended" : strerror(-r));
-	return r;
 }
 
 /* Waits for @pid for at most @ms. True: it has ended, and *@status says how. */
@@ -153,6 +114,95 @@ static bool wait_for(pid_t pid, int ms, int *status)
 		nanosleep(&tick, NULL);
 	}
 	return false;
+}
+
+/* 0 when the broker has said that it is ready. */
+static int wait_ready(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int r = poll(&p, 1, READY_MS);
+	char byte;
+
+	if (r <= 0)
+		return r == 0 ? -ETIMEDOUT : -errno;
+	return read(fd, &byte, 1) == 1 ? 0 : -ECHILD;
+}
+
+int private_broker_start(struct private_broker *b, const char *const *flags, size_t n, char *why, size_t size)
+{
+	char last[32];
+	int ready[2], r = 0;
+
+	if (n > MAX_FLAGS) {
+		snprintf(why, size, "%zu flags are too many for a broker, %d is the most", n, MAX_FLAGS);
+		return -E2BIG;
+	}
+	if (pipe2(ready, O_CLOEXEC) < 0) {
+		snprintf(why, size, "no pipe for the broker: %s", strerror(errno));
+		return -errno;
+	}
+	snprintf(last, sizeof(last), "--ready-fd=%d", ready[1]);
+	b->pid = fork();
+	if (b->pid == 0) {
+		fcntl(ready[1], F_SETFD, 0);
+		exec_broker(b, flags, n, last);
+	}
+	if (b->pid < 0) {
+		b->pid = 0;
+		r = -errno;
+	}
+	close(ready[1]);
+	if (r == 0)
+		r = wait_ready(ready[0]);
+	close(ready[0]);
+	if (r < 0)
+		snprintf(why, size, "the broker did not start: %s", r == -ECHILD ? "it ended" : strerror(-r));
+	return r;
+}
+
+/* What swakvd wrote, as one line, behind the level and its name as in "<3>swakvd: ". */
+static void read_log(const struct private_broker *b, char *buf, size_t size)
+{
+	AUTO_FCLOSE FILE *f = fopen(b->log, "re");
+	size_t n = f ? fread(buf, 1, size - 1, f) : 0, head;
+
+	buf[n] = '\0';
+	for (char *c = buf; *c; c++)
+		if (*c == '\n')
+			*c = c[1] ? ';' : '\0';
+	head = buf[0] == '<' ? strcspn(buf, " ") : 0;
+	if (buf[head] == ' ')
+		memmove(buf, buf + head + 1, strlen(buf + head + 1) + 1);
+}
+
+int private_broker_check(struct private_broker *b, const char *const *flags, size_t n, char *why, size_t size)
+{
+	int status = 0;
+	pid_t pid;
+
+	if (n > MAX_FLAGS) {
+		snprintf(why, size, "%zu flags are too many for a broker, %d is the most", n, MAX_FLAGS);
+		return -E2BIG;
+	}
+	pid = fork();
+	if (pid == 0)
+		exec_broker(b, flags, n, "--check-config");
+	if (pid < 0) {
+		snprintf(why, size, "no process for swakvd: %s", strerror(errno));
+		return -errno;
+	}
+	if (!wait_for(pid, READY_MS, &status)) {
+		kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+		snprintf(why, size, "swakvd --check-config did not end");
+		return -ETIMEDOUT;
+	}
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+		read_log(b, why, size);
+		return -EINVAL;
+	}
+	unlink(b->log); /* the broker's begins anew */
+	return 0;
 }
 
 bool private_broker_stop(struct private_broker *b)
@@ -172,7 +222,7 @@ bool private_broker_stop(struct private_broker *b)
 	return ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-void private_broker_deinit(struct private_broker *b)
+void private_broker_deinit(struct private_broker *b, bool keep)
 {
 	static const char *const files[] = { "sock", "sock.lock", "swakvd.log" };
 	char path[128];
@@ -182,11 +232,12 @@ void private_broker_deinit(struct private_broker *b)
 		return;
 	snprintf(path, sizeof(path), "/swakv-%s", b->name);
 	shm_unlink(path);
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && !keep; i++) {
 		snprintf(path, sizeof(path), "%s/%s", b->folder, files[i]);
 		unlink(path);
 	}
-	rmdir(b->folder);
+	if (!keep)
+		rmdir(b->folder);
 	b->folder[0] = '\0';
 }
 

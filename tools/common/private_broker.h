@@ -19,14 +19,23 @@ struct private_broker {
 /* Chooses a name that begins with @tool and makes the folder. 0 or a negative errno. */
 int private_broker_init(struct private_broker *b, const char *tool);
 /*
- * Starts the host broker with the @n flags of @flags (as "--size=1G") and
- * waits until it is ready. 0, or a negative errno with a sentence in @why.
+ * Starts it with the @n flags of @flags (as "--backend=host", "--size=1G") and
+ * waits until it is ready, or until a signal was handled (-EINTR). 0, or a
+ * negative errno with a sentence in @why.
  */
 int private_broker_start(struct private_broker *b, const char *const *flags, size_t n, char *why, size_t size);
+/*
+ * Asks swakvd what it thinks of such flags, without starting it. 0; -EINVAL with what it says, in one line, in @why; or
+ * another negative errno with a sentence.
+ */
+int private_broker_check(struct private_broker *b, const char *const *flags, size_t n, char *why, size_t size);
 /* Orderly stop; by force when it takes too long. False when it did not end by itself with code 0. Safe to repeat. */
 bool private_broker_stop(struct private_broker *b);
-/* Stops it and removes its folder, and the status page that a broker that died left behind. Safe to repeat. */
-void private_broker_deinit(struct private_broker *b);
+/*
+ * Stops it and removes its folder (unless @keep: for a look at the log), and the status page that a broker that died
+ * left behind. Safe to repeat.
+ */
+void private_broker_deinit(struct private_broker *b, bool keep);
 /* Copies the log to @out. */
 void private_broker_print_log(const struct private_broker *b, FILE *out);
 

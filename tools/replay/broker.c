@@ -2,37 +2,18 @@
 /*
  * broker.c - see broker.h
  *
- * Everything the broker leaves behind lies in one folder, but for its status
- * page: that has a name of its own, which is unlinked again when the broker did
- * not do so itself.
+ * What a scenario says of its broker, and what follows from its models, become
+ * flags; the process is tools/common/private_broker.c's.
  */
 #include "broker.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "cleanup.h"
-#include "interrupt.h"
 #include "value.h"
-
-/* How long this tool waits for its own broker before it says so: no claim about speed. */
-#define READY_MS 60000
-#define STOP_MS  20000
-
-#define MAX_ARGUMENTS 64
-#define ARGUMENT      1024
 
 /* ---- how large ------------------------------------------------------------------- */
 
@@ -117,29 +98,31 @@ static uint64_t extent_bytes(const struct script *s, uint64_t half)
 
 /* ---- the command line --------------------------------------------------------------- */
 
-struct arguments {
-	int n;
-	char *list[MAX_ARGUMENTS + 1];
-	char text[MAX_ARGUMENTS][ARGUMENT];
+enum { MAX_FLAGS = 64, FLAG = 1024 };
+
+struct flags {
+	size_t n;
+	const char *list[MAX_FLAGS];
+	char text[MAX_FLAGS][FLAG];
 };
 
-static void add(struct arguments *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct flags *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void add(struct arguments *a, const char *format, ...)
+static void add(struct flags *f, const char *format, ...)
 {
 	va_list args;
 
-	if (a->n == MAX_ARGUMENTS)
+	if (f->n == MAX_FLAGS)
 		return;
 	va_start(args, format);
-	vsnprintf(a->text[a->n], ARGUMENT, format, args);
+	vsnprintf(f->text[f->n], FLAG, format, args);
 	va_end(args);
-	a->list[a->n] = a->text[a->n];
-	a->list[++a->n] = NULL;
+	f->list[f->n] = f->text[f->n];
+	f->n++;
 }
 
 /* "spin_us=20" becomes --spin-us=20. */
-static void add_extra(struct arguments *a, const char *extra)
+static void add_extra(struct flags *f, const char *extra)
 {
 	char key[64];
 	size_t len = strcspn(extra, "=");
@@ -149,262 +132,83 @@ static void add_extra(struct arguments *a, const char *extra)
 	for (size_t i = 0; i < len; i++)
 		key[i] = extra[i] == '_' ? '-' : extra[i];
 	key[len] = '\0';
-	add(a, "--%s=%s", key, extra + strcspn(extra, "=") + 1);
+	add(f, "--%s=%s", key, extra + strcspn(extra, "=") + 1);
 }
 
-static void build_arguments(struct arguments *a, const struct broker *b, const struct script *s)
+/* NULL: memory is short. To be freed. */
+static struct flags *flags_of(const struct broker *b, const struct script *s)
 {
 	const struct statement *st = s->statements;
+	struct flags *f = calloc(1, sizeof(*f));
 	uint64_t area = table_area(s);
 
-	a->n = 0;
-	add(a, "swakvd");
-	add(a, "--name=%s", b->name);
-	add(a, "--socket=%s", b->socket);
-	add(a, "--backend=%s", statement_number(st, KEY_BACKEND, BACKEND_HOST) == BACKEND_CUDA ? "cuda" : "host");
+	if (!f)
+		return NULL;
+	add(f, "--backend=%s", statement_number(st, KEY_BACKEND, BACKEND_HOST) == BACKEND_CUDA ? "cuda" : "host");
 	for (size_t i = 0; i < st->n_extra; i++)
-		add_extra(a, st->extra[i]);
+		add_extra(f, st->extra[i]);
 	if (!extra_value(st, "table_area"))
-		add(a, "--table-area=%" PRIu64, area);
+		add(f, "--table-area=%" PRIu64, area);
 	if (!extra_value(st, "extent"))
-		add(a, "--extent=%" PRIu64, extent_bytes(s, b->half_bytes));
-	add(a, "--size=%" PRIu64, 2 * b->half_bytes + area);
+		add(f, "--extent=%" PRIu64, extent_bytes(s, b->half_bytes));
+	add(f, "--size=%" PRIu64, 2 * b->half_bytes + area);
+	return f;
 }
 
-/* ---- the program ----------------------------------------------------------------------- */
-
-static bool executable(const char *path)
-{
-	return access(path, X_OK) == 0;
-}
-
-/* swakvd of $SWAKVD, of the build this tool lies in, or installed beside it; else by $PATH. */
-static void find_program(char path[PATH_MAX])
-{
-	static const char *const places[] = { "/../../broker/swakvd", "/swakvd", "/../libexec/swakv/swakvd",
-					      "/../libexec/swakvd", "/../sbin/swakvd" };
-	const char *given = getenv("SWAKVD");
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	snprintf(path, PATH_MAX, "%s", given && given[0] ? given : "swakvd");
-	if ((given && given[0]) || n <= 0)
-		return;
-	self[n] = '\0';
-	*strrchr(self, '/') = '\0';
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		char place[PATH_MAX];
-
-		if (snprintf(place, sizeof(place), "%s%s", self, places[i]) < (int)sizeof(place) && executable(place)) {
-			snprintf(path, PATH_MAX, "%s", place);
-			return;
-		}
-	}
-}
-
-/* Child: becomes the broker, with @log_fd as its output. */
-static void exec_broker(char *const *arguments, int log_fd)
-{
-	char path[PATH_MAX];
-
-	find_program(path);
-	interrupt_reset();
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	dup2(log_fd, STDOUT_FILENO);
-	dup2(log_fd, STDERR_FILENO);
-	execvp(path, arguments);
-	dprintf(STDERR_FILENO, "swakv-replay: %s cannot be run: %s\n", path, strerror(errno));
-	_exit(127);
-}
-
-/* ---- start ------------------------------------------------------------------------------- */
-
-static int open_log(const struct broker *b)
-{
-	return open(b->log, O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0600);
-}
+/* ---- start and end --------------------------------------------------------------------- */
 
 int broker_init(struct broker *b, const struct script *s)
 {
-	const char *tmp = getenv("TMPDIR");
-	static unsigned int counter;
+	int r;
 
 	*b = (struct broker){ .status = { .fd = -1 }, .half_bytes = half_bytes(s) };
-	if (!tmp || !tmp[0] || strlen(tmp) > sizeof(b->folder) - sizeof("/swakv-replay.XXXXXX"))
-		tmp = "/tmp";
-	snprintf(b->name, sizeof(b->name), "replay-%d-%u", (int)getpid(), ++counter);
-	snprintf(b->folder, sizeof(b->folder), "%s/swakv-replay.XXXXXX", tmp);
-	if (!mkdtemp(b->folder)) {
-		b->folder[0] = '\0';
-		return -errno;
-	}
-	snprintf(b->socket, sizeof(b->socket), "%s/sock", b->folder);
-	snprintf(b->log, sizeof(b->log), "%s/swakvd.log", b->folder);
+	r = private_broker_init(&b->process, "replay");
+	if (r < 0)
+		return r;
 	b->snapshot = calloc(1, sizeof(*b->snapshot));
 	return b->snapshot ? 0 : -ENOMEM;
 }
 
-/* Waits for @pid for at most @ms. True: it has ended, and *@status says how. */
-static bool wait_for(pid_t pid, int ms, int *status)
-{
-	const struct timespec tick = { 0, 2000000 };
-
-	for (int i = 0; i <= ms / 2; i++) {
-		pid_t r = waitpid(pid, status, WNOHANG);
-
-		if (r == pid || (r < 0 && errno == ECHILD))
-			return true;
-		nanosleep(&tick, NULL);
-	}
-	return false;
-}
-
-static void read_text(const char *path, char *buf, size_t size)
-{
-	AUTO_FCLOSE FILE *f = fopen(path, "re");
-	size_t n = f ? fread(buf, 1, size - 1, f) : 0;
-
-	buf[n] = '\0';
-	for (char *c = buf; *c; c++)
-		if (*c == '\n')
-			*c = c[1] ? ';' : '\0';
-}
-
 int broker_check_keys(struct broker *b, const struct script *s, struct script_error *e)
 {
-	struct arguments *a = calloc(1, sizeof(*a));
-	AUTO_CLOSE int log_fd = open_log(b);
-	char text[400];
-	int status = 0;
-	pid_t pid;
+	struct flags *f = flags_of(b, s);
+	char why[400];
+	int r;
 
-	if (!a || log_fd < 0) {
-		free(a);
-		return script_fail(e, s->statements->line, "%s: %s", b->log, strerror(errno));
-	}
-	build_arguments(a, b, s);
-	add(a, "--check-config");
-	pid = fork();
-	if (pid == 0)
-		exec_broker(a->list, log_fd);
-	free(a);
-	if (pid < 0 || !wait_for(pid, READY_MS, &status))
-		return script_fail(e, s->statements->line, "swakvd --check-config did not end");
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-		unlink(b->log);
+	if (!f)
+		return script_fail(e, s->statements->line, "out of memory");
+	r = private_broker_check(&b->process, f->list, f->n, why, sizeof(why));
+	free(f);
+	if (r == 0)
 		return 0;
-	}
-	read_text(b->log, text, sizeof(text));
-	/* Behind the level and the program's name, as in "<3>swakvd: ". */
-	return script_fail(e, s->statements->line, "the broker says: %s",
-			   text + (text[0] == '<' ? strcspn(text, " ") + 1 : 0));
-}
-
-/* 0 when the broker has said that it is ready. */
-static int wait_ready(int fd, int ms)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	char byte;
-	int r = poll(&p, 1, ms);
-
-	if (r <= 0)
-		return r == 0 ? -ETIMEDOUT : -errno;
-	return read(fd, &byte, 1) == 1 ? 0 : -ECHILD;
-}
-
-static int fork_broker(struct broker *b, const struct script *s, int ready_fd)
-{
-	struct arguments *a = calloc(1, sizeof(*a));
-	AUTO_CLOSE int log_fd = open_log(b);
-
-	if (!a || log_fd < 0) {
-		free(a);
-		return log_fd < 0 ? -errno : -ENOMEM;
-	}
-	build_arguments(a, b, s);
-	add(a, "--ready-fd=%d", ready_fd);
-	b->pid = fork();
-	if (b->pid == 0) {
-		fcntl(ready_fd, F_SETFD, 0);
-		exec_broker(a->list, log_fd);
-	}
-	free(a);
-	if (b->pid < 0) {
-		b->pid = 0;
-		return -errno;
-	}
-	return 0;
+	return script_fail(e, s->statements->line, r == -EINVAL ? "the broker says: %s" : "%s", why);
 }
 
 int broker_start(struct broker *b, const struct script *s, char *why, size_t size)
 {
-	int ready[2], r;
+	struct flags *f = flags_of(b, s);
+	int r;
 
-	if (pipe2(ready, O_CLOEXEC) < 0) {
-		snprintf(why, size, "pipe: %s", strerror(errno));
-		return -errno;
+	if (!f) {
+		snprintf(why, size, "out of memory");
+		return -ENOMEM;
 	}
-	r = fork_broker(b, s, ready[1]);
-	close(ready[1]);
-	if (r == 0)
-		r = wait_ready(ready[0], READY_MS);
-	close(ready[0]);
-	if (r == 0)
-		r = status_reader_open(&b->status, b->name);
+	r = private_broker_start(&b->process, f->list, f->n, why, size);
+	free(f);
 	if (r < 0)
-		snprintf(why, size, "the broker did not start: %s", r == -ECHILD ? "it ended" : strerror(-r));
+		return r;
+	r = status_reader_open(&b->status, b->process.name);
+	if (r < 0)
+		snprintf(why, size, "the broker's status page cannot be read: %s", strerror(-r));
 	return r;
-}
-
-/* ---- end --------------------------------------------------------------------------------- */
-
-bool broker_stop(struct broker *b)
-{
-	int status = 0;
-	bool ended;
-
-	if (b->pid == 0)
-		return true;
-	kill(b->pid, SIGTERM);
-	ended = wait_for(b->pid, STOP_MS, &status);
-	if (!ended) {
-		kill(b->pid, SIGKILL);
-		waitpid(b->pid, &status, 0);
-	}
-	b->pid = 0;
-	return ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 void broker_deinit(struct broker *b, bool keep)
 {
-	static const char *const files[] = { "sock", "sock.lock", "swakvd.log" };
-	char path[128];
-
-	broker_stop(b);
+	private_broker_deinit(&b->process, keep);
 	status_reader_close(&b->status);
 	free(b->snapshot);
 	b->snapshot = NULL;
-	if (!b->folder[0])
-		return;
-	snprintf(path, sizeof(path), "/swakv-%s", b->name);
-	shm_unlink(path);
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && !keep; i++) {
-		snprintf(path, sizeof(path), "%s/%s", b->folder, files[i]);
-		unlink(path);
-	}
-	if (!keep)
-		rmdir(b->folder);
-	b->folder[0] = '\0';
-}
-
-void broker_print_log(const struct broker *b, FILE *out)
-{
-	AUTO_FCLOSE FILE *f = b->folder[0] ? fopen(b->log, "re") : NULL;
-	char line[1024];
-
-	while (f && fgets(line, sizeof(line), f))
-		fprintf(out, "%s%s", line + (line[0] == '<' ? strcspn(line, ">") + 1 : 0),
-			strchr(line, '\n') ? "" : "\n");
 }
 
 /* ---- status ------------------------------------------------------------------------------- */

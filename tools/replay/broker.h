@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* broker.h - the private broker of one scenario: a child process with a name, a socket and a log of its own */
+/* broker.h - the private broker of one scenario, and what it shows */
 #ifndef SWAKV_REPLAY_BROKER_H
 #define SWAKV_REPLAY_BROKER_H
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
+#include "private_broker.h"
 #include "script.h"
 #include "status_page.h"
 
 struct broker {
-	char name[32]; /* instance */
-	char folder[64];
-	char socket[80];
-	char log[80];
-	pid_t pid; /* 0: not started, or stopped */
+	struct private_broker process;
 	uint64_t half_bytes;
 	struct status_reader status;
 	struct status_snapshot *snapshot; /* the last one read */
@@ -28,12 +23,8 @@ int broker_init(struct broker *b, const struct script *s);
 int broker_check_keys(struct broker *b, const struct script *s, struct script_error *e);
 /* Starts it and waits until it is ready. 0, or a negative errno with a sentence in @why. */
 int broker_start(struct broker *b, const struct script *s, char *why, size_t size);
-/* Orderly stop; by force when it takes too long. False when it did not end by itself with code 0. Safe to repeat. */
-bool broker_stop(struct broker *b);
-/* Removes its folder (unless @keep), and whatever a broker that died left behind. Safe to repeat. */
+/* Ends it, and removes its folder unless @keep. Safe to repeat. */
 void broker_deinit(struct broker *b, bool keep);
-/* Copies the log to @out. */
-void broker_print_log(const struct broker *b, FILE *out);
 
 /* Reads the current snapshot to b->snapshot. 0 or a negative errno. */
 int broker_read_status(struct broker *b);

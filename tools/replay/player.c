@@ -22,7 +22,7 @@ static void exec_worker(const struct run *r, int fd)
 {
 	char argument[32], name[] = "swakv-replay";
 	char *const arguments[] = { name, argument, NULL };
-	int log_fd = open(r->broker.log, O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0600);
+	int log_fd = open(r->broker.process.log, O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0600);
 
 	interrupt_reset();
 	signal(SIGINT, SIG_IGN); /* of a terminal: the tool ends its workers itself */

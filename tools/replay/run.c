@@ -193,7 +193,7 @@ static json_t *attach_command(const struct run *r, const struct script_model *m)
 	json_t *command = json_object();
 
 	json_object_set_new(command, "op", json_string("attach"));
-	json_object_set_new(command, "socket", json_string(r->broker.socket));
+	json_object_set_new(command, "socket", json_string(r->broker.process.socket));
 	json_object_set_new(command, "model", json_string(m->name));
 	json_object_set_new(command, "window", json_integer(script_model_window(m)));
 	json_object_set_new(command, "page_tokens", json_integer(m->page_tokens));
@@ -373,7 +373,7 @@ static void run_end(struct run *r)
 {
 	for (size_t i = 0; i < r->n_players; i++)
 		(void)player_end(r, &r->players[i], r->outcome->result == RUN_OK ? 0 : SIGKILL, false);
-	if (!broker_stop(&r->broker))
+	if (!private_broker_stop(&r->broker.process))
 		(void)run_difference(r, "the broker to stop in order", "it crashed, hung, or ended with an error");
 }
 
@@ -400,9 +400,9 @@ void run_script(const struct script *s, const struct run_options *options, struc
 	}
 	run_end(&r);
 	if (outcome->result == RUN_DIFFERENCE || outcome->result == RUN_BROKEN)
-		broker_print_log(&r.broker, options->out);
-	if (options->keep && r.broker.folder[0])
-		fprintf(options->out, "%s: the broker's log is in %s\n", s->path, r.broker.folder);
+		private_broker_print_log(&r.broker.process, options->out);
+	if (options->keep && r.broker.process.folder[0])
+		fprintf(options->out, "%s: the broker's log is in %s\n", s->path, r.broker.process.folder);
 	broker_deinit(&r.broker, options->keep);
 	for (size_t i = 0; i < r.n_labels; i++)
 		json_decref(r.labels[i].mapped);
