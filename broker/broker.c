@@ -41,15 +41,22 @@ struct broker {
 	uint8_t boot_id[16];
 	int signals;
 	struct listener listener;
+	struct listener admin_listener;
 	struct status_writer status;
 	struct device_thread device;
 	struct ring_thread ring;
 	struct control control;
 };
 
-static bool everyone(const struct config *c)
+/* Whether other users may come, too: as workers; as anything. */
+static bool any_worker(const struct config *c)
 {
 	return c->allow_uid.n || c->allow_gid.n;
+}
+
+static bool anyone(const struct config *c)
+{
+	return any_worker(c) || c->admin_uid.n;
 }
 
 /* As many descriptors as the system allows; a word in time when that is not enough for all sessions. */
@@ -92,7 +99,7 @@ static int take_names(struct broker *b)
 {
 	const struct config *c = b->config;
 	char why[512];
-	int r = listener_lock(&b->listener, c->socket, everyone(c), why, sizeof(why));
+	int r = listener_lock(&b->listener, c->socket, anyone(c), why, sizeof(why));
 
 	if (r) {
 		log_error("%s", why);
@@ -152,14 +159,20 @@ static int start_threads(struct broker *b)
 static int start_serving(struct broker *b)
 {
 	char why[512];
-	int r = listener_open(&b->listener, everyone(b->config), why, sizeof(why));
+	int r;
 
+	listener_beside(&b->admin_listener, &b->listener, ADMIN_SOCKET_SUFFIX);
+	r = listener_open(&b->admin_listener, b->config->admin_uid.n, why, sizeof(why));
+	if (r == 0)
+		r = listener_open(&b->listener, any_worker(b->config), why, sizeof(why));
 	if (r) {
 		log_error("%s", why);
 		return r;
 	}
 	r = control_init(&b->control, b->config, &b->device.backend.pool, &b->device.watch, &b->listener, &b->ring,
 			 &b->status, b->boot_id, b->signals);
+	if (r == 0)
+		r = admin_serve(&b->control.admin, &b->admin_listener);
 	if (r < 0) {
 		log_error("cannot serve: %s", strerror(-r));
 		return EXIT_CODE_FAILURE;
@@ -220,6 +233,7 @@ static void stop(struct broker *b, bool may_free)
 		log_warning("the driver does not finish freeing the pool: leaving it to the process's end");
 	device_thread_deinit(&b->device);
 	status_writer_close(&b->status);
+	listener_deinit(&b->admin_listener);
 	listener_deinit(&b->listener);
 	close_fd(&b->signals);
 }
@@ -231,7 +245,7 @@ int broker_run(const struct config *config, int ready_fd)
 	int r;
 
 	b = (struct broker){ .config = config, .signals = -1 };
-	b.listener = (struct listener){ .fd = -1, .lock = -1 };
+	b.listener = b.admin_listener = (struct listener){ .fd = -1, .lock = -1 };
 	b.status.fd = -1;
 	if (ready_fd >= 0)
 		fcntl(ready_fd, F_SETFD, FD_CLOEXEC); /* not for the self-test's child */

@@ -64,6 +64,7 @@ struct channel {
 	struct ring_producer_spsc replies;
 	struct wire_line *lines;
 	shm_u32 *wait;
+	bool drained;           /* takes no new requests, by order of an administrator */
 	uint32_t blocked_slots; /* reply slots a command waits for, 0: not blocked */
 	bool listed;            /* in the ring thread's list and its epoll set */
 	uint64_t words[WIRE_MAX_STREAMS];

@@ -14,11 +14,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -308,6 +310,8 @@ static int admit(struct client *c, const void *message, size_t bytes, int sent, 
 	code = handshake_check(c->handshake, message, bytes, control->pool, r);
 	if (code)
 		return code;
+	if (admin_drained(&control->admin, c->handshake->hello.model))
+		return refusal_set(r, FAULT_DRAINED, 0, 0);
 	of_uid = sessions_of(control, c->peer.uid);
 	if (control->n_sessions >= control->config->max_sessions)
 		return refusal_set(r, FAULT_SESSIONS_FULL, control->n_sessions, control->config->max_sessions);
@@ -533,6 +537,55 @@ void client_mail(struct client *c, const struct mail *m)
 	default: /* the other direction's */
 		break;
 	}
+}
+
+/* ---- by an administrator's order -------------------------------------------------- */
+
+pid_t client_pid(const struct client *c)
+{
+	return c->peer.pid;
+}
+
+uint32_t client_generation(const struct client *c)
+{
+	return c->channel->generation;
+}
+
+int client_disconnect(struct client *c, char *why, size_t size)
+{
+	const struct channel *ch = c->channel;
+	char *end = why + snprintf(why, size, "session %u.%u of pid %d ", ch->id, ch->generation, c->peer.pid);
+
+	size -= (size_t)(end - why);
+	if (c->session != SESSION_LIVE || c->connection != CONNECTION_OPEN) {
+		snprintf(end, size, "%s",
+			 c->session == SESSION_ATTACHING ? "is attaching just now: try again"
+							 : "has ended already; its pages wait for proof");
+		return SWAKV_EGONE;
+	}
+	snprintf(end, size,
+		 "was disconnected; its pages return when all its streams are idle or its process has ended");
+	connection_ended(c, "was disconnected by an administrator");
+	return 0;
+}
+
+int client_kill(struct client *c, char *why, size_t size)
+{
+	const struct channel *ch = c->channel;
+
+	if (c->process != PROCESS_ALIVE) {
+		snprintf(why, size, "session %u.%u: its process %d has ended already", ch->id, ch->generation,
+			 c->peer.pid);
+		return SWAKV_EGONE;
+	}
+	if (syscall(SYS_pidfd_send_signal, c->pidfd, SIGKILL, NULL, 0) < 0) {
+		snprintf(why, size, "session %u.%u: the broker may not kill its process %d: %s", ch->id, ch->generation,
+			 c->peer.pid, strerror(errno));
+		return SWAKV_EDENIED;
+	}
+	snprintf(why, size, "session %u.%u: its process %d was killed; its pages return when that has ended", ch->id,
+		 ch->generation, c->peer.pid);
+	return 0;
 }
 
 /* ---- all of them ---------------------------------------------------------------- */

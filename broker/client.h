@@ -12,6 +12,15 @@
 
 /* Accepts one connection. 0; -EAGAIN: none is waiting; other negative errno: it cannot be taken now. */
 int client_accept(struct control *control);
+/*
+ * What an administrator may ask for, with a sentence in @why: 0, or a code.
+ * Disconnect: as if its connection had ended. Kill: SIGKILL to the process that
+ * attached, by its pidfd. Neither frees a page: that takes the same proof as ever.
+ */
+int client_disconnect(struct client *c, char *why, size_t size);
+int client_kill(struct client *c, char *why, size_t size);
+pid_t client_pid(const struct client *c);
+uint32_t client_generation(const struct client *c);
 /* A mail from the ring thread about @c. */
 void client_mail(struct client *c, const struct mail *m);
 

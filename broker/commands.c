@@ -125,6 +125,8 @@ static int do_begin(struct workspace *w, struct channel *c, uint64_t now_ns)
 	const int32_t *slots = (const int32_t *)(begin + 1);
 	int code;
 
+	if (c->drained)
+		return fault_set(&w->fault, FAULT_DRAINED, -1, 0, 0);
 	if (begin->flags)
 		return fault_set(&w->fault, FAULT_RESERVED, -1, begin->flags, 0);
 	code = request_begin(c->session, begin->stream, begin->max_tokens, slots, head->n, &w->value, &w->fault);

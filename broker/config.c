@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "admin_wire.h"
 #include "driver.h"
 #include "instance.h"
 
@@ -66,6 +67,8 @@ static const struct config_key keys[] = {
 	  "users that may attach, by number or name [the broker's own]", false },
 	{ BROKER(allow_gid), KEY_GIDS, AT(allow_gid), 0, 0, NULL, "LIST",
 	  "groups whose members may attach, by number or name [none]", false },
+	{ BROKER(admin_uid), KEY_UIDS, AT(admin_uid), 0, 0, NULL, "LIST",
+	  "users that may use swakv-ctl besides root and the broker's own, by number or name [none]", false },
 	{ SECTION_POOL, "name", KEY_NAME, POOL_AT(name), 0, 0, NULL, "NAME", "name of the pool [default]", false },
 	{ SECTION_POOL, "device", KEY_DEVICE, POOL_AT(device), 0, 0, NULL, "UUID|N",
 	  "GPU by UUID (GPU-...) or ordinal; cuda only [0]", false },
@@ -352,6 +355,7 @@ static int finish_model(struct config_model *m, const char *path, struct config_
 
 int config_finish(struct config *c, const char *path, struct config_error *e)
 {
+	char control[CONFIG_SOCKET];
 	int r;
 
 	for (uint32_t i = 0; i < c->n_models; i++) {
@@ -359,5 +363,11 @@ int config_finish(struct config *c, const char *path, struct config_error *e)
 		if (r < 0)
 			return r;
 	}
-	return c->socket[0] ? 0 : default_socket(c, e);
+	r = c->socket[0] ? 0 : default_socket(c, e);
+	if (r == 0 && !admin_socket_path(c->socket, control, sizeof(control)))
+		return config_fail(e,
+				   "the socket path \"%s\" leaves no room for the administrator's socket beside it: at most "
+				   "%zu bytes",
+				   c->socket, sizeof(control) - sizeof(ADMIN_SOCKET_SUFFIX));
+	return r;
 }

@@ -89,6 +89,7 @@ struct config {
 	uint32_t watchdog_s;
 	struct config_ids allow_uid;
 	struct config_ids allow_gid;
+	struct config_ids admin_uid;
 	struct config_pool pool;
 	uint32_t n_models;
 	struct config_model models[CONFIG_MAX_MODELS];

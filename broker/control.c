@@ -61,7 +61,10 @@ void control_take_mail(struct control *c)
 	struct mail m;
 
 	while (mailbox_take_spsc(c->ring->outbox, &m))
-		client_mail(m.channel->owner, &m);
+		if (m.kind == MAIL_ADMIN_DONE)
+			admin_done(m.job);
+		else
+			client_mail(m.channel->owner, &m);
 }
 
 static void on_mail(void *owner, uint32_t events)
@@ -87,7 +90,14 @@ static void begin_stop(struct control *c)
 	if (c->accepting)
 		pause_accepting(c);
 	listener_close(c->listener);
+	admin_stop(&c->admin);
 	client_stop_all(c);
+}
+
+void control_stop(struct control *c)
+{
+	if (c->n_stop_signals++ == 0)
+		begin_stop(c);
 }
 
 static void on_signal(void *owner, uint32_t events)
@@ -98,8 +108,7 @@ static void on_signal(void *owner, uint32_t events)
 	(void)events;
 	if (read(c->signals, &info, sizeof(info)) != sizeof(info))
 		return;
-	if (c->n_stop_signals++ == 0)
-		begin_stop(c);
+	control_stop(c);
 }
 
 int control_init(struct control *c, const struct config *config, const struct backend_pool *pool,
@@ -118,6 +127,7 @@ int control_init(struct control *c, const struct config *config, const struct ba
 	memcpy(c->boot_id, boot_id, sizeof(c->boot_id));
 	TAILQ_INIT(&c->clients);
 	TAILQ_INIT(&c->done);
+	admin_init(&c->admin, c);
 	area_init(&c->table_area, pool->table_area_bytes);
 	c->listener_source.fd = c->mail_source.fd = c->signal_source.fd = c->watch_source.fd = -1;
 	r = dispatcher_init(&c->dispatcher);
@@ -134,8 +144,10 @@ int control_init(struct control *c, const struct config *config, const struct ba
 /* Milliseconds until the next deadline, no more than a heartbeat. */
 static int turn_ms(const struct control *c, uint64_t now)
 {
-	uint64_t next = client_next_deadline(c), ms;
+	uint64_t next = client_next_deadline(c), admin = admin_next_deadline(&c->admin), ms;
 
+	if (admin && (next == 0 || admin < next))
+		next = admin;
 	if (c->stop_at && (next == 0 || c->stop_at < next))
 		next = c->stop_at;
 	if (next == 0)
@@ -161,6 +173,7 @@ bool control_run(struct control *c)
 		dispatcher_run(&c->dispatcher, turn_ms(c, now));
 		now = clock_ns();
 		client_deadlines(c, now);
+		admin_deadlines(&c->admin, now);
 		client_report_overdue(c);
 		client_free_done(c);
 		if (accept_again(c, now) < 0)
@@ -179,6 +192,7 @@ void control_deinit(struct control *c)
 	while ((client = TAILQ_FIRST(&c->clients)))
 		client_drop(client);
 	client_free_done(c);
+	admin_deinit(&c->admin);
 	area_deinit(&c->table_area);
 	dispatcher_deinit(&c->dispatcher);
 }

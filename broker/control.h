@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "admin.h"
 #include "area.h"
 #include "backend.h"
 #include "config.h"
@@ -50,6 +51,7 @@ struct control {
 	uint32_t next_tag;
 	struct client *by_id[CONTROL_MAX_SESSIONS];
 	uint32_t generation[CONTROL_MAX_SESSIONS];
+	struct admin admin;
 	bool accepting;
 	uint64_t accept_at; /* not before: descriptors had run out */
 };
@@ -63,6 +65,8 @@ int control_init(struct control *c, const struct config *config, const struct ba
 		 struct status_writer *status, const uint8_t boot_id[16], int signals);
 /* Serves until a signal ends it. True: no worker can have the pool mapped any more. */
 bool control_run(struct control *c);
+/* As the first signal that stops the broker; a second one asks for haste. */
+void control_stop(struct control *c);
 /* Handles what the ring thread has said so far. */
 void control_take_mail(struct control *c);
 /* After the ring thread's end: frees every client. */

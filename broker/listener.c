@@ -70,6 +70,12 @@ int listener_lock(struct listener *l, const char *path, bool everyone, char *why
 	return check_in_the_way(path, why, size);
 }
 
+void listener_beside(struct listener *l, const struct listener *first, const char *suffix)
+{
+	*l = (struct listener){ .fd = -1, .lock = -1 };
+	snprintf(l->path, sizeof(l->path), "%.*s%s", (int)(sizeof(l->path) - 1 - strlen(suffix)), first->path, suffix);
+}
+
 static int bind_socket(struct listener *l, bool everyone)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };

@@ -4,7 +4,8 @@
  *
  * Whoever holds the flock of "<socket>.lock" may replace the socket: a live
  * broker keeps it, a dead one has lost it. The lock file is never unlinked, so
- * two brokers cannot hold locks on two files of the same name.
+ * two brokers cannot hold locks on two files of the same name. The lock also
+ * covers a second socket beside the first.
  */
 #ifndef SWAKV_BROKER_LISTENER_H
 #define SWAKV_BROKER_LISTENER_H
@@ -28,6 +29,8 @@ struct listener {
  * @everyone: other users may connect and are judged by their credentials.
  */
 int listener_lock(struct listener *l, const char *path, bool everyone, char *why, size_t size);
+/* A second socket beside the first, under the same lock: "<socket><suffix>", which must fit. */
+void listener_beside(struct listener *l, const struct listener *first, const char *suffix);
 /* Replaces a stale socket and listens. 0, or an enum exit_code with the sentence in @why. */
 int listener_open(struct listener *l, bool everyone, char *why, size_t size);
 /* Stops listening and unlinks the socket; the lock stays. Safe to repeat. */

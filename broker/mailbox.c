@@ -23,7 +23,7 @@ struct mailbox *mailbox_new(uint32_t n_sessions)
 
 	if (!m)
 		return NULL;
-	while (size <= (n_sessions + 1) * MAILS_PER_SESSION)
+	while (size <= n_sessions * MAILS_PER_SESSION + MAILS_BESIDE)
 		size *= 2;
 	ck_ring_init(&m->ring, size);
 	m->slots = calloc(size, sizeof(*m->slots));
@@ -48,13 +48,21 @@ int mailbox_fd(const struct mailbox *m)
 	return m->fd;
 }
 
-void mailbox_post_spsc(struct mailbox *m, enum mail_kind kind, struct channel *channel, int64_t value)
+static void post_spsc(struct mailbox *m, struct mail *mail)
 {
-	struct mail mail = { .kind = kind, .channel = channel, .value = value };
-
-	if (!ck_ring_enqueue_spsc_mail(&m->ring, m->slots, &mail))
+	if (!ck_ring_enqueue_spsc_mail(&m->ring, m->slots, mail))
 		abort(); /* its size rules this out: going on would lose track of a session */
 	eventfd_write(m->fd, 1);
+}
+
+void mailbox_post_spsc(struct mailbox *m, enum mail_kind kind, struct channel *channel, int64_t value)
+{
+	post_spsc(m, &(struct mail){ .kind = kind, .channel = channel, .value = value });
+}
+
+void mailbox_post_job_spsc(struct mailbox *m, enum mail_kind kind, struct admin_job *job)
+{
+	post_spsc(m, &(struct mail){ .kind = kind, .job = job });
 }
 
 bool mailbox_take_spsc(struct mailbox *m, struct mail *out)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct admin_job;
 struct channel;
 
 enum mail_kind {
@@ -21,21 +22,26 @@ enum mail_kind {
 	MAIL_PROCESS_GONE, /* its process is gone, and the grace is over: proof that nothing of it runs */
 	MAIL_FORGET,       /* last mail about a reclaimed session */
 	MAIL_STOP,         /* leave the loop; channel is NULL */
+	MAIL_ADMIN,        /* do `job`; channel is NULL */
 	/* ring thread to control thread */
-	MAIL_ATTACHED,  /* value: 0, or the code of the refusal */
-	MAIL_CLOSED,    /* the worker said close */
-	MAIL_KICKED,    /* value: enum violation */
-	MAIL_RECLAIMED, /* value: pages that returned */
-	MAIL_FORGOTTEN, /* the ring thread will not touch the channel again */
+	MAIL_ATTACHED,   /* value: 0, or the code of the refusal */
+	MAIL_CLOSED,     /* the worker said close */
+	MAIL_KICKED,     /* value: enum violation */
+	MAIL_RECLAIMED,  /* value: pages that returned */
+	MAIL_FORGOTTEN,  /* the ring thread will not touch the channel again */
+	MAIL_ADMIN_DONE, /* `job` is the control thread's again; channel is NULL */
 };
 
 /* Mails about one session that can wait in one direction at a time. */
 #define MAILS_PER_SESSION 8
+/* Mails about none that can. */
+#define MAILS_BESIDE 16
 
 struct mail {
 	enum mail_kind kind;
 	struct channel *channel;
 	int64_t value;
+	struct admin_job *job;
 };
 
 struct mailbox;
@@ -47,6 +53,7 @@ struct mailbox *mailbox_free(struct mailbox *m);
 /* Readable after a post; for epoll, edge-triggered, never read. */
 int mailbox_fd(const struct mailbox *m);
 void mailbox_post_spsc(struct mailbox *m, enum mail_kind kind, struct channel *channel, int64_t value);
+void mailbox_post_job_spsc(struct mailbox *m, enum mail_kind kind, struct admin_job *job);
 /* False: empty. */
 bool mailbox_take_spsc(struct mailbox *m, struct mail *out);
 

@@ -55,6 +55,11 @@ bool peer_allowed(const struct peer *p, int socket, const struct config *c)
 	return false;
 }
 
+bool peer_administers(const struct peer *p, const struct config *c)
+{
+	return p->uid == 0 || p->uid == geteuid() || listed(&c->admin_uid, p->uid);
+}
+
 bool pidfd_is_of(int fd, pid_t pid)
 {
 	AUTO_FCLOSE FILE *info = NULL;

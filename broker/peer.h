@@ -24,6 +24,8 @@ struct peer {
 int peer_read(struct peer *p, int socket);
 /* The access list: listed uids, members of listed groups; without lists, the broker's own uid. */
 bool peer_allowed(const struct peer *p, int socket, const struct config *c);
+/* Who may administer: root, the broker's own uid, and the listed ones. */
+bool peer_administers(const struct peer *p, const struct config *c);
 /*
  * A pidfd of the peer, owned by the caller: from the kernel (SO_PEERPIDFD); else
  * @sent (-1: none; borrowed), when it is a pidfd of the peer's pid; else by the

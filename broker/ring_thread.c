@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "admin_job.h"
 #include "cleanup.h"
 #include "clock.h"
 #include "status.h"
@@ -362,6 +363,10 @@ static uint32_t take_mail(struct ring_thread *t)
 			break;
 		case MAIL_FORGET:
 			forget(t, m.channel);
+			break;
+		case MAIL_ADMIN:
+			admin_job_run(m.job, t);
+			mailbox_post_job_spsc(t->outbox, MAIL_ADMIN_DONE, m.job);
 			break;
 		case MAIL_STOP:
 			t->stop = true;

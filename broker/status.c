@@ -49,7 +49,7 @@ static void fill_counters(struct status_snapshot *s, const struct ring_thread *t
 	s->timer_polls = c->timer_polls;
 }
 
-static uint32_t session_state(const struct channel *c)
+uint32_t status_session_state(const struct channel *c)
 {
 	switch (c->state) {
 	case CHANNEL_CLOSING:
@@ -167,7 +167,7 @@ static void fill_session(struct status_snapshot *s, const struct channel *c)
 		.generation = c->generation,
 		.pid = c->pid,
 		.uid = c->uid,
-		.state = session_state(c),
+		.state = status_session_state(c),
 		.poisoned = n.poisoned,
 		.class_index = session_class(c->session, 0),
 		.n_requests = n.requests,

@@ -6,6 +6,8 @@
 #include "ring_thread.h"
 #include "status_page.h"
 
+/* enum status_session_state of a channel in the ring thread's list. */
+uint32_t status_session_state(const struct channel *c);
 /* @s is fresh from status_writer_begin(). Ring thread only. */
 void status_fill(struct status_snapshot *s, const struct ring_thread *t);
 

@@ -118,7 +118,10 @@
 	REASON(COMPACT_FLAGS, SWAKV_EINVALID, "flags %g hold a bit that is not known (known: %w)")                     \
 	REASON(TABLE_NEVER, SWAKV_ENEVER,                                                                              \
 	       "the device table needs %g bytes, the whole table area has %w: lower max_batch or max_seq, or give "    \
-	       "the broker a larger table_area")
+	       "the broker a larger table_area") \
+	REASON(DRAINED, SWAKV_EDENIED,                                                                                 \
+	       "an administrator drains this broker or model: no new sessions and requests until swakv-ctl drain "     \
+	       "--off; what runs may finish")
 
 enum fault_reason {
 #define FAULT_ENUM(name, code, text) FAULT_##name,

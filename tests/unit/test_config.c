@@ -172,6 +172,26 @@ Test(config, a_line_too_long_is_refused_not_cut)
 	REFUSED(text, "x.ini:1", "longer");
 }
 
+Test(config, a_socket_leaves_room_for_the_one_beside_it)
+{
+	char text[160] = "socket = /";
+	size_t head = strlen("socket = ");
+
+	memset(text + head + 1, 'x', 102);
+	cr_assert_eq(read_text(text), 0, "%s", e.text);
+	cr_assert_eq(strlen(c.socket), 103);
+	text[head + 103] = 'x';
+	REFUSED(text, "administrator", "at most 103");
+}
+
+Test(config, administrators_are_listed_by_number_or_name)
+{
+	cr_assert_eq(read_text("admin_uid = root, 4000\n"), 0, "%s", e.text);
+	cr_assert_eq(c.admin_uid.n, 2);
+	cr_assert_eq(c.admin_uid.ids[1], 4000);
+	cr_assert_eq(c.allow_uid.n, 0);
+}
+
 Test(config, flags_override_the_file)
 {
 	char path[] = "/tmp/swakv-config-XXXXXX";

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "admin_request.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* What an operation uses of a request; the rest must be zero. */
+static const struct {
+	const char *name;
+	uint32_t flags;
+	bool session;
+	bool model;
+} ops[ADMIN_OP_COUNT] = {
+	[ADMIN_PING] = { "ping", 0, false, false },          [ADMIN_LIST] = { "list", 0, false, false },
+	[ADMIN_DRAIN] = { "drain", ADMIN_OFF, false, true }, [ADMIN_DISCONNECT] = { "disconnect", 0, true, false },
+	[ADMIN_KILL] = { "kill", 0, true, false },           [ADMIN_STOP] = { "stop", 0, false, false },
+};
+
+const char *admin_op_name(unsigned int op)
+{
+	return op < ADMIN_OP_COUNT && ops[op].name ? ops[op].name : "?";
+}
+
+static int refuse(char *why, size_t size, int code, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, size, format, args);
+	va_end(args);
+	return code;
+}
+
+static bool all_zero(const void *p, size_t bytes)
+{
+	const unsigned char *b = p;
+
+	for (size_t i = 0; i < bytes; i++)
+		if (b[i])
+			return false;
+	return true;
+}
+
+/* Terminated, printable, and zero behind the end. */
+static bool model_valid(const char name[WIRE_NAME])
+{
+	size_t len = strnlen(name, WIRE_NAME);
+
+	for (size_t i = 0; i < len; i++)
+		if (!isprint((unsigned char)name[i]))
+			return false;
+	return len < WIRE_NAME && all_zero(name + len, WIRE_NAME - len);
+}
+
+static int check_head(const struct admin_request *r, size_t bytes, char *why, size_t size)
+{
+	if (bytes < offsetof(struct admin_request, op) || r->magic != ADMIN_MAGIC)
+		return refuse(why, size, SWAKV_EINVALID, "the message is no swakv administrator's request");
+	if (r->version != ADMIN_VERSION)
+		return refuse(why, size, SWAKV_EVERSION,
+			      "the request has version %u, this broker speaks %d: use its own swakv-ctl", r->version,
+			      ADMIN_VERSION);
+	if (bytes != sizeof(*r) || r->size != sizeof(*r))
+		return refuse(why, size, SWAKV_EVERSION, "the request has %zu bytes and says %" PRIu32 ", expected %zu",
+			      bytes, r->size, sizeof(*r));
+	return 0;
+}
+
+static int check_fields(const struct admin_request *r, char *why, size_t size)
+{
+	if (r->op >= ADMIN_OP_COUNT || !ops[r->op].name)
+		return refuse(why, size, SWAKV_EUNSUPPORTED, "operation %u is not known to this broker", r->op);
+	if (r->flags & ~ops[r->op].flags)
+		return refuse(why, size, SWAKV_EINVALID,
+			      "%s: flags %" PRIu32 " hold a bit that is not known (known: "
+			      "%" PRIu32 ")",
+			      ops[r->op].name, r->flags, ops[r->op].flags);
+	if (ops[r->op].session && (r->session == 0 || r->session > ADMIN_MAX_SESSIONS))
+		return refuse(why, size, SWAKV_EINVALID, "%s: session %" PRIu32 " is outside 1 to %d", ops[r->op].name,
+			      r->session, ADMIN_MAX_SESSIONS);
+	if (!ops[r->op].session && (r->session || r->generation))
+		return refuse(why, size, SWAKV_EINVALID, "%s takes no session", ops[r->op].name);
+	if (!model_valid(r->model))
+		return refuse(why, size, SWAKV_EINVALID,
+			      "%s: the model's name is not a terminated, printable text of up to %d bytes",
+			      ops[r->op].name, WIRE_NAME - 1);
+	if (!ops[r->op].model && r->model[0])
+		return refuse(why, size, SWAKV_EINVALID, "%s takes no model", ops[r->op].name);
+	if (r->floor || r->ceiling)
+		return refuse(why, size, SWAKV_EINVALID, "%s takes no limits", ops[r->op].name);
+	if (r->reserved0 || !all_zero(r->reserved, sizeof(r->reserved)))
+		return refuse(why, size, SWAKV_EINVALID, "a reserved field of the request is not zero");
+	return 0;
+}
+
+int admin_request_check(struct admin_request *out, const void *message, size_t bytes, char *why, size_t size)
+{
+	int code;
+
+	memset(out, 0, sizeof(*out));
+	memcpy(out, message, bytes < sizeof(*out) ? bytes : sizeof(*out));
+	code = check_head(out, bytes, why, size);
+	return code ? code : check_fields(out, why, size);
+}
