@@ -22,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("SWAKV_BUILD", ROOT / "build-tests")).resolve()
 PROGRAMS = {
     "swakvd": "broker/swakvd",
+    "swakv-ctl": "tools/ctl/swakv-ctl",
     "swakv-status": "tools/status/swakv-status",
     "swakv-demo-worker": "tools/demo/swakv-demo-worker",
 }

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ask.c - see ask.h
+ *
+ * Every wait has the same deadline: a broker that is stopped must not hang its
+ * administrator. What comes back is checked as if anybody had sent it: a socket
+ * is found by name, and a name can be taken by others.
+ */
+#include "ask.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "status_page.h"
+
+enum { RETRY_MS = 10 };
+
+struct asking {
+	const struct question *q;
+	struct answer *out;
+	struct sockaddr_un address;
+	int64_t deadline; /* ms, CLOCK_MONOTONIC */
+	int socket;
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+#define SAY(a, ...) snprintf((a)->out->text, sizeof((a)->out->text), __VA_ARGS__)
+
+/* ---- where ---------------------------------------------------------------------- */
+
+static bool set_path(struct asking *a, const char *workers)
+{
+	a->address.sun_family = AF_UNIX;
+	return admin_socket_path(workers, a->address.sun_path, sizeof(a->address.sun_path));
+}
+
+/* Where a broker of that name listens unless it was told otherwise. */
+static bool usual_path(struct asking *a)
+{
+	const char *run = getenv("XDG_RUNTIME_DIR");
+	char path[256];
+
+	if (run && *run)
+		snprintf(path, sizeof(path), "%s/swakv/%s.sock", run, a->q->broker);
+	else
+		snprintf(path, sizeof(path), "/run/swakv/%s.sock", a->q->broker);
+	return set_path(a, path);
+}
+
+/* Where the live broker of that name says that it listens: its run-time folder may be another user's. */
+static bool shown_path(struct asking *a)
+{
+	struct status_reader reader;
+	char path[sizeof(reader.head->socket_path)];
+	bool found = status_reader_open(&reader, a->q->broker) == 0 && status_reader_alive(&reader);
+
+	if (found) {
+		memcpy(path, reader.head->socket_path, sizeof(path));
+		path[sizeof(path) - 1] = '\0';
+	}
+	status_reader_close(&reader);
+	return found && path[0] && set_path(a, path);
+}
+
+/* ---- wait ------------------------------------------------------------------------- */
+
+static enum ctl_exit no_answer(struct asking *a, const char *what)
+{
+	SAY(a, "broker '%s' %s within %u ms: swakv-status -b %s says whether it is stuck", a->q->broker, what,
+	    a->q->timeout_ms, a->q->broker);
+	return CTL_NO_ANSWER;
+}
+
+static enum ctl_exit no_broker(struct asking *a, const char *why)
+{
+	SAY(a, "no broker '%s': %s: %s", a->q->broker, a->address.sun_path, why);
+	return CTL_NO_BROKER;
+}
+
+/* One message of at most @size bytes; -1: none, with the exit code in *@e. */
+static ssize_t receive(struct asking *a, void *buf, size_t size, enum ctl_exit *e)
+{
+	struct pollfd p = { .fd = a->socket, .events = POLLIN };
+	int64_t left;
+	ssize_t n;
+
+	do {
+		left = a->deadline - now_ms();
+		if (left <= 0 || poll(&p, 1, (int)left) == 0) {
+			*e = no_answer(a, "did not answer");
+			return -1;
+		}
+		n = recv(a->socket, buf, size, MSG_DONTWAIT);
+	} while (n < 0 && (errno == EAGAIN || errno == EINTR));
+	if (n <= 0) {
+		*e = no_broker(a, n < 0 ? strerror(errno) : "it ended the connection without an answer");
+		return -1;
+	}
+	return n;
+}
+
+/* A full backlog is waited for. */
+static int connect_until(struct asking *a)
+{
+	while (connect(a->socket, (struct sockaddr *)&a->address, sizeof(a->address)) < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			return errno;
+		if (now_ms() >= a->deadline)
+			return ETIMEDOUT;
+		nanosleep(&(struct timespec){ .tv_nsec = RETRY_MS * 1000000 }, NULL);
+	}
+	return 0;
+}
+
+static enum ctl_exit open_connection(struct asking *a)
+{
+	int e;
+
+	a->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (a->socket < 0)
+		return no_broker(a, strerror(errno));
+	if (a->q->socket ? !set_path(a, a->q->socket) : !usual_path(a) && !shown_path(a)) {
+		SAY(a, "the path of the broker's socket is longer than %zu bytes",
+		    sizeof(a->address.sun_path) - sizeof(ADMIN_SOCKET_SUFFIX));
+		return CTL_USAGE;
+	}
+	e = connect_until(a);
+	if (!a->q->socket && (e == ENOENT || e == ECONNREFUSED) && shown_path(a))
+		e = connect_until(a);
+	if (e == EACCES || e == EPERM) {
+		SAY(a, "uid %u may not open %s: only root, the broker's own user and those of its admin_uid may",
+		    (unsigned)getuid(), a->address.sun_path);
+		return CTL_DENIED;
+	}
+	if (e == ETIMEDOUT)
+		return no_answer(a, "took no connection");
+	return e ? no_broker(a, strerror(e)) : CTL_DONE;
+}
+
+/* ---- what comes back ----------------------------------------------------------------- */
+
+/* Terminates @text and replaces what a terminal should not see. */
+static void make_printable(char *text, size_t size)
+{
+	text[size - 1] = '\0';
+	for (; *text; text++)
+		if (!isprint((unsigned char)*text))
+			*text = '?';
+}
+
+static enum ctl_exit take_greeting(struct asking *a)
+{
+	struct admin_greeting *g = &a->out->greeting;
+	enum ctl_exit e = CTL_DONE;
+	ssize_t n = receive(a, g, sizeof(*g), &e);
+
+	if (n < 0)
+		return e;
+	if (n != sizeof(*g) || g->magic != ADMIN_MAGIC || g->size != sizeof(*g) || g->version != ADMIN_VERSION ||
+	    g->size_request != sizeof(struct admin_request) || g->size_reply != sizeof(struct admin_reply) ||
+	    g->size_session != sizeof(struct admin_session)) {
+		memset(g, 0, sizeof(*g));
+		SAY(a, "%s: broker and swakv-ctl are of different versions: use the broker's own", a->address.sun_path);
+		return CTL_REFUSED;
+	}
+	make_printable(g->name, sizeof(g->name));
+	make_printable(g->text, sizeof(g->text));
+	if (g->code == 0)
+		return CTL_DONE;
+	SAY(a, "%s", g->text);
+	return g->code == SWAKV_EDENIED ? CTL_DENIED : CTL_REFUSED;
+}
+
+static enum ctl_exit take_reply(struct asking *a)
+{
+	struct admin_reply *r = &a->out->reply;
+	enum ctl_exit e = CTL_DONE;
+	ssize_t n = receive(a, r, sizeof(*r) + sizeof(a->out->sessions), &e);
+
+	if (n < 0)
+		return e;
+	if (n < (ssize_t)sizeof(*r) || r->magic != ADMIN_MAGIC || r->size != sizeof(*r) || r->op != a->q->request.op ||
+	    r->n_sessions > ADMIN_MAX_SESSIONS ||
+	    (size_t)n != sizeof(*r) + r->n_sessions * sizeof(struct admin_session)) {
+		memset(r, 0, sizeof(*r));
+		SAY(a, "%s: the answer makes no sense", a->address.sun_path);
+		return CTL_REFUSED;
+	}
+	make_printable(r->text, sizeof(r->text));
+	make_printable(r->version_text, sizeof(r->version_text));
+	for (uint32_t i = 0; i < r->n_sessions; i++)
+		make_printable(a->out->sessions[i].model, sizeof(a->out->sessions[i].model));
+	SAY(a, "%s", r->text);
+	if (r->code == 0)
+		return CTL_DONE;
+	return r->code == SWAKV_EDENIED ? CTL_DENIED : CTL_REFUSED;
+}
+
+enum ctl_exit ask(const struct question *q, struct answer *out)
+{
+	struct asking a = { .q = q, .out = out, .deadline = now_ms() + q->timeout_ms, .socket = -1 };
+	struct admin_request request = q->request;
+	enum ctl_exit e;
+
+	memset(out, 0, sizeof(*out));
+	request.magic = ADMIN_MAGIC;
+	request.size = sizeof(request);
+	request.version = ADMIN_VERSION;
+	e = open_connection(&a);
+	if (e == CTL_DONE)
+		e = take_greeting(&a);
+	if (e == CTL_DONE && send(a.socket, &request, sizeof(request), MSG_NOSIGNAL) != (ssize_t)sizeof(request))
+		e = no_broker(&a, strerror(errno));
+	if (e == CTL_DONE)
+		e = take_reply(&a);
+	close_fd(&a.socket);
+	return e;
+}

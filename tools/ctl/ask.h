@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ask.h - one request to a broker's administrator socket, and its answer */
+#ifndef SWAKV_CTL_ASK_H
+#define SWAKV_CTL_ASK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "admin_wire.h"
+
+/* Exit codes of swakv-ctl; documented in swakv-ctl(1). */
+enum ctl_exit { CTL_DONE, CTL_REFUSED, CTL_USAGE, CTL_NO_BROKER, CTL_DENIED, CTL_NO_ANSWER };
+
+struct question {
+	const char *broker; /* name of an instance */
+	const char *socket; /* path of its workers' socket, NULL: by its name */
+	uint32_t timeout_ms;
+	struct admin_request request; /* magic, size and version are filled in */
+};
+
+struct answer {
+	struct admin_greeting greeting; /* zero when none came */
+	struct admin_reply reply;       /* zero when none came */
+	struct admin_session sessions[ADMIN_MAX_SESSIONS];
+	char text[512]; /* one sentence: what was done, or why not */
+};
+_Static_assert(offsetof(struct answer, sessions) == offsetof(struct answer, reply) + sizeof(struct admin_reply),
+	       "reply and sessions are one message");
+
+/* Asks and waits. All of *@out is set, every text in it terminated and printable. */
+enum ctl_exit ask(const struct question *q, struct answer *out);
+
+#endif

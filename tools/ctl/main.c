@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - options of swakv-ctl */
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "instance.h"
+#include "output.h"
+#include "show.h"
+
+struct options {
+	struct question question;
+	bool json;
+	bool off;
+};
+
+static const char usage_text[] =
+	"usage: swakv-ctl [-b NAME | -s SOCKET] [-t SECONDS] [--json] COMMAND\n"
+	"\n"
+	"Administers a running swakv broker.\n"
+	"\n"
+	"  ping                   whether it answers, all the way through the thread that serves workers\n"
+	"  list                   its sessions\n"
+	"  drain [MODEL] [--off]  no new sessions and requests, of one model or of all; --off ends that\n"
+	"  disconnect SESSION     ends a session as if its connection had ended\n"
+	"  kill SESSION           kills the session's process (SIGKILL)\n"
+	"  stop                   stops the broker in order, as SIGTERM does\n"
+	"\n"
+	"SESSION is ID or ID.GENERATION, as list and the broker's log show it.\n"
+	"\n"
+	"  -b, --name NAME        which broker (default: $SWAKV_BROKER, else \"default\")\n"
+	"  -s, --socket PATH      or the path of its workers' socket\n"
+	"  -t, --timeout SECONDS  how long to wait for an answer (default: 5)\n"
+	"  -j, --json             JSON\n"
+	"  -h, --help             this text\n"
+	"      --version          the version\n"
+	"\n"
+	"Exit status: 0 done, 1 refused or not found, 2 wrong usage, 3 no broker, 4 denied, 5 no answer in time.\n";
+
+static bool usage_error(const char *what, const char *value)
+{
+	fprintf(stderr, "swakv-ctl: %s '%s' (see --help)\n", what, value);
+	return false;
+}
+
+/* "ID" or "ID.GENERATION". */
+static bool parse_session(struct admin_request *r, const char *text)
+{
+	unsigned long id, generation = 0;
+	const char *at = text;
+	char *end;
+
+	errno = 0;
+	id = strtoul(at, &end, 10);
+	if (*at < '0' || *at > '9' || id < 1 || id > ADMIN_MAX_SESSIONS)
+		return usage_error("not a session (ID or ID.GENERATION):", text);
+	if (*end == '.') {
+		at = end + 1;
+		generation = strtoul(at, &end, 10);
+		if (*at < '0' || *at > '9' || generation < 1 || generation > UINT32_MAX)
+			return usage_error("not a session (ID or ID.GENERATION):", text);
+	}
+	if (*end || errno)
+		return usage_error("not a session (ID or ID.GENERATION):", text);
+	r->session = (uint32_t)id;
+	r->generation = (uint32_t)generation;
+	return true;
+}
+
+static bool parse_model(struct admin_request *r, const char *text)
+{
+	if (!text[0] || strlen(text) >= sizeof(r->model))
+		return usage_error("not a model's name of 1 to 31 bytes:", text);
+	memcpy(r->model, text, strlen(text));
+	return true;
+}
+
+static bool parse_timeout(struct question *q, const char *text)
+{
+	char *end;
+	double seconds = strtod(text, &end);
+
+	if (end == text || *end || !(seconds >= 0.001 && seconds <= 3600))
+		return usage_error("not a time from 0.001 to 3600 seconds:", text);
+	q->timeout_ms = (uint32_t)(seconds * 1000);
+	return true;
+}
+
+static bool parse_name(struct question *q, const char *text)
+{
+	if (!instance_name_valid(text))
+		return usage_error("not the name of a broker (" INSTANCE_NAME_RULE "):", text);
+	q->broker = text;
+	return true;
+}
+
+/* The command and its arguments. */
+static bool parse_command(struct options *o, int n, char **words)
+{
+	static const struct {
+		const char *name;
+		uint16_t op;
+		int least, most;
+		bool (*argument)(struct admin_request *r, const char *text);
+	} commands[] = {
+		{ "ping", ADMIN_PING, 0, 0, NULL },          { "list", ADMIN_LIST, 0, 0, NULL },
+		{ "drain", ADMIN_DRAIN, 0, 1, parse_model }, { "disconnect", ADMIN_DISCONNECT, 1, 1, parse_session },
+		{ "kill", ADMIN_KILL, 1, 1, parse_session }, { "stop", ADMIN_STOP, 0, 0, NULL },
+	};
+	struct admin_request *r = &o->question.request;
+
+	if (n == 0)
+		return usage_error("a command is needed, one of", "ping list drain disconnect kill stop");
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (strcmp(words[0], commands[i].name) != 0)
+			continue;
+		r->op = commands[i].op;
+		if (n - 1 < commands[i].least)
+			return usage_error("a session is needed by", words[0]);
+		if (n - 1 > commands[i].most)
+			return usage_error("unexpected argument", words[1 + commands[i].most]);
+		if (o->off && r->op != ADMIN_DRAIN)
+			return usage_error("--off is for drain, not for", words[0]);
+		r->flags = o->off ? ADMIN_OFF : 0;
+		return n == 1 || commands[i].argument(r, words[1]);
+	}
+	return usage_error("unknown command", words[0]);
+}
+
+static bool parse_options(struct options *o, int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{ "name", required_argument, NULL, 'b' },    { "socket", required_argument, NULL, 's' },
+		{ "timeout", required_argument, NULL, 't' }, { "json", no_argument, NULL, 'j' },
+		{ "off", no_argument, NULL, 'o' },           { "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },       { 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "b:s:t:jh", longs, NULL)) != -1) {
+		switch (c) {
+		case 'b':
+			if (!parse_name(&o->question, optarg))
+				return false;
+			break;
+		case 's':
+			o->question.socket = optarg;
+			break;
+		case 't':
+			if (!parse_timeout(&o->question, optarg))
+				return false;
+			break;
+		case 'j':
+			o->json = true;
+			break;
+		case 'o':
+			o->off = true;
+			break;
+		case 'h':
+			fputs(usage_text, stdout);
+			exit(EXIT_SUCCESS);
+		case 'V':
+			puts("swakv-ctl " SWAKV_VERSION);
+			exit(EXIT_SUCCESS);
+		default:
+			fprintf(stderr, "see swakv-ctl --help\n");
+			return false;
+		}
+	}
+	return parse_command(o, argc - optind, argv + optind);
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { .question = { .broker = "default", .timeout_ms = 5000 } };
+	const char *named = getenv("SWAKV_BROKER");
+	static struct answer answer;
+	enum ctl_exit e;
+
+	output_check_at_exit("swakv-ctl", CTL_REFUSED);
+	if ((named && named[0] && !parse_name(&o.question, named)) || !parse_options(&o, argc, argv))
+		return CTL_USAGE;
+	e = ask(&o.question, &answer);
+	if (o.json)
+		show_json(&o.question, &answer, e);
+	else
+		show_text(&o.question, &answer, e);
+	return (int)e;
+}
