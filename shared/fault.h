@@ -18,8 +18,8 @@
 /*
  * REASON(NAME, code, sentence). In the sentence %s stands for "sequence N: "
  * (empty when there is none), %g for `got`, %w for `want`, %u and %U for them
- * as values of a timeline (without sign), %x for `got` in hexadecimal, %p for `got` as a phase, %t and %T for `got` and `want` as a
- * transition.
+ * as values of a timeline (without sign), %x for `got` in hexadecimal, %p for `got` as a phase, %t and %T for `got` and
+ * `want` as a transition.
  */
 #define FAULT_REASONS(REASON)                                                                                          \
 	REASON(NONE, SWAKV_OK, "no fault")                                                                             \
@@ -47,8 +47,8 @@
 	REASON(MAX_TOKENS, SWAKV_EINVALID, "max_tokens %g is outside 0 to %w")                                         \
 	REASON(LENGTH_COUNT, SWAKV_EINVALID, "%g lengths were given for a batch of %w sequences")                      \
 	REASON(LENGTH_RANGE, SWAKV_EINVALID, "%slength %g is outside 1 to %w")                                         \
-	REASON(STEP_TOKENS, SWAKV_EINVALID, "a decode step advances by 1 token, %g were asked for")                    \
-	REASON(STEP_ACCEPTED, SWAKV_EINVALID, "accepted %g is outside 0 to %w")                                        \
+	REASON(STEP_TOKENS, SWAKV_EINVALID, "%sa step of %g tokens: a sequence advances by 1 to %w")                   \
+	REASON(STEP_ACCEPTED, SWAKV_EINVALID, "%saccepted %g is outside 0 to %w")                                      \
 	REASON(STEP_COUNT, SWAKV_EINVALID, "a step of %g entries was given, allowed are 1 to %w")                      \
 	REASON(MAP_COUNT, SWAKV_EINVALID, "the mapping has %g entries for a batch of %w sequences")                    \
 	REASON(MAP_RANGE, SWAKV_EINVALID, "%smapping %g is outside -1 to %w")                                          \
@@ -87,10 +87,9 @@
 	REASON(MODEL_PAGE_TOKENS, SWAKV_EINVALID, "page_tokens %g is not a power of two from 16 to 256")               \
 	REASON(MODEL_LAYERS, SWAKV_EINVALID, "layers %g is outside 1 to %w")                                           \
 	REASON(MODEL_DTYPE, SWAKV_EINVALID, "dtype %g is unknown, see enum swakv_dtype")                               \
-	REASON(MODEL_GROUPS, SWAKV_EUNSUPPORTED, "%g layer groups were declared, this broker takes %w")                \
-	REASON(MODEL_FULL, SWAKV_EUNSUPPORTED, "full-attention groups are not supported by this broker yet")           \
-	REASON(MODEL_ADVANCE, SWAKV_EUNSUPPORTED,                                                                      \
-	       "max_advance, max_rewind and chunk are not supported by this broker yet")                               \
+	REASON(MODEL_GROUPS, SWAKV_EINVALID, "%g layer groups were declared, allowed are 1 to %w")                     \
+	REASON(MODEL_FULL, SWAKV_EINVALID, "a full-attention group has no window, but %g was given")                   \
+	REASON(MODEL_ADVANCE, SWAKV_EINVALID, "max_advance %g is outside 0 (any) to %w")                               \
 	REASON(MODEL_PAGE_BYTES, SWAKV_ENEVER,                                                                         \
 	       "a page of %g bytes does not fit the pool's half of %w bytes: fewer page_tokens, or a larger pool")     \
 	REASON(MODEL_PAGES, SWAKV_EINVALID, "%g pages would exceed %w, the most whose V ids fit 32 bits")              \
@@ -118,10 +117,21 @@
 	REASON(COMPACT_FLAGS, SWAKV_EINVALID, "flags %g hold a bit that is not known (known: %w)")                     \
 	REASON(TABLE_NEVER, SWAKV_ENEVER,                                                                              \
 	       "the device table needs %g bytes, the whole table area has %w: lower max_batch or max_seq, or give "    \
-	       "the broker a larger table_area") \
+	       "the broker a larger table_area")                                                                       \
 	REASON(DRAINED, SWAKV_EDENIED,                                                                                 \
 	       "an administrator drains this broker or model: no new sessions and requests until swakv-ctl drain "     \
-	       "--off; what runs may finish")
+	       "--off; what runs may finish")                                                                          \
+	REASON(MODEL_REWIND, SWAKV_EINVALID, "max_rewind %g is outside 0 to %w")                                       \
+	REASON(MODEL_IN_FLIGHT, SWAKV_EINVALID, "in_flight %g is outside 0 (the default, 2) to %w")                    \
+	REASON(STEP_LISTED, SWAKV_EINVALID, "the entry lists %g counts for a batch of %w sequences")                   \
+	REASON(STEP_PART, SWAKV_EINVALID,                                                                              \
+	       "%s%g of %w tokens were accepted: only a model with chunk=mapped may keep a part of a step")            \
+	REASON(REWIND_COUNT, SWAKV_EINVALID, "%g token counts were given for a batch of %w sequences")                 \
+	REASON(REWIND_TOKENS, SWAKV_EINVALID, "%sa rewind by %g tokens is outside 0 to %w")                            \
+	REASON(REWIND_LIMIT, SWAKV_ELIMIT, "%sa rewind to %g tokens: by max_rewind no lower than %w")                  \
+	REASON(RESERVE_TOKENS, SWAKV_EINVALID, "max_tokens %g is below the %w that the request has")                   \
+	REASON(STEP_NEVER, SWAKV_ENEVER, "%sthe step needs %g pages, the pool can hold %w of this class")              \
+	REASON(STEP_NO_PAGES, SWAKV_ENOPAGES, "%sthe step needs %g pages beyond its reservation, %w are free now")
 
 enum fault_reason {
 #define FAULT_ENUM(name, code, text) FAULT_##name,

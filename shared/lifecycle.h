@@ -16,11 +16,12 @@ enum transition {
 	TRANSITION_PREFILL,
 	TRANSITION_STEP,
 	TRANSITION_COMPACT,
+	TRANSITION_EXTEND, /* a step that is not one token for every sequence */
 };
 
 /* "admitted", ...; "unknown" outside the list. Static. */
 const char *phase_name(int phase);
-/* "none", "prefill", "decode", "compaction"; "unknown" outside the list. Static. */
+/* "none", "prefill", "decode", "compaction", "extend"; "unknown" outside the list. Static. */
 const char *transition_name(int transition);
 
 #endif

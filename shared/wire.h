@@ -48,7 +48,7 @@ enum wire_export { WIRE_EXPORT_MEMFD = 1, WIRE_EXPORT_CUDA_IPC = 2, WIRE_EXPORT_
 struct wire_group {
 	uint32_t kind;        /* enum wire_group_kind */
 	uint32_t page_tokens; /* P */
-	int64_t window;       /* W, tokens; sliding only */
+	int64_t window;       /* W, tokens; of a full group 0 */
 	uint32_t layers;
 	uint32_t kv_heads;
 	uint32_t k_head_dim; /* elements */
@@ -57,6 +57,10 @@ struct wire_group {
 	uint32_t reserved[7];
 };
 _Static_assert(sizeof(struct wire_group) == 64, "wire_group");
+
+enum {
+	WIRE_HELLO_CHUNK_MAPPED = 1, /* an extend binds every page of its chunk; else: only the final window */
+};
 
 /* Client to broker, first message. May carry one pidfd of the client itself by SCM_RIGHTS. */
 struct wire_hello {
@@ -69,7 +73,7 @@ struct wire_hello {
 	uint16_t size_command;
 	uint16_t size_reply;
 	uint16_t size_ring_control;
-	uint32_t flags; /* 0 */
+	uint32_t flags; /* WIRE_HELLO_* */
 	uint32_t n_groups;
 	uint32_t n_streams;
 	uint32_t max_batch;  /* slots, rows of every table */
@@ -214,6 +218,8 @@ enum wire_op {
 	WIRE_OP_QUERY_PAGES,
 	WIRE_OP_QUERY_REQUEST,
 	WIRE_OP_QUERY_STATE,
+	WIRE_OP_REWIND,
+	WIRE_OP_RESERVE,
 	WIRE_OP_COUNT
 };
 
@@ -251,12 +257,19 @@ struct wire_begin { /* BEGIN; then int32 slots[n] */
 	uint32_t stream;
 	uint32_t flags;     /* 0 */
 	int64_t max_tokens; /* 0: not given */
+	uint32_t wait_ms;   /* how long the request may wait for pages, 0: not at all */
+	uint32_t reserved;
 };
-/* PREFILL_PREPARE: int32 lengths[n]. PREFILL_COMPLETE, COMPACT_COMPLETE, FINISH, ABANDON: struct wire_fence. */
-struct wire_step_entry { /* STEP_PREPARE (tokens) and STEP_COMPLETE (accepted, fence): [n] */
+/* PREFILL_PREPARE: int32 lengths[n]. REWIND: int32 tokens[n]. RESERVE: int64 max_tokens. PREFILL_COMPLETE, COMPACT_COMPLETE, FINISH, ABANDON: struct wire_fence. */
+/*
+ * STEP_PREPARE (tokens) and STEP_COMPLETE (accepted, fence): [n], then as many
+ * int32 counts as the entries list together; the command's `request` says how
+ * many. A step of one token for all is a decode, any other an extend.
+ */
+struct wire_step_entry {
 	uint64_t request;
-	int32_t tokens;
-	int32_t accepted; /* 0: all */
+	int32_t tokens;   /* each sequence advances by so many; -k: by the next k counts, one a sequence */
+	int32_t accepted; /* so many of each sequence's tokens stay, 0: all; -k: the next k counts say it */
 	struct wire_fence fence;
 };
 _Static_assert(sizeof(struct wire_step_entry) == 32, "wire_step_entry");
@@ -265,12 +278,12 @@ struct wire_compact { /* COMPACT_BEGIN; then int32 old_to_new[n] */
 	int32_t new_batch;
 	uint32_t flags;
 };
-/* SHUTDOWN: n fences, one for each stream in order. */
+/* SHUTDOWN: n fences, one for each stream in order. QUERY_PAGES: none, `n` is the group. */
 struct wire_query_state { /* QUERY_STATE */
 	int32_t seq;
 	uint32_t first;      /* index of the first binding wanted */
 	uint32_t generation; /* expected generation of the slot, 0: any */
-	uint32_t reserved;
+	uint32_t group;
 };
 
 /* Header of a reply. code != 0: the payload is a struct fault. */
@@ -315,9 +328,15 @@ struct wire_entry_fault {
 	uint32_t reserved;
 	struct fault fault;
 };
-/* K id of column `column` of row `row` becomes `page` (-1: empty); the V id follows from it. */
+/*
+ * Rows and cells are counted over all groups: row `slot` of group g is row
+ * g * max_batch + slot, and its column c is cell first(g) + slot * width(g) + c,
+ * where first(g) = max_batch * (width(0) + ... + width(g - 1)).
+ *
+ * The K id in the cell becomes `page` (-1: empty); the V id follows from it.
+ */
 struct wire_update {
-	uint32_t cell; /* row * width + column */
+	uint32_t cell;
 	int32_t page;
 };
 struct wire_row {

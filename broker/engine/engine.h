@@ -41,13 +41,14 @@ struct engine *engine_free(struct engine *e);
 
 /* What a session declares (from wire_hello, already copied); the engine checks it. */
 struct model {
-	uint32_t n_groups; /* 1 for now */
+	uint32_t n_groups;
 	uint32_t n_streams;
 	int32_t max_batch;
 	int64_t max_seq;     /* tokens */
-	int64_t max_advance; /* 0: any */
-	uint32_t in_flight;
-	uint32_t max_rewind;
+	int64_t max_advance; /* tokens a step for which pages are reserved, 0: any */
+	uint32_t in_flight;  /* steps prepared whose completion is not seen, with max_advance; 0: 2 */
+	uint32_t max_rewind; /* tokens */
+	bool chunk_mapped;   /* an extend binds its whole chunk */
 	struct wire_group groups[WIRE_MAX_GROUPS];
 };
 
@@ -57,7 +58,7 @@ struct geometry {
 	uint64_t layer_stride; /* bytes */
 	int32_t num_pages;     /* floor(half / S) */
 	int32_t width;
-	int32_t private_pages;
+	int32_t private_pages; /* of a sequence that may reach max_seq */
 };
 
 /* Checks every field of @m against a pool with halves of @half_bytes and fills one geometry a group. */
@@ -114,7 +115,7 @@ int64_t session_reclaim(struct session *s);
 /* ---- updates ------------------------------------------------------------ */
 
 /* Where a prepare or compaction puts what the device table needs. Caller-owned; `updates` has WIRE_MAX_INLINE_UPDATES
- * entries, `rows` and `scrubs` max_batch (`scrubs` may be NULL where the policy is never). The engine sets counts and
+ * entries, `rows` and `scrubs` max_batch for each group (`scrubs` may be NULL where the policy is never). The engine sets counts and
  * flags. */
 struct delivery {
 	uint32_t flags; /* WIRE_DELIVERY_BY_REFERENCE: more than fit, take the rows from the host table */
@@ -138,16 +139,36 @@ int request_prefill_prepare(struct session *s, uint64_t handle, const int32_t *l
  */
 int request_prefill_complete(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,
 			     struct fault *f);
+/* Entries of a step, and the counts that they list (see wire_step_entry). */
+struct step {
+	const struct wire_step_entry *entries;
+	const int32_t *counts;
+	uint32_t n;
+	uint32_t n_counts;
+};
 /*
  * A step over @n requests: atomic within one, independent between them. Fills
  * faults[0..*n_faults) with the entries that were refused, in order; returns an
- * error only when the step as a whole is malformed. @faults has room for n.
+ * error only when the step as a whole is malformed: then nothing happened. @faults has room for n.
+ * A sequence that advances by more than max_advance takes the pages it lacks
+ * from the class, and gives them back behind the step's completion point.
  */
-int step_prepare(struct session *s, const struct wire_step_entry *entries, uint32_t n, struct wire_entry_fault *faults,
-		 uint32_t *n_faults, struct delivery *d, struct fault *f);
-/* @armed has one value a stream. */
-int step_complete(struct session *s, const struct wire_step_entry *entries, uint32_t n, const uint64_t *armed,
-		  struct wire_entry_fault *faults, uint32_t *n_faults, struct fault *f);
+int step_prepare(struct session *s, const struct step *step, struct wire_entry_fault *faults, uint32_t *n_faults,
+		 struct delivery *d, struct fault *f);
+/*
+ * @armed has one value a stream. Where a part of the tokens is accepted, pages
+ * behind the new endpoint leave with those that the window left.
+ */
+int step_complete(struct session *s, const struct step *step, const uint64_t *armed, struct wire_entry_fault *faults,
+		  uint32_t *n_faults, struct fault *f);
+/*
+ * Takes @tokens[i] settled tokens of sequence i back. SWAKV_ELIMIT: further than
+ * max_rewind below the highest endpoint it ever had; nothing changed. Pages
+ * behind the new endpoint return at the request's last completion point.
+ */
+int request_rewind(struct session *s, uint64_t handle, const int32_t *tokens, uint32_t n, struct fault *f);
+/* Raises the length that the request's sequences may reach, and what is reserved for it: all or nothing. */
+int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, struct fault *f);
 int request_compact_begin(struct session *s, uint64_t handle, const int32_t *old_to_new, uint32_t n, int32_t new_batch,
 			  uint32_t flags, struct delivery *d, struct fault *f);
 int request_compact_complete(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,
@@ -171,8 +192,8 @@ int request_query(const struct session *s, uint64_t handle, struct wire_request_
 int sequence_query(const struct session *s, uint64_t handle, const struct wire_query_state *q,
 		   struct wire_sequence_state *out, struct wire_binding *bindings, uint32_t cap, uint32_t *n,
 		   struct fault *f);
-/* Pages of the session's class that could be admitted now: free ones and those unassigned extents would give. */
-int64_t session_free_pages(const struct session *s);
+/* Pages of the class of @group that could be admitted now: free ones and those unassigned extents would give. */
+int64_t session_free_pages(const struct session *s, uint32_t group);
 
 /* Page counts of a class: free + leased + quarantined = pages. */
 struct class_counts {
@@ -196,8 +217,9 @@ struct engine_counts {
 	uint32_t n_classes;
 };
 struct session_counts {
-	int64_t leased; /* pages, bound + reserved + staged */
+	int64_t leased; /* pages of all groups, bound + reserved + staged */
 	int64_t quarantined;
+	uint64_t bytes; /* of all of these, K and V */
 	int64_t behind_points; /* of the leased: waiting for an open completion point */
 	uint32_t requests;
 	uint32_t sequences;
