@@ -123,6 +123,8 @@
 	       "--off; what runs may finish")                                                                          \
 	REASON(MODEL_REWIND, SWAKV_EINVALID, "max_rewind %g is outside 0 to %w")                                       \
 	REASON(MODEL_IN_FLIGHT, SWAKV_EINVALID, "in_flight %g is outside 0 (the default, 2) to %w")                    \
+	REASON(STATE_GROUP, SWAKV_EINVALID, "group %g is asked for, the session has %w")                               \
+	REASON(STEP_COUNTS, SWAKV_EINVALID, "%g counts follow the entries of the step, which list %w together")        \
 	REASON(STEP_LISTED, SWAKV_EINVALID, "the entry lists %g counts for a batch of %w sequences")                   \
 	REASON(STEP_PART, SWAKV_EINVALID,                                                                              \
 	       "%s%g of %w tokens were accepted: only a model with chunk=mapped may keep a part of a step")            \

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -17,6 +18,7 @@ struct checker {
 	size_t size;
 	bool ok;
 	uint8_t *leases[POOL_MAX_CLASSES]; /* holders found of each page */
+	int64_t held[WIRE_MAX_GROUPS];     /* pages found of the session under check */
 };
 
 __attribute__((format(printf, 2, 3))) static void violated(struct checker *k, const char *format, ...)
@@ -32,83 +34,105 @@ __attribute__((format(printf, 2, 3))) static void violated(struct checker *k, co
 }
 
 /* One more holder of @page. */
-static void hold(struct checker *k, const struct session *s, int32_t page, enum page_state state, const char *who)
+static void hold(struct checker *k, const struct session *s, const struct group *g, int32_t page, enum page_state state,
+		 const char *who)
 {
 	uint8_t *n;
 
-	if (page < 0 || page >= s->class->num_pages) {
-		violated(k, "session %u: %s holds page %" PRId32 " outside 0 to %" PRId32, s->tag, who, page,
-			 s->class->num_pages - 1);
+	if (page < 0 || page >= g->class->num_pages) {
+		violated(k, "session %u group %u: %s holds page %" PRId32 " outside 0 to %" PRId32, s->tag,
+			 group_index(s, g), who, page, g->class->num_pages - 1);
 		return;
 	}
-	n = &k->leases[s->class_index][page];
+	n = &k->leases[g->class_index][page];
 	if (++*n > 1)
-		violated(k, "session %u: %s holds page %" PRId32 ", which has another holder", s->tag, who, page);
-	if (s->class->state[page] != state)
-		violated(k, "session %u: %s holds page %" PRId32 " in state %d", s->tag, who, page,
-			 s->class->state[page]);
+		violated(k, "session %u group %u: %s holds page %" PRId32 ", which has another holder", s->tag,
+			 group_index(s, g), who, page);
+	if (g->class->state[page] != state)
+		violated(k, "session %u group %u: %s holds page %" PRId32 " in state %d", s->tag, group_index(s, g),
+			 who, page, g->class->state[page]);
+	k->held[group_index(s, g)]++;
 }
 
-static int32_t count_staged(struct checker *k, const struct session *s, const struct request *r, const struct seq *q)
+static int32_t count_staged(struct checker *k, const struct session *s, const struct group *g, const struct request *r,
+			    const struct seq *q)
 {
 	int32_t n = 0, index = (int32_t)(q - s->seqs);
 
 	for (int32_t i = r->first_point; i >= 0; i = s->points[i].same_request)
-		for (int32_t page = s->points[i].pages.first; page >= 0; page = s->class->link[page])
-			if (s->class->owner[page] == index) {
-				hold(k, s, page, PAGE_LEASED, "a completion point");
+		for (int32_t page = point_chain(s, &s->points[i], group_index(s, g))->first; page >= 0;
+		     page = g->class->link[page])
+			if (g->class->owner[page] == index) {
+				hold(k, s, g, page, PAGE_LEASED, "a completion point");
 				n++;
 			}
 	return n;
 }
 
-static void check_row(struct checker *k, const struct session *s, int32_t slot, int32_t lo, int32_t hi)
+/* Pages of the row of @slot, which must lie in the columns of @m and nowhere else. */
+static void check_row(struct checker *k, const struct session *s, const struct group *g, int32_t slot,
+		      const struct mapped *m)
 {
-	const int32_t *v = s->table.cells + ((int64_t)slot * 2 + 1) * s->table.width;
+	const int32_t *v = g->table.cells + ((int64_t)slot * 2 + 1) * g->table.width;
 
-	for (int32_t c = 0; c < s->table.width; c++) {
-		int32_t page = page_table_get(&s->table, slot, c);
+	for (int32_t c = 0; c < g->table.width; c++) {
+		int32_t page = page_table_get(&g->table, slot, c);
+		bool mapped = (c >= m->lo && c < m->gap) || (c >= m->resume && c < m->hi);
 
-		if ((c >= lo && c < hi) != (page >= 0))
+		if (mapped != (page >= 0))
 			violated(k,
-				 "session %u slot %" PRId32 ": column %" PRId32 " holds %" PRId32
-				 ", mapped should be [%" PRId32 ", %" PRId32 ")",
-				 s->tag, slot, c, page, lo, hi);
-		if (v[c] != (page < 0 ? -1 : page + s->table.num_pages))
+				 "session %u group %u slot %" PRId32 ": column %" PRId32 " holds %" PRId32
+				 ", mapped should be [%" PRId32 ", %" PRId32 ") and [%" PRId32 ", %" PRId32 ")",
+				 s->tag, group_index(s, g), slot, c, page, m->lo, m->gap, m->resume, m->hi);
+		if (v[c] != (page < 0 ? -1 : page + g->table.num_pages))
 			violated(k,
 				 "session %u slot %" PRId32 " column %" PRId32 ": V id %" PRId32 " for K id %" PRId32,
 				 s->tag, slot, c, v[c], page);
 		if (page >= 0)
-			hold(k, s, page, PAGE_LEASED, "a row");
+			hold(k, s, g, page, PAGE_LEASED, "a row");
 	}
-	if (load_relaxed(&s->table.heads[slot].sequence) & 1)
+	if (load_relaxed(&g->table.heads[slot].sequence) & 1)
 		violated(k, "session %u slot %" PRId32 ": its row was left open", s->tag, slot);
+}
+
+static void check_span(struct checker *k, const struct session *s, const struct group *g, const struct request *r,
+		       const struct seq *q)
+{
+	const struct span *p = seq_span(s, g, q);
+	int32_t reservation = r->reservation[group_index(s, g)], staged, bound;
+	struct mapped m = seq_mapped(s, g, r, q);
+	int64_t e = seq_endpoint(r, q);
+
+	check_row(k, s, g, q->slot, &m);
+	for (int32_t n = 0; n < p->n_reserved; n++)
+		hold(k, s, g, seq_reserved(s, g, q)[n], PAGE_LEASED, "a reservation");
+	staged = count_staged(k, s, g, r, q);
+	bound = m.gap - m.lo + m.hi - m.resume;
+	if (staged != p->n_staged)
+		violated(k, "session %u slot %" PRId32 ": %" PRId32 " pages staged, counted %" PRId32, s->tag, q->slot,
+			 p->n_staged, staged);
+	if (bound + p->n_reserved + staged != reservation + p->n_extra || p->n_reserved > reservation || p->n_extra < 0)
+		violated(k,
+			 "session %u group %u slot %" PRId32 ": bound %" PRId32 " + reserved %" PRId32
+			 " + staged %" PRId32 " is not its reservation %" PRId32 " and %" PRId32 " more",
+			 s->tag, group_index(s, g), q->slot, bound, p->n_reserved, staged, reservation, p->n_extra);
+	if (r->phase != PHASE_ADMITTED && r->transition != TRANSITION_PREFILL &&
+	    (p->begin != window_begin(&g->window, q->high) || p->end != window_end(&g->window, e)))
+		violated(k, "session %u group %u slot %" PRId32 ": retained range does not fit endpoint %" PRId64,
+			 s->tag, group_index(s, g), q->slot, e);
+	if (e < q->high - (int64_t)s->model.max_rewind)
+		violated(k, "session %u slot %" PRId32 ": endpoint %" PRId64 " is too far below %" PRId64, s->tag,
+			 q->slot, e, q->high);
 }
 
 static void check_sequence(struct checker *k, const struct session *s, const struct request *r, uint32_t i)
 {
 	const struct seq *q = request_seq(s, r, i);
-	int64_t e = seq_endpoint(r, q);
-	int32_t lo, hi, staged;
 
 	if (s->slots[q->slot].seq != q - s->seqs)
 		violated(k, "session %u: slot %" PRId32 " does not know its sequence", s->tag, q->slot);
-	seq_mapped(s, r, q, &lo, &hi);
-	check_row(k, s, q->slot, lo, hi);
-	for (int32_t n = 0; n < q->n_reserved; n++)
-		hold(k, s, seq_reserved(s, q)[n], PAGE_LEASED, "a reservation");
-	staged = count_staged(k, s, r, q);
-	if (staged != q->n_staged)
-		violated(k, "session %u slot %" PRId32 ": %" PRId32 " pages staged, counted %" PRId32, s->tag, q->slot,
-			 q->n_staged, staged);
-	if (hi - lo + q->n_reserved + staged != r->reservation)
-		violated(k,
-			 "session %u slot %" PRId32 ": bound %" PRId32 " + reserved %" PRId32 " + staged %" PRId32
-			 " is not its reservation %" PRId32,
-			 s->tag, q->slot, hi - lo, q->n_reserved, staged, r->reservation);
-	if (e > 0 && (q->begin != window_begin(&s->window, e) || q->end != window_end(&s->window, e)))
-		violated(k, "session %u slot %" PRId32 ": retained range does not fit endpoint %" PRId64, s->tag,
-			 q->slot, e);
+	FOR_EACH_GROUP(g, s)
+		check_span(k, s, g, r, q);
 }
 
 /* The agenda holds each sequence once, none before its parent. */
@@ -139,11 +163,37 @@ static void check_free_slots(struct checker *k, const struct session *s)
 		if (s->slots[i].seq >= 0)
 			used++;
 		else if (!s->ended) /* then its rows show what they held at the end */
-			check_row(k, s, i, 0, 0);
+			FOR_EACH_GROUP(g, s)
+				check_row(k, s, g, i, &(struct mapped){ 0 });
 	}
 	if (used != s->n_sequences || used + s->n_free_seqs != (uint32_t)s->model.max_batch)
 		violated(k, "session %u: %u slots in use, %u sequences, %u free", s->tag, used, s->n_sequences,
 			 s->n_free_seqs);
+}
+
+static void check_quarantine(struct checker *k, const struct session *s, uint32_t line)
+{
+	FOR_EACH_GROUP(g, s) {
+		const struct page_chain *chain = &s->lines[line].quarantine.of[group_index(s, g)];
+		int32_t n = 0;
+
+		for (int32_t page = chain->first; page >= 0; page = g->class->link[page], n++)
+			hold(k, s, g, page, PAGE_QUARANTINED, "the quarantine");
+		if (n != chain->n)
+			violated(k, "session %u line %u: %" PRId32 " pages in quarantine, counted %" PRId32, s->tag,
+				 line, chain->n, n);
+	}
+}
+
+static void check_point(struct checker *k, const struct session *s, uint32_t line, const struct point *p, uint64_t last)
+{
+	if (p->value < last || p->value <= s->lines[line].reached)
+		violated(k, "session %u line %u: point of value %" PRIu64 " out of order", s->tag, line, p->value);
+	if (p->request >= 0)
+		return;
+	FOR_EACH_GROUP(g, s)
+		for (int32_t page = point_chain(s, p, group_index(s, g))->first; page >= 0; page = g->class->link[page])
+			hold(k, s, g, page, PAGE_LEASED, "a releasing point");
 }
 
 static void check_lines(struct checker *k, const struct session *s)
@@ -152,23 +202,12 @@ static void check_lines(struct checker *k, const struct session *s)
 
 	for (uint32_t l = 0; l < s->model.n_streams; l++) {
 		uint64_t last = s->lines[l].reached;
-		int32_t n = 0;
 
 		for (int32_t i = s->lines[l].first_point; i >= 0; i = s->points[i].next, points++) {
-			const struct point *p = &s->points[i];
-
-			if (p->value < last || p->value <= s->lines[l].reached)
-				violated(k, "session %u line %u: point of value %" PRIu64 " out of order", s->tag, l,
-					 p->value);
-			last = p->value;
-			for (int32_t page = p->pages.first; p->request < 0 && page >= 0; page = s->class->link[page])
-				hold(k, s, page, PAGE_LEASED, "a releasing point");
+			check_point(k, s, l, &s->points[i], last);
+			last = s->points[i].value;
 		}
-		for (int32_t page = s->lines[l].quarantine.first; page >= 0; page = s->class->link[page], n++)
-			hold(k, s, page, PAGE_QUARANTINED, "the quarantine");
-		if (n != s->lines[l].quarantine.n)
-			violated(k, "session %u line %u: %" PRId32 " pages in quarantine, counted %" PRId32, s->tag, l,
-				 s->lines[l].quarantine.n, n);
+		check_quarantine(k, s, l);
 	}
 	if (points != s->n_points)
 		violated(k, "session %u: %u points open, counted %u", s->tag, s->n_points, points);
@@ -178,6 +217,7 @@ static void check_session(struct checker *k, const struct session *s)
 {
 	uint32_t requests = 0, transitions = 0;
 
+	memset(k->held, 0, sizeof(k->held));
 	for (int32_t i = s->first_request; i >= 0; i = s->requests[i].next, requests++) {
 		const struct request *r = &s->requests[i];
 
@@ -192,6 +232,10 @@ static void check_session(struct checker *k, const struct session *s)
 			 s->n_transitions, requests, transitions);
 	check_free_slots(k, s);
 	check_lines(k, s);
+	FOR_EACH_GROUP(g, s)
+		if (k->held[group_index(s, g)] != g->n_held)
+			violated(k, "session %u group %u: holds %" PRId64 " pages, counted %" PRId64, s->tag,
+				 group_index(s, g), g->n_held, k->held[group_index(s, g)]);
 }
 
 static void check_class(struct checker *k, const struct engine *e, int index)

@@ -63,64 +63,71 @@ int request_compact_begin(struct session *s, uint64_t handle, const int32_t *old
 		request_seq(s, r, i)->map = old_to_new[i];
 	r->pending_batch = new_batch;
 	r->move_rows = flags & WIRE_COMPACT_MOVE_ROWS;
-	r->transition = TRANSITION_COMPACT;
-	s->n_transitions++;
-	s->change++;
+	transition_begin(s, r, TRANSITION_COMPACT);
 	delivery_collect(s, r, d);
 	return 0;
 }
 
 /* The row of sequence @q, lifted into its part of the scratch and cleared. */
-static void row_lift(struct session *s, struct seq *q)
+static void row_lift(struct session *s, struct group *g, const struct seq *q)
 {
-	int32_t *saved = s->scratch + (int64_t)(q - s->seqs) * s->private_pages;
+	int32_t *saved = s->scratch + (int64_t)(q - s->seqs) * s->scratch_width;
+	const struct span *p = seq_span(s, g, q);
 
-	page_table_open(&s->table, q->slot);
-	for (int32_t c = q->begin; c < q->end; c++) {
-		saved[c - q->begin] = page_table_get(&s->table, q->slot, c);
-		page_table_put(&s->table, q->slot, c, -1);
+	page_table_open(&g->table, q->slot);
+	for (int32_t c = p->begin; c < p->end; c++) {
+		saved[c - p->begin] = page_table_get(&g->table, q->slot, c);
+		page_table_put(&g->table, q->slot, c, -1);
 	}
-	page_table_close(&s->table, q->slot);
+	page_table_close(&g->table, q->slot);
 }
 
-static void row_drop(struct session *s, struct seq *q)
+static void row_drop(struct session *s, struct group *g, const struct seq *q, int32_t slot)
 {
-	const int32_t *saved = s->scratch + (int64_t)(q - s->seqs) * s->private_pages;
+	const int32_t *saved = s->scratch + (int64_t)(q - s->seqs) * s->scratch_width;
+	const struct span *p = seq_span(s, g, q);
 
-	page_table_open(&s->table, q->slot);
-	for (int32_t c = q->begin; c < q->end; c++)
-		page_table_put(&s->table, q->slot, c, saved[c - q->begin]);
-	page_table_close(&s->table, q->slot);
+	page_table_open(&g->table, slot);
+	for (int32_t c = p->begin; c < p->end; c++)
+		page_table_put(&g->table, slot, c, saved[c - p->begin]);
+	page_table_close(&g->table, slot);
 }
 
 /*
  * Sequence j of the new order moves to the request's j-th slot. Slots are
  * exchanged between sequences, the dropped ones included, so that the last
- * slots are those that become free. All rows are lifted first: never in place.
+ * slots are those that become free. All rows of a group are lifted first: never
+ * in place.
  */
 static void move_rows(struct session *s, struct request *r)
 {
 	int32_t *slots = s->slot_scratch;
-	int32_t next_free = r->pending_batch;
 
-	for (uint32_t i = 0; i < r->n_seqs; i++) {
-		struct seq *q = request_seq(s, r, i);
+	for (uint32_t i = 0; i < r->n_seqs; i++)
+		slots[i] = request_seq(s, r, i)->slot;
+	FOR_EACH_GROUP(g, s) {
+		int32_t next_free = r->pending_batch;
 
-		slots[i] = q->slot;
-		row_lift(s, q);
+		for (uint32_t i = 0; i < r->n_seqs; i++)
+			row_lift(s, g, request_seq(s, r, i));
+		for (uint32_t i = 0; i < r->n_seqs; i++) {
+			const struct seq *q = request_seq(s, r, i);
+			int32_t slot = slots[q->map >= 0 ? q->map : next_free++];
+
+			row_drop(s, g, q, slot);
+			row_list_note(s, g, &r->dirty, slot);
+		}
 	}
-	for (uint32_t i = 0; i < r->n_seqs; i++) {
-		struct seq *q = request_seq(s, r, i);
+	for (int32_t i = 0, next_free = r->pending_batch; i < (int32_t)r->n_seqs; i++) {
+		struct seq *q = request_seq(s, r, (uint32_t)i);
 
 		q->slot = slots[q->map >= 0 ? q->map : next_free++];
 		s->slots[q->slot].seq = (int32_t)(q - s->seqs);
-		row_drop(s, q);
-		row_list_note(s, &r->dirty, q->slot);
 	}
 }
 
-/* New order of the survivors; the dropped ones leave, and their pages go to @chain. */
-static void reorder(struct session *s, struct request *r, uint64_t slot_value, struct page_chain *chain)
+/* New order of the survivors; the dropped ones leave, and their pages go to @chains. */
+static void reorder(struct session *s, struct request *r, uint64_t slot_value, struct page_chains *chains)
 {
 	int32_t *order = s->order + r->first, *old = s->slot_scratch;
 	uint32_t n = r->n_seqs;
@@ -132,7 +139,7 @@ static void reorder(struct session *s, struct request *r, uint64_t slot_value, s
 		if (q->map >= 0)
 			order[q->map] = old[i];
 		else
-			request_drop_sequence(s, r, q, slot_value, chain);
+			request_drop_sequence(s, r, q, slot_value, chains);
 		q->map = -1;
 	}
 	r->n_seqs = (uint32_t)r->pending_batch;
@@ -142,8 +149,7 @@ static void reorder(struct session *s, struct request *r, uint64_t slot_value, s
 int request_compact_complete(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,
 			     struct delivery *d, struct fault *f)
 {
-	static const struct page_chain none = PAGE_CHAIN_EMPTY;
-	struct page_chain dropped = PAGE_CHAIN_EMPTY;
+	struct page_chains dropped;
 	struct resolved_fence p;
 	struct request *r;
 	int code;
@@ -151,26 +157,23 @@ int request_compact_complete(struct session *s, uint64_t handle, const struct wi
 	delivery_reset(d);
 	if ((code = request_find(s, handle, &r, f)))
 		return code;
-	if (r->transition != TRANSITION_COMPACT)
-		return fault_set(f, FAULT_NOT_PENDING, -1, r->transition, TRANSITION_COMPACT);
-	if ((code = fence_resolve(s, r, fence, armed, &p, f)))
+	if ((code = transition_check(r, TRANSITION_COMPACT, f)) || (code = fence_resolve(s, r, fence, armed, &p, f)))
 		return code;
 	if (p.failed)
 		return request_poison(s, r, f);
 	if (p.value > r->last_value)
 		r->last_value = p.value;
-	r->transition = TRANSITION_NONE;
-	s->n_transitions--;
+	transition_end(s, r);
 	if (r->move_rows)
 		move_rows(s, r);
+	page_chains_init(s, &dropped);
 	reorder(s, r, r->last_value, &dropped);
 	r->pending_batch = -1;
 	if (r->n_seqs == 0)
 		r->phase = PHASE_FINISHING;
 	if (!p.reached)
-		point_open(s, r->stream, p.value, r, &none);
+		point_open(s, r->stream, p.value, r, NULL);
 	pages_release(s, r->stream, r->last_value, &dropped);
-	s->change++;
 	delivery_collect(s, r, d);
 	return 0;
 }

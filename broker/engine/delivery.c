@@ -16,50 +16,58 @@ void delivery_reset(struct delivery *d)
 	d->n_scrubs = 0;
 }
 
-void delivery_scrub(struct delivery *d, int32_t slot, int32_t first, int32_t end)
+void delivery_scrub(struct delivery *d, int32_t row, int32_t first, int32_t end)
 {
 	d->scrubs[d->n_scrubs++] =
-		(struct wire_scrub){ .row = (uint32_t)slot, .first = (uint32_t)first, .n = (uint32_t)(end - first) };
+		(struct wire_scrub){ .row = (uint32_t)row, .first = (uint32_t)first, .n = (uint32_t)(end - first) };
 }
 
-void row_list_note(struct session *s, struct row_list *list, int32_t slot)
+void row_list_note(struct session *s, const struct group *g, struct row_list *list, int32_t slot)
 {
-	struct slot *t = &s->slots[slot];
+	int32_t number = group_row(s, g, slot);
+	struct row *row = &s->rows[number];
 
-	if (t->listed || !page_table_is_dirty(&s->table, slot))
+	if (row->listed || !page_table_is_dirty(&g->table, slot))
 		return;
-	t->listed = true;
-	t->list_prev = list->last;
-	t->list_next = -1;
+	row->listed = true;
+	row->prev = list->last;
+	row->next = -1;
 	if (list->last < 0)
-		list->first = slot;
+		list->first = number;
 	else
-		s->slots[list->last].list_next = slot;
-	list->last = slot;
+		s->rows[list->last].next = number;
+	list->last = number;
 }
 
-void row_list_remove(struct session *s, struct row_list *list, int32_t slot)
+void row_list_remove(struct session *s, const struct group *g, struct row_list *list, int32_t slot)
 {
-	struct slot *t = &s->slots[slot];
+	struct row *row = &s->rows[group_row(s, g, slot)];
 
-	if (!t->listed)
+	if (!row->listed)
 		return;
-	t->listed = false;
-	if (t->list_prev < 0)
-		list->first = t->list_next;
+	row->listed = false;
+	if (row->prev < 0)
+		list->first = row->next;
 	else
-		s->slots[t->list_prev].list_next = t->list_next;
-	if (t->list_next < 0)
-		list->last = t->list_prev;
+		s->rows[row->prev].next = row->next;
+	if (row->next < 0)
+		list->last = row->prev;
 	else
-		s->slots[t->list_next].list_prev = t->list_prev;
+		s->rows[row->next].prev = row->prev;
 }
 
 static void collect_list(struct session *s, struct row_list *list, struct delivery *d)
 {
-	for (int32_t slot = list->first; slot >= 0; slot = s->slots[slot].list_next) {
-		s->slots[slot].listed = false;
-		page_table_collect(&s->table, slot, d);
+	int32_t max_batch = s->model.max_batch, first = 0;
+	struct group *g = s->groups;
+
+	for (int32_t number = list->first; number >= 0; number = s->rows[number].next) {
+		if (number < first || number >= first + max_batch) {
+			g = &s->groups[number / max_batch];
+			first = number / max_batch * max_batch;
+		}
+		s->rows[number].listed = false;
+		page_table_collect(&g->table, number - first, d);
 	}
 	*list = ROW_LIST_EMPTY;
 }

@@ -39,6 +39,8 @@ struct engine *engine_free(struct engine *e);
 
 /* ---- models ------------------------------------------------------------- */
 
+#define MODEL_IN_FLIGHT 2 /* steps in flight when a model does not say */
+
 /* What a session declares (from wire_hello, already copied); the engine checks it. */
 struct model {
 	uint32_t n_groups;

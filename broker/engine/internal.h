@@ -15,22 +15,48 @@
 #include "page_table.h"
 #include "window.h"
 
-/* Rows that have something to send, chained by their slots; -1: empty. */
+/* Rows that have something to send, chained by their numbers over all groups; -1: empty. */
 struct row_list {
 	int32_t first, last;
 };
 #define ROW_LIST_EMPTY ((struct row_list){ -1, -1 })
 
-/* One admitted sequence. */
-struct seq {
-	int64_t base;       /* its settled endpoint is base + the request's steps */
-	uint64_t due;       /* the request's step that changes more than the count */
+/* Where a row stands in a list. */
+struct row {
+	int32_t prev, next;
+	bool listed; /* in its request's dirty list, or its line's stray list */
+};
+
+/* What one sequence holds in one group. */
+struct span {
 	int32_t begin, end; /* retained logical pages of the settled endpoint */
-	int32_t slot;
 	int32_t n_reserved;
 	int32_t n_staged; /* behind open completion points */
-	int32_t length;   /* of its prefill, 0: none yet */
-	int32_t map;      /* destination in a pending compaction */
+	int32_t n_extra;  /* of all its pages: taken for a step beyond its reservation */
+};
+
+/* One layer group of a session. */
+struct group {
+	struct page_class *class;
+	uint32_t class_index;
+	uint32_t serial;      /* names the group to the page class, for as long as the engine lives */
+	struct window window; /* what is retained: W and max_rewind; of a full group everything */
+	struct page_table table;
+	int32_t private_pages; /* of a sequence that may reach max_seq */
+	int64_t n_held;        /* pages leased or in quarantine */
+	struct span *spans;    /* [max_batch], by sequence */
+	int32_t *reserved;     /* [max_batch][private_pages]: stack of each sequence */
+};
+
+/* One admitted sequence. */
+struct seq {
+	int64_t base; /* its settled endpoint is base + the request's steps */
+	int64_t high; /* highest endpoint ever settled */
+	uint64_t due; /* the request's step that changes more than the count */
+	int32_t slot;
+	int32_t length;  /* of its prefill, 0: none yet */
+	int32_t advance; /* tokens of a pending extend */
+	int32_t map;     /* destination in a pending compaction */
 };
 
 struct request {
@@ -44,28 +70,33 @@ struct request {
 	uint64_t steps;        /* decode steps settled since the prefill */
 	struct row_list dirty; /* rows of it that may differ from what was delivered */
 	int32_t pending_batch; /* of the pending compaction, else -1 */
-	int32_t reservation;   /* pages of each sequence */
 	int64_t capacity;      /* tokens of each sequence */
 	uint64_t last_value;   /* greatest fence value it was given, 0: none */
 	int32_t first_point;   /* its open points, chained by same_request */
 	uint32_t n_points;
-	int32_t prev, next; /* live requests of the session; `next` also chains free entries */
+	int32_t prev, next;                   /* live requests of the session; `next` also chains free entries */
+	int32_t reservation[WIRE_MAX_GROUPS]; /* pages of each sequence */
 };
 
-/* Leased pages on their way out, chained by the class's link; grown at its end so that the order is kept. */
+/* Leased pages of one group on their way out, chained by the class's link; grown at its end so that the order is kept.
+ */
 struct page_chain {
 	int32_t first, last;
 	int32_t n;
 };
 #define PAGE_CHAIN_EMPTY ((struct page_chain){ -1, -1, 0 })
 
-/* An open completion point: pages that wait for a value of one line. */
+/* One chain a group; those of groups that the session lacks are not looked at. */
+struct page_chains {
+	struct page_chain of[WIRE_MAX_GROUPS];
+};
+
+/* An open completion point: pages that wait for a value of one line. They lie in the session's point_pages. */
 struct point {
 	uint64_t value;
 	int32_t prev, next;   /* in the line's order; `next` also chains free entries */
 	int32_t same_request; /* next point of the same request */
 	int32_t request;      /* entry whose sequences get the pages back; -1: they go to the class */
-	struct page_chain pages;
 	uint32_t line;
 	uint64_t stamp; /* when it was opened */
 };
@@ -74,7 +105,7 @@ struct line {
 	uint64_t reached;
 	int32_t first_point, last_point; /* by value, ascending */
 	struct row_list stray;           /* rows without owner that wait for the next delivery on this stream */
-	struct page_chain quarantine;
+	struct page_chains quarantine;
 };
 
 struct slot {
@@ -82,29 +113,24 @@ struct slot {
 	uint32_t generation; /* rises at each admission */
 	uint32_t line;       /* of its last tenant */
 	uint64_t value;      /* other streams may use the slot when line has reached this */
-	int32_t list_prev, list_next;
-	bool listed; /* in its request's dirty list, or its line's stray list */
-	bool seen;   /* scratch of a check */
+	bool seen;           /* scratch of a check */
 };
 
 struct session {
 	LIST_ENTRY(session) siblings;
 	struct engine *engine;
-	struct page_class *class;
-	uint32_t class_index;
 	uint32_t tag;
-	uint32_t serial; /* names the session to the page class, for as long as the engine lives */
+	uint32_t n_groups;
 	struct model model;
-	struct window window;
-	struct page_table table;
-	int32_t private_pages;
+	struct group groups[WIRE_MAX_GROUPS];
 	bool poisoned;
 	bool ended;
 	uint64_t change; /* counts everything that a state query could see */
 
 	struct seq *seqs;      /* [max_batch] */
-	int32_t *reserved;     /* [max_batch][private_pages]: stack of each sequence */
-	int32_t *scratch;      /* [max_batch][private_pages]: rows on the move */
+	struct row *rows;      /* [n_groups][max_batch] */
+	int32_t *scratch;      /* [max_batch][scratch_width]: rows on the move */
+	int32_t scratch_width; /* of the group that reserves most */
 	int32_t *slot_scratch; /* [max_batch] */
 	int32_t *free_seqs;
 	uint32_t n_free_seqs;
@@ -118,6 +144,7 @@ struct session {
 	uint32_t order_top;
 
 	struct point *points;
+	struct page_chain *point_pages; /* [max_points][n_groups] */
 	int32_t free_point;
 	uint32_t n_points, max_points;
 	struct line lines[WIRE_MAX_STREAMS];
@@ -148,9 +175,29 @@ static inline struct seq *request_seq(const struct session *s, const struct requ
 	return &s->seqs[s->order[r->first + i]];
 }
 
-static inline int32_t *seq_reserved(const struct session *s, const struct seq *q)
+/* Walks the groups of @s. */
+#define FOR_EACH_GROUP(g, s)                                                                                           \
+	for (__typeof__(&(s)->groups[0]) g = (s)->groups; g < (s)->groups + (s)->n_groups; g++)
+
+static inline struct span *seq_span(const struct session *s, const struct group *g, const struct seq *q)
 {
-	return s->reserved + (int64_t)(q - s->seqs) * s->private_pages;
+	return &g->spans[q - s->seqs];
+}
+
+static inline int32_t *seq_reserved(const struct session *s, const struct group *g, const struct seq *q)
+{
+	return g->reserved + (int64_t)(q - s->seqs) * g->private_pages;
+}
+
+/* Number of a slot's row of @g over all groups. */
+static inline int32_t group_row(const struct session *s, const struct group *g, int32_t slot)
+{
+	return (int32_t)(g - s->groups) * s->model.max_batch + slot;
+}
+
+static inline uint32_t group_index(const struct session *s, const struct group *g)
+{
+	return (uint32_t)(g - s->groups);
 }
 
 /* What every prepare refuses first: an ended or poisoned session, a handle that is not live. */
@@ -163,8 +210,34 @@ static inline int64_t seq_endpoint(const struct request *r, const struct seq *q)
 
 /* Endpoint that the pending transition leads to; the settled one when none (or a compaction) is pending. */
 int64_t seq_pending_endpoint(const struct request *r, const struct seq *q);
-/* Columns [*lo, *hi) of the sequence's row that hold pages now. */
-void seq_mapped(const struct session *s, const struct request *r, const struct seq *q, int32_t *lo, int32_t *hi);
+/* First logical page of @g that the sequence retains at endpoint @e: it never falls. */
+static inline int32_t seq_retained_begin(const struct group *g, const struct seq *q, int64_t e)
+{
+	return window_begin(&g->window, e > q->high ? e : q->high);
+}
+
+/* ---- sequence.c ---- */
+
+/* Columns of a row that hold pages: [lo, gap) and [resume, hi). */
+struct mapped {
+	int32_t lo, gap, resume, hi;
+};
+/* Where the row of @q would hold pages in a step from its settled endpoint to @e. */
+struct mapped seq_mapped_at(const struct session *s, const struct group *g, const struct seq *q, int64_t e);
+/* Where it holds pages now. */
+struct mapped seq_mapped(const struct session *s, const struct group *g, const struct request *r, const struct seq *q);
+/* Binds columns [first, end) of the row, from the reservation, and beyond it from the class; says what is dirty. */
+void seq_bind(struct session *s, struct group *g, struct request *r, struct seq *q, int32_t first, int32_t end,
+	      struct delivery *d);
+/* Clears columns [first, end) of the row: their pages return to the sequence now, or wait on @staged. */
+void seq_unbind(struct session *s, struct group *g, struct request *r, struct seq *q, int32_t first, int32_t end,
+		bool reached, struct page_chains *staged);
+/* @page comes back to @q: to its reservation, or to the class while it holds more than that. */
+void seq_give_back(struct session *s, struct group *g, struct seq *q, int32_t page);
+/* The sequence has reached @endpoint: what is retained, and when that changes next. */
+void seq_settle(struct session *s, const struct request *r, struct seq *q, int64_t endpoint);
+/* Pages of @g that a sequence of up to @capacity tokens reserves. */
+int32_t group_reservation(const struct session *s, const struct group *g, int64_t capacity);
 
 /* ---- points.c ---- */
 
@@ -180,31 +253,44 @@ static inline void page_chain_add(struct page_class *c, struct page_chain *chain
 	chain->last = page;
 }
 
-/* Opens a point of @r (NULL: the pages go to the class) at @value; one of the same request and value takes them along.
- */
-void point_open(struct session *s, uint32_t line, uint64_t value, struct request *r, const struct page_chain *pages);
-/* Closes all points of @r; their pages are appended to @chain. */
-void point_absorb(struct session *s, struct request *r, struct page_chain *chain);
-/* Takes the pages of sequence @seq out of the points of @r and appends them to @chain. */
-void point_extract(struct session *s, struct request *r, int32_t seq, struct page_chain *chain);
-/* Pages of @chain return to the class now, or when @line reaches @value. */
-void pages_release(struct session *s, uint32_t line, uint64_t value, const struct page_chain *chain);
-/* Pages of @chain go to the quarantine of @line. */
-void pages_quarantine(struct session *s, uint32_t line, const struct page_chain *chain);
-/* Every page in quarantine of @line returns to the class; how many. */
+static inline void page_chains_init(const struct session *s, struct page_chains *c)
+{
+	for (uint32_t i = 0; i < s->n_groups; i++)
+		c->of[i] = PAGE_CHAIN_EMPTY;
+}
+/* Pages on all chains. */
+int64_t page_chains_count(const struct session *s, const struct page_chains *c);
+
+/* Opens a point of @r (NULL: the pages go to their classes) at @value; one of the same request and value takes them
+ * along. @pages NULL: none. */
+void point_open(struct session *s, uint32_t line, uint64_t value, struct request *r, const struct page_chains *pages);
+/* Closes all points of @r; their pages are appended to @chains. */
+void point_absorb(struct session *s, struct request *r, struct page_chains *chains);
+/* Takes the pages of sequence @seq out of the points of @r and appends them to @chains. */
+void point_extract(struct session *s, struct request *r, int32_t seq, struct page_chains *chains);
+/* Pages of @chains return to their classes now, or when @line reaches @value. */
+void pages_release(struct session *s, uint32_t line, uint64_t value, const struct page_chains *chains);
+/* Pages of @chains go to the quarantine of @line. */
+void pages_quarantine(struct session *s, uint32_t line, const struct page_chains *chains);
+/* Every page in quarantine of @line returns to its class; how many. */
 int64_t quarantine_release(struct session *s, uint32_t line);
 int64_t session_quarantined(const struct session *s);
+/* Chain of group @g in point @p. */
+static inline struct page_chain *point_chain(const struct session *s, const struct point *p, uint32_t g)
+{
+	return &s->point_pages[(uint64_t)(p - s->points) * s->n_groups + g];
+}
 
 /* ---- delivery.c ---- */
 
 void delivery_reset(struct delivery *d);
-/* Columns [first, end) of @slot have just been bound, and one of the pages is dirty. */
-void delivery_scrub(struct delivery *d, int32_t slot, int32_t first, int32_t end);
+/* Columns [first, end) of @row have just been bound, and one of the pages is dirty. */
+void delivery_scrub(struct delivery *d, int32_t row, int32_t first, int32_t end);
 /* The rows of @r, then the stray rows of its stream. */
 void delivery_collect(struct session *s, struct request *r, struct delivery *d);
-/* Row @slot may have changed: when it has, it joins @list, unless it is in one. */
-void row_list_note(struct session *s, struct row_list *list, int32_t slot);
-void row_list_remove(struct session *s, struct row_list *list, int32_t slot);
+/* The row of @slot in @g may have changed: when it has, it joins @list, unless it is in one. */
+void row_list_note(struct session *s, const struct group *g, struct row_list *list, int32_t slot);
+void row_list_remove(struct session *s, const struct group *g, struct row_list *list, int32_t slot);
 
 /* ---- agenda.c ---- */
 
@@ -220,6 +306,27 @@ static inline struct seq *agenda_seq(const struct session *s, const struct reque
 	return &s->seqs[s->agenda[r->first + (uint32_t)place]];
 }
 
+/* ---- step.c, extend.c ---- */
+
+void transition_begin(struct session *s, struct request *r, enum transition t);
+void transition_end(struct session *s, struct request *r);
+int transition_check(const struct request *r, enum transition t, struct fault *f);
+struct resolved_fence;
+/* The request's work has been completed with fence @p: a point, unless it was reached. @staged NULL: no pages. */
+void note_fence(struct session *s, struct request *r, const struct resolved_fence *p, const struct page_chains *staged);
+
+/* Counts of one entry: @of one a sequence, or NULL: @each for all. */
+struct counts {
+	const int32_t *of;
+	int32_t each;
+};
+/* A step of more than one token, or of tokens that differ. Phase, transition and room for points have been checked. */
+int extend_prepare(struct session *s, struct request *r, const struct counts *tokens, struct delivery *d,
+		   struct fault *f);
+/* Completes a step or an extend; @accepted->each 0 (and no list): all. */
+int extend_complete(struct session *s, struct request *r, const struct counts *accepted, const struct wire_fence *fence,
+		    uint64_t armed, struct fault *f);
+
 /* ---- fence.c ---- */
 
 /* What a fence given with a complete means for the request's line. */
@@ -234,12 +341,14 @@ int fence_resolve(const struct session *s, const struct request *r, const struct
 int fence_resolve_end(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
 		      struct resolved_fence *out, struct fault *f);
 
-/* Ends @r: rows cleared, slots free, all its pages on @chain (NULL, when no point of it is open: back to the class),
- * its entry free. */
-void request_dissolve(struct session *s, struct request *r, uint64_t slot_value, struct page_chain *chain);
-/* Sequence @q leaves @r: row cleared, slot free (for other streams from @slot_value on), all its pages on @chain. */
+/* Makes sure that @needs[g] pages of each group's class are free, all or nothing: 0, or why not. */
+int session_provide(struct session *s, const int64_t *needs, struct fault *f);
+/* Ends @r: rows cleared, slots free, all its pages on @chains (NULL, when no point of it is open: back to their
+ * classes), its entry free. */
+void request_dissolve(struct session *s, struct request *r, uint64_t slot_value, struct page_chains *chains);
+/* Sequence @q leaves @r: rows cleared, slot free (for other streams from @slot_value on), all its pages on @chains. */
 void request_drop_sequence(struct session *s, struct request *r, struct seq *q, uint64_t slot_value,
-			   struct page_chain *chain);
+			   struct page_chains *chains);
 /* The completion of @r failed: it is quarantined whole and the session poisoned. Returns SWAKV_EPOISONED. */
 int request_poison(struct session *s, struct request *r, struct fault *f);
 

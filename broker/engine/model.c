@@ -10,6 +10,7 @@
 #define MAX_HEAD_DIM      8192
 #define MAX_KV_HEADS      4096
 #define MAX_LAYERS        4096
+#define MAX_IN_FLIGHT     1024
 
 static int64_t element_bytes(uint32_t dtype)
 {
@@ -35,11 +36,11 @@ static int check_group(const struct wire_group *g, struct fault *f)
 {
 	int r = 0;
 
-	if (g->kind == WIRE_GROUP_FULL)
-		return fault_set(f, FAULT_MODEL_FULL, -1, g->kind, 0);
-	if (g->kind != WIRE_GROUP_SLIDING)
+	if (g->kind != WIRE_GROUP_SLIDING && g->kind != WIRE_GROUP_FULL)
 		return fault_set(f, FAULT_MODEL_KIND, -1, g->kind, 0);
-	if (g->window < 1 || g->window > INT32_MAX)
+	if (g->kind == WIRE_GROUP_FULL && g->window != 0)
+		return fault_set(f, FAULT_MODEL_FULL, -1, g->window, 0);
+	if (g->kind == WIRE_GROUP_SLIDING && (g->window < 1 || g->window > INT32_MAX))
 		return fault_set(f, FAULT_MODEL_WINDOW, -1, g->window, INT32_MAX);
 	if (g->page_tokens < 16 || g->page_tokens > 256 || (g->page_tokens & (g->page_tokens - 1)))
 		return fault_set(f, FAULT_MODEL_PAGE_TOKENS, -1, g->page_tokens, 0);
@@ -60,7 +61,8 @@ static int derive(const struct model *m, const struct wire_group *g, uint64_t ha
 		  struct fault *f)
 {
 	uint32_t dim = g->k_head_dim > g->v_head_dim ? g->k_head_dim : g->v_head_dim;
-	struct window w = window_make(g->window, g->page_tokens);
+	struct window w = window_make(g->kind == WIRE_GROUP_FULL ? WINDOW_UNLIMITED : g->window + m->max_rewind,
+				      g->page_tokens);
 	uint64_t n;
 
 	/* At most 2^8 * 2^12 * 2^13 * 2^2 * 2^12 = 2^47 bytes: no overflow. */
@@ -75,7 +77,10 @@ static int derive(const struct model *m, const struct wire_group *g, uint64_t ha
 	out->width = window_width(&w, m->max_seq);
 	if ((int64_t)out->width * m->max_batch > MAX_TABLE_ENTRIES)
 		return fault_set(f, FAULT_MODEL_TABLE, -1, (int64_t)out->width * m->max_batch, MAX_TABLE_ENTRIES);
-	out->private_pages = window_private_pages(&w, out->width);
+	out->private_pages =
+		m->max_advance ?
+			window_bounded_pages(&w, out->width, m->max_advance, m->in_flight ? m->in_flight : MODEL_IN_FLIGHT, 0) :
+			window_private_pages(&w, out->width);
 	return 0;
 }
 
@@ -83,14 +88,18 @@ int model_check(const struct model *m, uint64_t half_bytes, struct geometry out[
 {
 	int r;
 
-	if (m->n_groups != 1)
-		return fault_set(f, FAULT_MODEL_GROUPS, -1, m->n_groups, 1);
+	if (m->n_groups < 1 || m->n_groups > WIRE_MAX_GROUPS)
+		return fault_set(f, FAULT_MODEL_GROUPS, -1, m->n_groups, WIRE_MAX_GROUPS);
 	if ((r = check_count(m->n_streams, WIRE_MAX_STREAMS, FAULT_STREAM_COUNT, f)) ||
 	    (r = check_count(m->max_batch, WIRE_MAX_BATCH, FAULT_MODEL_BATCH, f)) ||
 	    (r = check_count(m->max_seq, INT32_MAX, FAULT_MODEL_SEQ, f)))
 		return r;
-	if (m->max_advance != 0 || m->max_rewind != 0)
-		return fault_set(f, FAULT_MODEL_ADVANCE, -1, m->max_advance, 0);
+	if (m->max_advance < 0 || m->max_advance > m->max_seq)
+		return fault_set(f, FAULT_MODEL_ADVANCE, -1, m->max_advance, m->max_seq);
+	if (m->max_rewind > m->max_seq)
+		return fault_set(f, FAULT_MODEL_REWIND, -1, m->max_rewind, m->max_seq);
+	if (m->in_flight > MAX_IN_FLIGHT)
+		return fault_set(f, FAULT_MODEL_IN_FLIGHT, -1, m->in_flight, MAX_IN_FLIGHT);
 	for (uint32_t i = 0; i < m->n_groups; i++)
 		if ((r = check_group(&m->groups[i], f)) || (r = derive(m, &m->groups[i], half_bytes, &out[i], f)))
 			return r;

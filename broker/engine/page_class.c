@@ -214,16 +214,24 @@ static int32_t choose_extent(const struct pool *p, int index)
 	return lowest;
 }
 
-void pool_provide(struct pool *p, struct page_class *c, int64_t n)
+int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available)
 {
-	int index = class_index(p, c);
-
-	while (c->n_free < n) {
-		int32_t x = choose_extent(p, index);
-
-		MUST(x >= 0);
-		assign_extent(p, c, index, x);
+	for (uint32_t i = 0; i < n; i++) {
+		*available = pool_available(p, needs[i].class);
+		if (needs[i].pages > *available)
+			return (int)i;
 	}
+	for (uint32_t i = 0; i < n; i++) {
+		int index = class_index(p, needs[i].class);
+
+		while (needs[i].class->n_free < needs[i].pages) {
+			int32_t x = choose_extent(p, index);
+
+			MUST(x >= 0);
+			assign_extent(p, needs[i].class, index, x);
+		}
+	}
+	return -1;
 }
 
 /* Under the policy `always` a page that is given out again is dirty for everybody. */

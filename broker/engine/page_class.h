@@ -72,8 +72,15 @@ struct page_class *pool_class(struct pool *p, uint64_t page_bytes, int *index);
 
 /* Pages that could be leased now: free ones, and those that all unassigned extents would give. */
 int64_t pool_available(struct pool *p, struct page_class *c);
-/* Makes sure that @n pages are free, taking extents; the caller has checked pool_available(). */
-void pool_provide(struct pool *p, struct page_class *c, int64_t n);
+struct pool_need {
+	struct page_class *class;
+	int64_t pages;
+};
+/*
+ * Makes sure that of every need's class so many pages are free, all or nothing. -1, or the index of the first need
+ * that cannot be met, with *@available what its class could have had.
+ */
+int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available);
 
 /* Takes a free page (there must be one). */
 int32_t page_class_take(struct page_class *c);

@@ -116,7 +116,7 @@ void page_table_collect(struct page_table *t, int32_t row, struct delivery *d)
 	struct dirty_row *dirty = &t->dirty[row];
 	const int32_t *cells = t->cells + (int64_t)row * 2 * t->width;
 	int32_t *sent = t->sent + (int64_t)row * t->width;
-	uint32_t first_cell = (uint32_t)row * (uint32_t)t->width, n_ranges = dirty->n;
+	uint32_t first_cell = t->first_cell + (uint32_t)row * (uint32_t)t->width, n_ranges = dirty->n;
 	uint32_t first = n_ranges ? (uint32_t)dirty->range[0].lo : 0;
 	uint32_t end = n_ranges ? (uint32_t)dirty->range[n_ranges - 1].hi : 0;
 	bool changed = false;
@@ -144,6 +144,6 @@ void page_table_collect(struct page_table *t, int32_t row, struct delivery *d)
 		uint32_t version = load_relaxed(&t->heads[row].version) + 1;
 
 		store_release(&t->heads[row].version, version);
-		d->rows[d->n_rows++] = (struct wire_row){ (uint32_t)row, version, first, end };
+		d->rows[d->n_rows++] = (struct wire_row){ t->first_row + (uint32_t)row, version, first, end };
 	}
 }

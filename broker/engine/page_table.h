@@ -40,6 +40,7 @@ struct page_table {
 	int32_t n_rows;
 	int32_t width;
 	int32_t num_pages;
+	uint32_t first_cell, first_row; /* what deliveries count its cells and rows from */
 	enum page_table_mode mode;
 	bool identity; /* as page_table_set_identity() left it */
 	bool started;  /* the device view holds what `sent` says; before: anything */

@@ -11,7 +11,7 @@
 #include "bug.h"
 #include "internal.h"
 
-/* Moves all of @from to the end of @chain. */
+/* Moves all of @from to the end of @chain. Both are of one group. */
 static void chain_append(struct page_class *c, struct page_chain *chain, const struct page_chain *from)
 {
 	if (from->n == 0)
@@ -22,6 +22,25 @@ static void chain_append(struct page_class *c, struct page_chain *chain, const s
 		c->link[chain->last] = from->first;
 	chain->last = from->last;
 	chain->n += from->n;
+}
+
+int64_t page_chains_count(const struct session *s, const struct page_chains *c)
+{
+	int64_t n = 0;
+
+	for (uint32_t i = 0; i < s->n_groups; i++)
+		n += c->of[i].n;
+	return n;
+}
+
+/* Every page of @chain returns to the class of @g. */
+static void chain_return(struct group *g, const struct page_chain *chain)
+{
+	for (int32_t page = chain->first, next; page >= 0; page = next) {
+		next = g->class->link[page];
+		page_class_put(g->class, page);
+	}
+	g->n_held -= chain->n;
 }
 
 static struct point *point_new(struct session *s)
@@ -81,7 +100,7 @@ static struct point *point_of(struct session *s, const struct request *r, uint64
 	return NULL;
 }
 
-void point_open(struct session *s, uint32_t line, uint64_t value, struct request *r, const struct page_chain *pages)
+void point_open(struct session *s, uint32_t line, uint64_t value, struct request *r, const struct page_chains *pages)
 {
 	struct point *p = r ? point_of(s, r, value) : NULL;
 
@@ -92,9 +111,10 @@ void point_open(struct session *s, uint32_t line, uint64_t value, struct request
 			.line = line,
 			.request = -1,
 			.same_request = -1,
-			.pages = PAGE_CHAIN_EMPTY,
 			.stamp = s->engine->stamp,
 		};
+		for (uint32_t g = 0; g < s->n_groups; g++)
+			*point_chain(s, p, g) = PAGE_CHAIN_EMPTY;
 		if (r) {
 			p->request = (int32_t)(r - s->requests);
 			p->same_request = r->first_point;
@@ -103,7 +123,8 @@ void point_open(struct session *s, uint32_t line, uint64_t value, struct request
 		}
 		line_insert(s, &s->lines[line], p);
 	}
-	chain_append(s->class, &p->pages, pages);
+	for (uint32_t g = 0; pages && g < s->n_groups; g++)
+		chain_append(s->groups[g].class, point_chain(s, p, g), &pages->of[g]);
 }
 
 /* Takes @p out of its request's chain. */
@@ -118,23 +139,30 @@ static void request_forget(struct session *s, struct point *p)
 	r->n_points--;
 }
 
+/* Every page of @chain returns to the sequence it is marked with. */
+static void chain_give_back(struct session *s, struct group *g, const struct page_chain *chain)
+{
+	for (int32_t page = chain->first, next; page >= 0; page = next) {
+		struct seq *q = &s->seqs[g->class->owner[page]];
+
+		next = g->class->link[page];
+		seq_span(s, g, q)->n_staged--;
+		seq_give_back(s, g, q, page);
+	}
+}
+
 static void point_reached(struct session *s, struct point *p)
 {
-	struct page_class *c = s->class;
-
 	line_remove(s, &s->lines[p->line], p);
 	if (p->request >= 0)
 		request_forget(s, p);
-	for (int32_t page = p->pages.first, next; page >= 0; page = next) {
-		next = c->link[page];
-		if (p->request < 0) {
-			page_class_put(c, page);
-		} else {
-			struct seq *q = &s->seqs[c->owner[page]];
+	FOR_EACH_GROUP(g, s) {
+		const struct page_chain *chain = point_chain(s, p, group_index(s, g));
 
-			seq_reserved(s, q)[q->n_reserved++] = page;
-			q->n_staged--;
-		}
+		if (p->request < 0)
+			chain_return(g, chain);
+		else
+			chain_give_back(s, g, chain);
 	}
 	point_free(s, p);
 }
@@ -174,12 +202,13 @@ bool session_has_open(const struct session *s, int line)
 	return line < 0 ? s->n_points > 0 : s->lines[line].first_point >= 0;
 }
 
-void point_absorb(struct session *s, struct request *r, struct page_chain *chain)
+void point_absorb(struct session *s, struct request *r, struct page_chains *chains)
 {
 	while (r->first_point >= 0) {
 		struct point *p = &s->points[r->first_point];
 
-		chain_append(s->class, chain, &p->pages);
+		for (uint32_t g = 0; g < s->n_groups; g++)
+			chain_append(s->groups[g].class, &chains->of[g], point_chain(s, p, g));
 		r->first_point = p->same_request;
 		line_remove(s, &s->lines[p->line], p);
 		point_free(s, p);
@@ -187,55 +216,58 @@ void point_absorb(struct session *s, struct request *r, struct page_chain *chain
 	r->n_points = 0;
 }
 
-void point_extract(struct session *s, struct request *r, int32_t seq, struct page_chain *chain)
+static void chain_extract(struct page_class *c, struct page_chain *from, int32_t seq, struct page_chain *chain)
 {
-	struct page_class *c = s->class;
+	struct page_chain rest = PAGE_CHAIN_EMPTY;
 
-	for (int32_t i = r->first_point; i >= 0; i = s->points[i].same_request) {
-		struct point *p = &s->points[i];
-		struct page_chain rest = PAGE_CHAIN_EMPTY;
-
-		for (int32_t page = p->pages.first, next; page >= 0; page = next) {
-			next = c->link[page];
-			page_chain_add(c, c->owner[page] == seq ? chain : &rest, page, c->owner[page]);
-		}
-		p->pages = rest;
+	for (int32_t page = from->first, next; page >= 0; page = next) {
+		next = c->link[page];
+		page_chain_add(c, c->owner[page] == seq ? chain : &rest, page, c->owner[page]);
 	}
+	*from = rest;
 }
 
-void pages_release(struct session *s, uint32_t line, uint64_t value, const struct page_chain *chain)
+void point_extract(struct session *s, struct request *r, int32_t seq, struct page_chains *chains)
 {
-	if (chain->n == 0)
+	for (int32_t i = r->first_point; i >= 0; i = s->points[i].same_request)
+		for (uint32_t g = 0; g < s->n_groups; g++)
+			chain_extract(s->groups[g].class, point_chain(s, &s->points[i], g), seq, &chains->of[g]);
+}
+
+void pages_release(struct session *s, uint32_t line, uint64_t value, const struct page_chains *chains)
+{
+	if (page_chains_count(s, chains) == 0)
 		return;
 	if (value > s->lines[line].reached) {
-		point_open(s, line, value, NULL, chain);
+		point_open(s, line, value, NULL, chains);
 		return;
 	}
-	for (int32_t page = chain->first, next; page >= 0; page = next) {
-		next = s->class->link[page];
-		page_class_put(s->class, page);
-	}
+	FOR_EACH_GROUP(g, s)
+		chain_return(g, &chains->of[group_index(s, g)]);
 }
 
-void pages_quarantine(struct session *s, uint32_t line, const struct page_chain *chain)
+void pages_quarantine(struct session *s, uint32_t line, const struct page_chains *chains)
 {
 	struct line *l = &s->lines[line];
 
-	for (int32_t page = chain->first; page >= 0; page = s->class->link[page])
-		page_class_quarantine(s->class, page);
-	chain_append(s->class, &l->quarantine, chain);
+	FOR_EACH_GROUP(g, s) {
+		const struct page_chain *chain = &chains->of[group_index(s, g)];
+
+		for (int32_t page = chain->first; page >= 0; page = g->class->link[page])
+			page_class_quarantine(g->class, page);
+		chain_append(g->class, &l->quarantine.of[group_index(s, g)], chain);
+	}
 }
 
 int64_t quarantine_release(struct session *s, uint32_t line)
 {
-	struct line *l = &s->lines[line];
-	int64_t n = l->quarantine.n;
+	struct page_chains *q = &s->lines[line].quarantine;
+	int64_t n = page_chains_count(s, q);
 
-	for (int32_t page = l->quarantine.first, next; page >= 0; page = next) {
-		next = s->class->link[page];
-		page_class_put(s->class, page);
+	FOR_EACH_GROUP(g, s) {
+		chain_return(g, &q->of[group_index(s, g)]);
+		q->of[group_index(s, g)] = PAGE_CHAIN_EMPTY;
 	}
-	l->quarantine = PAGE_CHAIN_EMPTY;
 	return n;
 }
 
@@ -244,6 +276,6 @@ int64_t session_quarantined(const struct session *s)
 	int64_t n = 0;
 
 	for (uint32_t i = 0; i < s->model.n_streams; i++)
-		n += s->lines[i].quarantine.n;
+		n += page_chains_count(s, &s->lines[i].quarantine);
 	return n;
 }

@@ -31,46 +31,63 @@ static void write_binding(struct binding_writer *w, int32_t logical, int32_t pag
 		w->out[w->written++] = (struct wire_binding){ logical, page };
 }
 
-static void write_row(const struct session *s, const struct seq *q, int32_t lo, int32_t hi, struct binding_writer *w)
+static void write_row(const struct group *g, const struct seq *q, int32_t lo, int32_t hi, struct binding_writer *w)
 {
 	for (int32_t c = lo; c < hi; c++)
-		write_binding(w, c, page_table_get(&s->table, q->slot, c));
+		write_binding(w, c, page_table_get(&g->table, q->slot, c));
 }
 
-static void write_staged(const struct session *s, const struct request *r, const struct seq *q,
+static void write_staged(const struct session *s, const struct group *g, const struct request *r, const struct seq *q,
 			 struct binding_writer *w)
 {
-	const struct page_class *c = s->class;
+	const struct page_class *c = g->class;
 	int32_t index = (int32_t)(q - s->seqs);
 
 	for (int32_t i = r->first_point; i >= 0; i = s->points[i].same_request)
-		for (int32_t page = s->points[i].pages.first; page >= 0; page = c->link[page])
+		for (int32_t page = point_chain(s, &s->points[i], group_index(s, g))->first; page >= 0;
+		     page = c->link[page])
 			if (c->owner[page] == index)
 				write_binding(w, -1, page);
 }
 
-static void describe(const struct session *s, const struct request *r, const struct seq *q,
-		     struct wire_sequence_state *out, int32_t *lo, int32_t *kept, int32_t *fresh, int32_t *hi)
-{
-	int64_t e = seq_pending_endpoint(r, q);
-	bool moving = r->transition == TRANSITION_PREFILL || r->transition == TRANSITION_STEP;
+/* Columns of a row, from left to right: retiring [lo, kept), bound [kept, gap) and [resume, hi), new ones from fresh. */
+struct row_parts {
+	int32_t lo, kept, gap, resume, fresh, hi;
+};
 
-	seq_mapped(s, r, q, lo, hi);
-	*kept = window_begin(&s->window, e);
-	*fresh = r->transition == TRANSITION_PREFILL ? *lo : q->end;
+static struct row_parts row_parts(const struct session *s, const struct group *g, const struct request *r,
+				  const struct seq *q)
+{
+	struct mapped m = seq_mapped(s, g, r, q);
+	struct row_parts p = { m.lo, m.lo, m.gap, m.resume, m.resume, m.hi };
+
+	if ((r->transition == TRANSITION_STEP || r->transition == TRANSITION_EXTEND) && !s->model.chunk_mapped) {
+		p.kept = seq_retained_begin(g, q, seq_pending_endpoint(r, q));
+		if (p.kept > p.gap)
+			p.kept = p.gap;
+	}
+	return p;
+}
+
+static void describe(const struct session *s, const struct group *g, const struct request *r, const struct seq *q,
+		     const struct row_parts *p, struct wire_sequence_state *out)
+{
+	bool moving = r->transition != TRANSITION_NONE && r->transition != TRANSITION_COMPACT;
+	const struct span *span = seq_span(s, g, q);
+
 	*out = (struct wire_sequence_state){ .slot = q->slot,
 					     .generation = s->slots[q->slot].generation,
 					     .endpoint = seq_endpoint(r, q),
-					     .pending_endpoint = moving ? e : -1,
-					     .window = s->window.tokens,
-					     .page_tokens = (int32_t)s->window.per_page,
-					     .retained_begin = q->begin,
-					     .retained_end = q->end,
-					     .n_bound = (uint32_t)(*hi - *kept),
-					     .n_reserved = (uint32_t)q->n_reserved,
-					     .n_new = (uint32_t)(*hi - *fresh),
-					     .n_retiring = (uint32_t)(*kept - *lo),
-					     .n_staged = (uint32_t)q->n_staged,
+					     .pending_endpoint = moving ? seq_pending_endpoint(r, q) : -1,
+					     .window = s->model.groups[group_index(s, g)].window,
+					     .page_tokens = (int32_t)g->window.per_page,
+					     .retained_begin = span->begin,
+					     .retained_end = span->end,
+					     .n_bound = (uint32_t)(p->gap - p->kept + p->hi - p->resume),
+					     .n_reserved = (uint32_t)span->n_reserved,
+					     .n_new = (uint32_t)(p->hi - p->fresh),
+					     .n_retiring = (uint32_t)(p->kept - p->lo),
+					     .n_staged = (uint32_t)span->n_staged,
 					     .length = q->length,
 					     .pending_map = r->transition == TRANSITION_COMPACT ? q->map : -2,
 					     .change = s->change };
@@ -83,31 +100,37 @@ int sequence_query(const struct session *s, uint64_t handle, const struct wire_q
 	struct binding_writer w = { .out = bindings, .first = query->first, .cap = cap };
 	struct request *r;
 	int code = request_find(s, handle, &r, f);
+	const struct group *g;
+	struct row_parts p;
 	const struct seq *q;
-	int32_t lo, kept, fresh, hi;
 
 	*n = 0;
 	if (code)
 		return code;
 	if (query->seq < 0 || query->seq >= (int32_t)r->n_seqs)
 		return fault_set(f, FAULT_STATE_SEQUENCE, -1, query->seq, r->n_seqs);
+	if (query->group >= s->n_groups)
+		return fault_set(f, FAULT_STATE_GROUP, -1, query->group, s->n_groups);
 	q = request_seq(s, r, (uint32_t)query->seq);
-	describe(s, r, q, out, &lo, &kept, &fresh, &hi);
+	g = &s->groups[query->group];
+	p = row_parts(s, g, r, q);
+	describe(s, g, r, q, &p, out);
 	if (query->generation && query->generation != out->generation)
 		return fault_set(f, FAULT_GENERATION, query->seq, query->generation, out->generation);
-	write_row(s, q, kept, hi, &w);
-	for (int32_t i = q->n_reserved - 1; i >= 0; i--)
-		write_binding(&w, -1, seq_reserved(s, q)[i]);
-	write_row(s, q, fresh, hi, &w);
-	write_row(s, q, lo, kept, &w);
-	write_staged(s, r, q, &w);
+	write_row(g, q, p.kept, p.gap, &w);
+	write_row(g, q, p.resume, p.hi, &w);
+	for (int32_t i = seq_span(s, g, q)->n_reserved - 1; i >= 0; i--)
+		write_binding(&w, -1, seq_reserved(s, g, q)[i]);
+	write_row(g, q, p.fresh, p.hi, &w);
+	write_row(g, q, p.lo, p.kept, &w);
+	write_staged(s, g, r, q, &w);
 	*n = w.written;
 	return 0;
 }
 
-int64_t session_free_pages(const struct session *s)
+int64_t session_free_pages(const struct session *s, uint32_t group)
 {
-	return pool_available(&s->engine->pool, s->class);
+	return group < s->n_groups ? pool_available(&s->engine->pool, s->groups[group].class) : 0;
 }
 
 void engine_count(const struct engine *e, struct engine_counts *out)
@@ -157,8 +180,7 @@ bool engine_class_count(const struct engine *e, uint32_t index, struct class_cou
 
 uint32_t session_class(const struct session *s, uint32_t group)
 {
-	(void)group;
-	return s->class_index;
+	return s->groups[group].class_index;
 }
 
 void session_count(const struct session *s, struct session_counts *out)
@@ -169,13 +191,13 @@ void session_count(const struct session *s, struct session_counts *out)
 					.open_points = s->n_points,
 					.poisoned = s->poisoned,
 					.ended = s->ended };
-	for (int32_t i = s->first_request; i >= 0; i = s->requests[i].next)
-		out->leased += (int64_t)s->requests[i].reservation * s->requests[i].n_seqs;
-	for (uint32_t l = 0; l < s->model.n_streams; l++) {
-		for (int32_t i = s->lines[l].first_point; i >= 0; i = s->points[i].next) {
-			out->behind_points += s->points[i].pages.n;
-			if (s->points[i].request < 0)
-				out->leased += s->points[i].pages.n;
-		}
+	FOR_EACH_GROUP(g, s) {
+		out->leased += g->n_held;
+		out->bytes += 2 * (uint64_t)g->n_held * g->class->page_bytes;
 	}
+	out->leased -= out->quarantined;
+	for (uint32_t l = 0; l < s->model.n_streams; l++)
+		for (int32_t i = s->lines[l].first_point; i >= 0; i = s->points[i].next)
+			for (uint32_t g = 0; g < s->n_groups; g++)
+				out->behind_points += point_chain(s, &s->points[i], g)->n;
 }

@@ -73,29 +73,6 @@ bool session_next_request(const struct session *s, uint64_t *handle)
 	return true;
 }
 
-/* ---- state of a sequence --------------------------------------------------- */
-
-int64_t seq_pending_endpoint(const struct request *r, const struct seq *q)
-{
-	switch (r->transition) {
-	case TRANSITION_PREFILL:
-		return q->length;
-	case TRANSITION_STEP:
-		return seq_endpoint(r, q) + 1;
-	default:
-		return seq_endpoint(r, q);
-	}
-}
-
-void seq_mapped(const struct session *s, const struct request *r, const struct seq *q, int32_t *lo, int32_t *hi)
-{
-	int64_t e = seq_pending_endpoint(r, q);
-
-	/* A prefill maps its final window only; a step keeps what leaves mapped until its complete. */
-	*lo = r->transition == TRANSITION_PREFILL ? window_begin(&s->window, e) : q->begin;
-	*hi = window_end(&s->window, e);
-}
-
 /* ---- begin ------------------------------------------------------------------- */
 
 static int check_begin_arguments(const struct session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots,
@@ -184,11 +161,16 @@ static void admit_sequence(struct session *s, struct request *r, uint32_t i, int
 	int32_t index = s->free_seqs[--s->n_free_seqs];
 	struct seq *q = &s->seqs[index];
 
-	*q = (struct seq){ .slot = slot, .n_reserved = r->reservation, .map = -1 };
-	page_class_take_many(s->class, seq_reserved(s, q),
-			     r->reservation); /* the first page taken is the first one bound */
-	row_list_remove(s, &s->lines[t->line].stray, slot);
-	row_list_note(s, &r->dirty, slot);
+	*q = (struct seq){ .slot = slot, .map = -1 };
+	FOR_EACH_GROUP(g, s) {
+		int32_t n = r->reservation[group_index(s, g)];
+
+		*seq_span(s, g, q) = (struct span){ .n_reserved = n };
+		page_class_take_many(g->class, seq_reserved(s, g, q), n); /* the first page taken is the first one bound */
+		g->n_held += n;
+		row_list_remove(s, g, &s->lines[t->line].stray, slot);
+		row_list_note(s, g, &r->dirty, slot);
+	}
 	t->seq = index;
 	t->generation++;
 	t->line = r->stream;
@@ -221,11 +203,32 @@ static struct request *request_new(struct session *s, uint32_t stream, uint32_t 
 	return r;
 }
 
+/*
+ * Makes sure that all pages of @needs (one a group) are free: 0, or why not. The
+ * whole class could not hold them: never.
+ */
+int session_provide(struct session *s, const int64_t *needs, struct fault *f)
+{
+	struct pool_need need[WIRE_MAX_GROUPS];
+	int64_t available;
+	int missing;
+
+	FOR_EACH_GROUP(g, s) {
+		uint32_t i = group_index(s, g);
+
+		need[i] = (struct pool_need){ g->class, needs[i] };
+		if (needs[i] > g->class->num_pages)
+			return fault_set(f, FAULT_NEVER_FITS, -1, needs[i], g->class->num_pages);
+	}
+	missing = pool_provide(&s->engine->pool, need, s->n_groups, &available);
+	return missing < 0 ? 0 : fault_set(f, FAULT_NO_PAGES, -1, needs[missing], available);
+}
+
 int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n,
 		  uint64_t *handle, struct fault *f)
 {
-	int64_t capacity = max_tokens > 0 ? max_tokens : s->model.max_seq, need, available;
-	int32_t reservation;
+	int64_t capacity = max_tokens > 0 ? max_tokens : s->model.max_seq, needs[WIRE_MAX_GROUPS];
+	int32_t reservation[WIRE_MAX_GROUPS];
 	struct request *r;
 	int code;
 
@@ -239,16 +242,16 @@ int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const 
 		return code;
 	if (points_spare(s) < 1)
 		return fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
-	reservation = window_private_pages(&s->window, window_width(&s->window, capacity));
-	need = (int64_t)reservation * n;
-	if (need > s->class->num_pages)
-		return fault_set(f, FAULT_NEVER_FITS, -1, need, s->class->num_pages);
-	available = pool_available(&s->engine->pool, s->class);
-	if (need > available)
-		return fault_set(f, FAULT_NO_PAGES, -1, need, available);
-	pool_provide(&s->engine->pool, s->class, need);
+	FOR_EACH_GROUP(g, s) {
+		uint32_t i = group_index(s, g);
+
+		reservation[i] = group_reservation(s, g, capacity);
+		needs[i] = (int64_t)reservation[i] * n;
+	}
+	if ((code = session_provide(s, needs, f)))
+		return code;
 	r = request_new(s, stream, n);
-	r->reservation = reservation;
+	memcpy(r->reservation, reservation, s->n_groups * sizeof(reservation[0]));
 	r->capacity = capacity;
 	for (uint32_t i = 0; i < n; i++)
 		admit_sequence(s, r, i, slots[i]);
@@ -257,71 +260,138 @@ int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const 
 	return 0;
 }
 
-/* ---- the end ----------------------------------------------------------------- */
+/* ---- a longer reservation --------------------------------------------------- */
 
-static void page_out(struct session *s, int32_t page, struct page_chain *chain)
+/* Pages of @more (one a group) join the reservation of @q. */
+static void reserve_more(struct session *s, struct request *r, struct seq *q, const int32_t *more)
 {
-	if (chain)
-		page_chain_add(s->class, chain, page, -1);
-	else
-		page_class_put(s->class, page);
+	FOR_EACH_GROUP(g, s) {
+		struct span *p = seq_span(s, g, q);
+		int32_t n = more[group_index(s, g)];
+
+		/* Below those that it has: the next one bound stays the same. */
+		memmove(seq_reserved(s, g, q) + n, seq_reserved(s, g, q), (size_t)p->n_reserved * sizeof(int32_t));
+		page_class_take_many(g->class, seq_reserved(s, g, q), n);
+		p->n_reserved += n;
+		g->n_held += n;
+	}
+	if (r->phase == PHASE_EXECUTING)
+		seq_settle(s, r, q, seq_endpoint(r, q));
 }
 
-static void row_clear(struct session *s, int32_t slot, int32_t lo, int32_t hi)
+int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, struct fault *f)
 {
-	page_table_open(&s->table, slot);
-	for (int32_t c = lo; c < hi; c++)
-		page_table_put(&s->table, slot, c, -1);
-	page_table_close(&s->table, slot);
+	int32_t more[WIRE_MAX_GROUPS];
+	int64_t needs[WIRE_MAX_GROUPS];
+	struct request *r;
+	int code;
+
+	if ((code = request_check_prepare(s, handle, &r, f)))
+		return code;
+	if (r->phase == PHASE_FINISHING)
+		return fault_set(f, FAULT_NOT_EXECUTING, -1, r->phase, 0);
+	if (r->transition != TRANSITION_NONE)
+		return fault_set(f, FAULT_TRANSITION_PENDING, -1, r->transition, 0);
+	if (max_tokens < 1 || max_tokens > s->model.max_seq)
+		return fault_set(f, FAULT_MAX_TOKENS, -1, max_tokens, s->model.max_seq);
+	if (max_tokens < r->capacity)
+		return fault_set(f, FAULT_RESERVE_TOKENS, -1, max_tokens, r->capacity);
+	FOR_EACH_GROUP(g, s) {
+		uint32_t i = group_index(s, g);
+
+		more[i] = group_reservation(s, g, max_tokens) - r->reservation[i];
+		needs[i] = (int64_t)more[i] * r->n_seqs;
+	}
+	if ((code = session_provide(s, needs, f)))
+		return code;
+	r->capacity = max_tokens;
+	FOR_EACH_GROUP(g, s)
+		r->reservation[group_index(s, g)] += more[group_index(s, g)];
+	for (uint32_t i = 0; i < r->n_seqs; i++)
+		reserve_more(s, r, request_seq(s, r, i), more);
+	if (r->phase == PHASE_EXECUTING)
+		agenda_build(s, r);
+	s->change++;
+	return 0;
+}
+
+/* ---- the end ----------------------------------------------------------------- */
+
+static void page_out(struct group *g, int32_t page, struct page_chain *chain)
+{
+	if (chain) {
+		page_chain_add(g->class, chain, page, -1);
+	} else {
+		page_class_put(g->class, page);
+		g->n_held--;
+	}
+}
+
+/* The pages of the row go to @chain (NULL: to the class); the row is cleared, unless the session has ended. */
+static void row_out(struct session *s, struct group *g, struct request *r, struct seq *q, struct page_chain *chain)
+{
+	struct mapped m = seq_mapped(s, g, r, q);
+
+	for (int32_t c = m.lo; c < m.hi; c++)
+		if (c < m.gap || c >= m.resume)
+			page_out(g, page_table_get(&g->table, q->slot, c), chain);
+	if (s->ended)
+		return;
+	page_table_open(&g->table, q->slot);
+	for (int32_t c = m.lo; c < m.hi; c++)
+		page_table_put(&g->table, q->slot, c, -1);
+	page_table_close(&g->table, q->slot);
 }
 
 /*
- * All pages of the sequence in row and reservation go to @chain, or, when that
- * is NULL, back to the class at once; its row is cleared and its slot free. The
- * rows of a session that has ended stay: its process may still read them, and
- * rows change only while one of its own commands executes.
+ * All pages of the sequence in row and reservation go to @chains, or, when that
+ * is NULL, back to their classes at once; its rows are cleared and its slot
+ * free. The rows of a session that has ended stay: its process may still read
+ * them, and rows change only while one of its own commands executes.
  */
 static void dissolve_sequence(struct session *s, struct request *r, struct seq *q, uint64_t slot_value,
-			      struct page_chain *chain)
+			      struct page_chains *chains)
 {
-	int32_t *reserved = seq_reserved(s, q), lo, hi;
 	struct slot *t = &s->slots[q->slot];
 
-	seq_mapped(s, r, q, &lo, &hi);
-	for (int32_t c = lo; c < hi; c++)
-		page_out(s, page_table_get(&s->table, q->slot, c), chain);
-	if (!s->ended)
-		row_clear(s, q->slot, lo, hi);
-	/* Last taken first returned: what was never bound comes out in the order it went in. */
-	if (!chain)
-		page_class_put_many(s->class, reserved, q->n_reserved);
-	for (int32_t i = 0; chain && i < q->n_reserved; i++)
-		page_chain_add(s->class, chain, reserved[i], -1);
+	FOR_EACH_GROUP(g, s) {
+		struct page_chain *chain = chains ? &chains->of[group_index(s, g)] : NULL;
+		int32_t *reserved = seq_reserved(s, g, q), n = seq_span(s, g, q)->n_reserved;
+
+		row_out(s, g, r, q, chain);
+		/* Last taken first returned: what was never bound comes out in the order it went in. */
+		if (!chain) {
+			page_class_put_many(g->class, reserved, n);
+			g->n_held -= n;
+		}
+		for (int32_t i = 0; chain && i < n; i++)
+			page_chain_add(g->class, chain, reserved[i], -1);
+		row_list_remove(s, g, &r->dirty, q->slot);
+		row_list_note(s, g, &s->lines[r->stream].stray, q->slot);
+	}
 	t->seq = -1;
 	t->line = r->stream;
 	t->value = slot_value;
-	row_list_remove(s, &r->dirty, q->slot);
-	row_list_note(s, &s->lines[r->stream].stray, q->slot);
 	s->free_seqs[s->n_free_seqs++] = (int32_t)(q - s->seqs);
 	s->n_sequences--;
 }
 
 void request_drop_sequence(struct session *s, struct request *r, struct seq *q, uint64_t slot_value,
-			   struct page_chain *chain)
+			   struct page_chains *chains)
 {
-	point_extract(s, r, (int32_t)(q - s->seqs), chain);
-	dissolve_sequence(s, r, q, slot_value, chain);
+	point_extract(s, r, (int32_t)(q - s->seqs), chains);
+	dissolve_sequence(s, r, q, slot_value, chains);
 }
 
-void request_dissolve(struct session *s, struct request *r, uint64_t slot_value, struct page_chain *chain)
+void request_dissolve(struct session *s, struct request *r, uint64_t slot_value, struct page_chains *chains)
 {
 	int32_t index = (int32_t)(r - s->requests);
 
-	if (chain)
-		point_absorb(s, r, chain);
+	if (chains)
+		point_absorb(s, r, chains);
 	MUST(r->first_point < 0); /* else its pages would return before their time */
 	for (uint32_t i = 0; i < r->n_seqs; i++)
-		dissolve_sequence(s, r, request_seq(s, r, i), slot_value, chain);
+		dissolve_sequence(s, r, request_seq(s, r, i), slot_value, chains);
 	if (r->transition != TRANSITION_NONE)
 		s->n_transitions--;
 	if (r->prev < 0)
@@ -339,20 +409,21 @@ void request_dissolve(struct session *s, struct request *r, uint64_t slot_value,
 
 int request_poison(struct session *s, struct request *r, struct fault *f)
 {
-	struct page_chain chain = PAGE_CHAIN_EMPTY;
+	struct page_chains chains;
 	uint32_t line = r->stream;
 
+	page_chains_init(s, &chains);
 	/* The slots need no value: nothing begins before shutdown has proven the stream idle. */
-	request_dissolve(s, r, 0, &chain);
-	pages_quarantine(s, line, &chain);
+	request_dissolve(s, r, 0, &chains);
+	pages_quarantine(s, line, &chains);
 	s->poisoned = true;
-	return fault_set(f, FAULT_COMPLETION_FAILED, -1, chain.n, 0);
+	return fault_set(f, FAULT_COMPLETION_FAILED, -1, page_chains_count(s, &chains), 0);
 }
 
 static int request_end(struct session *s, struct request *r, const struct wire_fence *fence, uint64_t armed,
 		       struct fault *f)
 {
-	struct page_chain chain = PAGE_CHAIN_EMPTY;
+	struct page_chains chains;
 	struct resolved_fence p;
 	uint32_t line = r->stream;
 	uint64_t value;
@@ -368,11 +439,12 @@ static int request_end(struct session *s, struct request *r, const struct wire_f
 		request_dissolve(s, r, value, NULL);
 		return 0;
 	}
-	request_dissolve(s, r, s->poisoned ? 0 : value, &chain);
+	page_chains_init(s, &chains);
+	request_dissolve(s, r, s->poisoned ? 0 : value, &chains);
 	if (s->poisoned)
-		pages_quarantine(s, line, &chain);
+		pages_quarantine(s, line, &chains);
 	else
-		pages_release(s, line, value, &chain);
+		pages_release(s, line, value, &chains);
 	return 0;
 }
 

@@ -40,9 +40,13 @@ struct engine *engine_free(struct engine *e)
 
 static void session_release_memory(struct session *s)
 {
-	page_table_deinit(&s->table);
+	FOR_EACH_GROUP(g, s) {
+		page_table_deinit(&g->table);
+		free(g->spans);
+		free(g->reserved);
+	}
 	free(s->seqs);
-	free(s->reserved);
+	free(s->rows);
 	free(s->scratch);
 	free(s->slot_scratch);
 	free(s->free_seqs);
@@ -51,16 +55,17 @@ static void session_release_memory(struct session *s)
 	free(s->order);
 	free(s->agenda);
 	free(s->points);
+	free(s->point_pages);
 	free(s);
 }
 
 static bool session_allocate(struct session *s)
 {
-	size_t n = (size_t)s->model.max_batch, pages = n * (size_t)s->private_pages;
+	size_t n = (size_t)s->model.max_batch;
 
 	s->seqs = calloc(n, sizeof(*s->seqs));
-	s->reserved = calloc(pages, sizeof(*s->reserved));
-	s->scratch = calloc(pages, sizeof(*s->scratch));
+	s->rows = calloc(n * s->n_groups, sizeof(*s->rows));
+	s->scratch = calloc(n * (size_t)s->scratch_width, sizeof(*s->scratch));
 	s->slot_scratch = calloc(n, sizeof(*s->slot_scratch));
 	s->free_seqs = calloc(n, sizeof(*s->free_seqs));
 	s->slots = calloc(n, sizeof(*s->slots));
@@ -69,8 +74,9 @@ static bool session_allocate(struct session *s)
 	s->agenda = calloc(2 * n, sizeof(*s->agenda));
 	s->max_points = ENGINE_MAX_POINTS(n);
 	s->points = calloc(s->max_points, sizeof(*s->points));
-	return s->seqs && s->reserved && s->scratch && s->slot_scratch && s->free_seqs && s->slots && s->requests &&
-	       s->order && s->agenda && s->points;
+	s->point_pages = calloc((size_t)s->max_points * s->n_groups, sizeof(*s->point_pages));
+	return s->seqs && s->rows && s->scratch && s->slot_scratch && s->free_seqs && s->slots && s->requests &&
+	       s->order && s->agenda && s->points && s->point_pages;
 }
 
 static void session_fill(struct session *s)
@@ -88,15 +94,70 @@ static void session_fill(struct session *s)
 	for (uint32_t i = 0; i < s->max_points; i++)
 		s->points[i].next = i + 1 < s->max_points ? (int32_t)i + 1 : -1;
 	s->free_point = 0;
-	for (uint32_t i = 0; i < WIRE_MAX_STREAMS; i++)
-		s->lines[i] = (struct line){ 0, -1, -1, ROW_LIST_EMPTY, PAGE_CHAIN_EMPTY };
+	for (uint32_t i = 0; i < WIRE_MAX_STREAMS; i++) {
+		s->lines[i] = (struct line){ 0, -1, -1, ROW_LIST_EMPTY, { { { 0 } } } };
+		page_chains_init(s, &s->lines[i].quarantine);
+	}
+}
+
+/* What a group retains of an endpoint: its window and what a rewind may bring back; a full group everything. */
+static struct window group_window(const struct model *m, const struct wire_group *g)
+{
+	int64_t tokens = g->kind == WIRE_GROUP_FULL ? WINDOW_UNLIMITED : g->window + m->max_rewind;
+
+	return window_make(tokens, g->page_tokens);
+}
+
+static bool group_init(struct session *s, struct group *g, const struct geometry *geometry,
+		       const struct session_tables *tables)
+{
+	size_t n = (size_t)s->model.max_batch;
+	int index;
+
+	g->window = group_window(&s->model, &s->model.groups[group_index(s, g)]);
+	g->private_pages = geometry->private_pages;
+	g->serial = ++s->engine->last_serial;
+	g->class = pool_class(&s->engine->pool, geometry->page_bytes, &index);
+	if (!g->class)
+		return false;
+	g->class_index = (uint32_t)index;
+	g->class->n_sessions++; /* at once: a class without one may lose its place to the next group's */
+	g->spans = calloc(n, sizeof(*g->spans));
+	g->reserved = calloc(n * (size_t)g->private_pages, sizeof(*g->reserved));
+	return g->spans && g->reserved &&
+	       page_table_init(&g->table, tables->cells, tables->rows, s->model.max_batch, geometry->width,
+			       geometry->num_pages) == 0;
+}
+
+static bool groups_init(struct session *s, const struct geometry geometry[], const struct session_tables tables[])
+{
+	uint32_t cell = 0;
+
+	FOR_EACH_GROUP(g, s) {
+		uint32_t i = group_index(s, g);
+
+		if (!group_init(s, g, &geometry[i], &tables[i]))
+			return false;
+		g->table.first_cell = cell;
+		g->table.first_row = (uint32_t)group_row(s, g, 0);
+		cell += (uint32_t)(s->model.max_batch * geometry[i].width);
+		if (g->private_pages > s->scratch_width)
+			s->scratch_width = g->private_pages;
+	}
+	return true;
+}
+
+static void groups_leave(struct session *s)
+{
+	FOR_EACH_GROUP(g, s)
+		if (g->class)
+			g->class->n_sessions--;
 }
 
 struct session *session_new(struct engine *e, const struct model *m, const struct session_tables tables[], uint32_t tag)
 {
 	struct geometry g[WIRE_MAX_GROUPS];
 	struct session *s;
-	int index;
 
 	if (tag > UINT16_MAX || model_check(m, e->pool.half_bytes, g, NULL) != 0)
 		return NULL;
@@ -105,18 +166,15 @@ struct session *session_new(struct engine *e, const struct model *m, const struc
 		return NULL;
 	s->engine = e;
 	s->model = *m;
+	s->n_groups = m->n_groups;
+	if (s->model.in_flight == 0)
+		s->model.in_flight = MODEL_IN_FLIGHT;
 	s->tag = tag;
-	s->serial = ++e->last_serial;
-	s->window = window_make(m->groups[0].window, m->groups[0].page_tokens);
-	s->private_pages = g[0].private_pages;
-	s->class = pool_class(&e->pool, g[0].page_bytes, &index);
-	if (!s->class || !session_allocate(s) ||
-	    page_table_init(&s->table, tables[0].cells, tables[0].rows, m->max_batch, g[0].width, g[0].num_pages) < 0) {
+	if (!groups_init(s, g, tables) || !session_allocate(s)) {
+		groups_leave(s);
 		session_release_memory(s);
 		return NULL;
 	}
-	s->class_index = (uint32_t)index;
-	s->class->n_sessions++;
 	session_fill(s);
 	LIST_INSERT_HEAD(&e->sessions, s, siblings);
 	return s;
@@ -126,8 +184,10 @@ struct session *session_free(struct session *s)
 {
 	if (!s)
 		return NULL;
-	MUST(s->ended && s->n_requests == 0 && s->n_points == 0 && session_quarantined(s) == 0);
-	s->class->n_sessions--;
+	MUST(s->ended && s->n_requests == 0 && s->n_points == 0);
+	FOR_EACH_GROUP(g, s)
+		MUST(g->n_held == 0);
+	groups_leave(s);
 	LIST_REMOVE(s, siblings);
 	session_release_memory(s);
 	return NULL;
@@ -140,9 +200,12 @@ static void quarantine_points(struct session *s, uint32_t line)
 
 	while (l->first_point >= 0) {
 		struct point *p = &s->points[l->first_point];
+		struct page_chains chains;
 
 		MUST(p->request < 0);
-		pages_quarantine(s, line, &p->pages);
+		for (uint32_t g = 0; g < s->n_groups; g++)
+			chains.of[g] = *point_chain(s, p, g);
+		pages_quarantine(s, line, &chains);
 		l->first_point = p->next;
 		p->next = s->free_point;
 		s->free_point = (int32_t)(p - s->points);
@@ -158,11 +221,12 @@ void session_end(struct session *s)
 	s->ended = true;
 	while (s->first_request >= 0) {
 		struct request *r = &s->requests[s->first_request];
-		struct page_chain chain = PAGE_CHAIN_EMPTY;
 		uint32_t line = r->stream;
+		struct page_chains chains;
 
-		request_dissolve(s, r, UINT64_MAX, &chain);
-		pages_quarantine(s, line, &chain);
+		page_chains_init(s, &chains);
+		request_dissolve(s, r, UINT64_MAX, &chains);
+		pages_quarantine(s, line, &chains);
 	}
 	for (uint32_t i = 0; i < s->model.n_streams; i++)
 		quarantine_points(s, i);
@@ -183,7 +247,7 @@ int64_t session_reclaim(struct session *s)
 static int check_quarantine(const struct session *s, uint32_t line, const struct wire_fence *fence, uint64_t armed,
 			    struct fault *f)
 {
-	bool doubtful = s->lines[line].quarantine.n > 0;
+	bool doubtful = page_chains_count(s, &s->lines[line].quarantine) > 0;
 
 	if (fence->kind == WIRE_FENCE_FAILED)
 		return doubtful ? fault_set(f, FAULT_STILL_POISONED, -1, session_quarantined(s), 0) : 0;

@@ -19,48 +19,28 @@ int request_check_prepare(struct session *s, uint64_t handle, struct request **o
 	return request_find(s, handle, out, f);
 }
 
-static void bind(struct session *s, struct seq *q, int32_t column)
-{
-	MUST(q->n_reserved > 0);
-	page_table_put(&s->table, q->slot, column, seq_reserved(s, q)[--q->n_reserved]);
-}
-
-/* Columns [first, end) of the sequence have been bound: the delivery says so if they must be scrubbed. */
-static void tell_dirty(struct session *s, const struct seq *q, int32_t first, int32_t end, struct delivery *d)
-{
-	bool dirty = false;
-
-	for (int32_t c = first; c < end; c++)
-		dirty |= page_class_bind(s->class, page_table_get(&s->table, q->slot, c), s->serial);
-	if (dirty)
-		delivery_scrub(d, q->slot, first, end);
-}
-
-static void begin_transition(struct session *s, struct request *r, enum transition t)
+void transition_begin(struct session *s, struct request *r, enum transition t)
 {
 	r->transition = t;
 	s->n_transitions++;
 	s->change++;
 }
 
-static void end_transition(struct session *s, struct request *r)
+void transition_end(struct session *s, struct request *r)
 {
 	r->transition = TRANSITION_NONE;
 	s->n_transitions--;
 	s->change++;
 }
 
-static void settle(struct session *s, struct request *r, struct seq *q, int64_t endpoint)
+int transition_check(const struct request *r, enum transition t, struct fault *f)
 {
-	q->base = endpoint - (int64_t)r->steps;
-	q->begin = window_begin(&s->window, endpoint);
-	q->end = window_end(&s->window, endpoint);
-	q->due = (uint64_t)(window_next_change(&s->window, endpoint, r->capacity) - q->base);
+	if (r->transition != t)
+		return fault_set(f, FAULT_NOT_PENDING, -1, r->transition, t);
+	return 0;
 }
 
-/* The request's work has been completed with fence @p: a point, unless it was reached. */
-static void note_fence(struct session *s, struct request *r, const struct resolved_fence *p,
-		       const struct page_chain *staged)
+void note_fence(struct session *s, struct request *r, const struct resolved_fence *p, const struct page_chains *staged)
 {
 	if (p->value > r->last_value)
 		r->last_value = p->value;
@@ -88,7 +68,6 @@ static int check_prefill(struct session *s, const struct request *r, const int32
 int request_prefill_prepare(struct session *s, uint64_t handle, const int32_t *lengths, uint32_t n, struct delivery *d,
 			    struct fault *f)
 {
-	bool scrubs = s->class->scrub != WIRE_SCRUB_NEVER;
 	struct request *r;
 	int code;
 
@@ -97,52 +76,38 @@ int request_prefill_prepare(struct session *s, uint64_t handle, const int32_t *l
 		return code;
 	for (uint32_t i = 0; i < n; i++) {
 		struct seq *q = request_seq(s, r, i);
-		int32_t first = window_begin(&s->window, lengths[i]), last = window_end(&s->window, lengths[i]);
 
 		q->length = lengths[i];
-		page_table_open(&s->table, q->slot);
-		MUST(q->n_reserved >= last - first);
-		page_table_put_run(&s->table, q->slot, first, seq_reserved(s, q) + q->n_reserved, last - first);
-		q->n_reserved -= last - first;
-		page_table_close(&s->table, q->slot);
-		if (scrubs)
-			tell_dirty(s, q, first, last, d);
-		row_list_note(s, &r->dirty, q->slot);
+		FOR_EACH_GROUP(g, s)
+			seq_bind(s, g, r, q, window_begin(&g->window, lengths[i]), window_end(&g->window, lengths[i]),
+				 d);
 	}
 	r->phase = PHASE_EXECUTING;
-	begin_transition(s, r, TRANSITION_PREFILL);
+	transition_begin(s, r, TRANSITION_PREFILL);
 	delivery_collect(s, r, d);
-	return 0;
-}
-
-static int check_complete(const struct session *s, const struct request *r, enum transition t, struct fault *f)
-{
-	if (r->transition != t)
-		return fault_set(f, FAULT_NOT_PENDING, -1, r->transition, t);
 	return 0;
 }
 
 int request_prefill_complete(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,
 			     struct fault *f)
 {
-	static const struct page_chain none = PAGE_CHAIN_EMPTY;
 	struct resolved_fence p;
 	struct request *r;
 	int code;
 
-	if ((code = request_find(s, handle, &r, f)) || (code = check_complete(s, r, TRANSITION_PREFILL, f)) ||
+	if ((code = request_find(s, handle, &r, f)) || (code = transition_check(r, TRANSITION_PREFILL, f)) ||
 	    (code = fence_resolve(s, r, fence, armed, &p, f)))
 		return code;
 	if (p.failed)
 		return request_poison(s, r, f);
-	end_transition(s, r);
+	transition_end(s, r);
 	for (uint32_t i = 0; i < r->n_seqs; i++) {
 		struct seq *q = request_seq(s, r, i);
 
-		settle(s, r, q, q->length);
+		seq_settle(s, r, q, q->length);
 	}
 	agenda_build(s, r);
-	note_fence(s, r, &p, &none);
+	note_fence(s, r, &p, NULL);
 	return 0;
 }
 
@@ -155,7 +120,13 @@ static int advance_fault(const struct session *s, const struct request *r, const
 
 	if (e > r->capacity)
 		return SWAKV_ELIMIT;
-	return window_end(&s->window, e) - q->end > q->n_reserved ? SWAKV_EPENDING : 0;
+	FOR_EACH_GROUP(g, s) {
+		const struct span *p = seq_span(s, g, q);
+
+		if (window_end(&g->window, e) - p->end > p->n_reserved)
+			return SWAKV_EPENDING;
+	}
+	return 0;
 }
 
 /* The first sequence of the batch whose step fails with @code. */
@@ -193,11 +164,49 @@ static int check_advance(struct session *s, struct request *r, uint32_t n, struc
 	return fault_set(f, FAULT_CAPACITY, at, seq_endpoint(r, request_seq(s, r, (uint32_t)at)), r->capacity);
 }
 
-static int decode_prepare(struct session *s, const struct wire_step_entry *entry, struct delivery *d, struct fault *f)
+/* One more token for every sequence of @r. */
+static int decode_prepare(struct session *s, struct request *r, struct delivery *d, struct fault *f)
 {
-	bool scrubs = s->class->scrub != WIRE_SCRUB_NEVER;
+	uint32_t n_due = agenda_due(s, r, r->steps + 1);
+	int code;
+
+	if (n_due && (code = check_advance(s, r, n_due, f)))
+		return code;
+	for (uint32_t i = 0; i < n_due; i++) {
+		struct seq *q = agenda_seq(s, r, s->slot_scratch[i]);
+
+		FOR_EACH_GROUP(g, s) {
+			int32_t end = seq_span(s, g, q)->end;
+
+			if (window_end(&g->window, seq_endpoint(r, q) + 1) > end)
+				seq_bind(s, g, r, q, end, end + 1, d);
+		}
+	}
+	transition_begin(s, r, TRANSITION_STEP);
+	delivery_collect(s, r, d);
+	return 0;
+}
+
+/* How many counts behind the entries belong to an entry's @value. */
+static uint32_t listed(int32_t value)
+{
+	return value < 0 ? 0u - (uint32_t)value : 0;
+}
+
+/* The counts of one entry, from *@at on; there are as many as it lists, but are they one a sequence? */
+static int take_counts(const struct request *r, int32_t value, const int32_t *at, struct counts *out, struct fault *f)
+{
+	*out = (struct counts){ .of = value < 0 ? at : NULL, .each = value < 0 ? 0 : value };
+	if (value < 0 && listed(value) != r->n_seqs)
+		return fault_set(f, FAULT_STEP_LISTED, -1, listed(value), r->n_seqs);
+	return 0;
+}
+
+static int entry_prepare(struct session *s, const struct wire_step_entry *entry, const int32_t *list,
+			 struct delivery *d, struct fault *f)
+{
+	struct counts tokens;
 	struct request *r;
-	uint32_t n_due;
 	int code;
 
 	if ((code = request_check_prepare(s, entry->request, &r, f)))
@@ -206,117 +215,115 @@ static int decode_prepare(struct session *s, const struct wire_step_entry *entry
 		return fault_set(f, FAULT_NOT_EXECUTING, -1, r->phase, 0);
 	if (r->transition != TRANSITION_NONE)
 		return fault_set(f, FAULT_TRANSITION_PENDING, -1, r->transition, 0);
-	if (entry->tokens != 1)
-		return fault_set(f, FAULT_STEP_TOKENS, -1, entry->tokens, 1);
+	if ((code = take_counts(r, entry->tokens, list, &tokens, f)))
+		return code;
+	if (entry->tokens == 0)
+		return fault_set(f, FAULT_STEP_TOKENS, -1, 0, s->model.max_seq);
 	if (points_spare(s) < POINTS_PER_TRANSITION)
 		return fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
-	n_due = agenda_due(s, r, r->steps + 1);
-	if (n_due && (code = check_advance(s, r, n_due, f)))
-		return code;
-	for (uint32_t i = 0; i < n_due; i++) {
-		struct seq *q = agenda_seq(s, r, s->slot_scratch[i]);
-
-		if (window_end(&s->window, seq_endpoint(r, q) + 1) == q->end)
-			continue;
-		page_table_open(&s->table, q->slot);
-		bind(s, q, q->end);
-		page_table_close(&s->table, q->slot);
-		if (scrubs)
-			tell_dirty(s, q, q->end, q->end + 1, d);
-		/* While its lines are at hand, with what it had to send before. */
-		row_list_remove(s, &r->dirty, q->slot);
-		page_table_collect(&s->table, q->slot, d);
-	}
-	begin_transition(s, r, TRANSITION_STEP);
-	delivery_collect(s, r, d);
-	return 0;
+	return entry->tokens == 1 ? decode_prepare(s, r, d, f) : extend_prepare(s, r, &tokens, d, f);
 }
 
-int step_prepare(struct session *s, const struct wire_step_entry *entries, uint32_t n, struct wire_entry_fault *faults,
-		 uint32_t *n_faults, struct delivery *d, struct fault *f)
+/* What is wrong with the step as a whole; @complete: it is the complete of one. */
+static int check_step(const struct session *s, const struct step *step, bool complete, struct fault *f)
 {
-	delivery_reset(d);
-	*n_faults = 0;
+	uint64_t n_counts = 0;
+
 	if (s->ended)
 		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
-	if (n < 1 || n > (uint32_t)s->model.max_batch)
-		return fault_set(f, FAULT_STEP_COUNT, -1, n, s->model.max_batch);
-	for (uint32_t i = 0; i < n; i++) {
+	if (step->n < 1 || step->n > (uint32_t)s->model.max_batch)
+		return fault_set(f, FAULT_STEP_COUNT, -1, step->n, s->model.max_batch);
+	for (uint32_t i = 0; i < step->n; i++)
+		n_counts += listed(complete ? step->entries[i].accepted : step->entries[i].tokens);
+	if (n_counts != step->n_counts)
+		return fault_set(f, FAULT_STEP_COUNTS, -1, step->n_counts, (int64_t)n_counts);
+	return 0;
+}
+
+int step_prepare(struct session *s, const struct step *step, struct wire_entry_fault *faults, uint32_t *n_faults,
+		 struct delivery *d, struct fault *f)
+{
+	const int32_t *list = step->counts;
+	int code;
+
+	delivery_reset(d);
+	*n_faults = 0;
+	if ((code = check_step(s, step, false, f)))
+		return code;
+	for (uint32_t i = 0; i < step->n; i++) {
 		struct fault one;
 
-		if (decode_prepare(s, &entries[i], d, &one))
+		if (entry_prepare(s, &step->entries[i], list, d, &one))
 			faults[(*n_faults)++] = (struct wire_entry_fault){ .entry = i, .fault = one };
+		list += listed(step->entries[i].tokens);
 	}
 	return 0;
 }
 
-/* Clears the pages that left the window; they return to the reservation now, or wait on @staged. */
-static void retire(struct session *s, struct request *r, struct seq *q, int32_t begin, bool reached,
-		   struct page_chain *staged)
-{
-	if (begin == q->begin)
-		return;
-	page_table_open(&s->table, q->slot);
-	for (int32_t c = q->begin; c < begin; c++) {
-		int32_t page = page_table_get(&s->table, q->slot, c);
-
-		page_table_put(&s->table, q->slot, c, -1);
-		if (reached) {
-			seq_reserved(s, q)[q->n_reserved++] = page;
-		} else {
-			page_chain_add(s->class, staged, page, (int32_t)(q - s->seqs));
-			q->n_staged++;
-		}
-	}
-	page_table_close(&s->table, q->slot);
-	row_list_note(s, &r->dirty, q->slot);
-}
-
-static int decode_complete(struct session *s, const struct wire_step_entry *entry, const uint64_t *armed,
+/* The step of one token is done for every sequence: only those that are due change more than their count. */
+static int decode_complete(struct session *s, struct request *r, const struct wire_fence *fence, uint64_t armed,
 			   struct fault *f)
 {
-	struct page_chain staged = PAGE_CHAIN_EMPTY;
+	struct page_chains staged;
 	struct resolved_fence p;
 	uint32_t n_due;
-	struct request *r;
 	int code;
 
-	if ((code = request_find(s, entry->request, &r, f)) || (code = check_complete(s, r, TRANSITION_STEP, f)))
-		return code;
-	if (entry->accepted < 0 || entry->accepted > 1)
-		return fault_set(f, FAULT_STEP_ACCEPTED, -1, entry->accepted, 1);
-	if ((code = fence_resolve(s, r, &entry->fence, armed[r->stream], &p, f)))
+	if ((code = fence_resolve(s, r, fence, armed, &p, f)))
 		return code;
 	if (p.failed)
 		return request_poison(s, r, f);
-	end_transition(s, r);
+	transition_end(s, r);
+	page_chains_init(s, &staged);
 	r->steps++;
 	n_due = agenda_due(s, r, r->steps);
 	for (uint32_t i = 0; i < n_due; i++) {
 		struct seq *q = agenda_seq(s, r, s->slot_scratch[i]);
 		int64_t e = seq_endpoint(r, q);
 
-		retire(s, r, q, window_begin(&s->window, e), p.reached, &staged);
-		settle(s, r, q, e);
+		FOR_EACH_GROUP(g, s)
+			seq_unbind(s, g, r, q, seq_span(s, g, q)->begin, seq_retained_begin(g, q, e), p.reached,
+				   &staged);
+		seq_settle(s, r, q, e);
 	}
 	agenda_settle(s, r, n_due);
 	note_fence(s, r, &p, &staged);
 	return 0;
 }
 
-int step_complete(struct session *s, const struct wire_step_entry *entries, uint32_t n, const uint64_t *armed,
-		  struct wire_entry_fault *faults, uint32_t *n_faults, struct fault *f)
+static int entry_complete(struct session *s, const struct wire_step_entry *entry, const int32_t *list,
+			  const uint64_t *armed, struct fault *f)
 {
+	struct counts accepted;
+	struct request *r;
+	int code;
+
+	if ((code = request_find(s, entry->request, &r, f)))
+		return code;
+	if (r->transition != TRANSITION_EXTEND && (code = transition_check(r, TRANSITION_STEP, f)))
+		return code;
+	if ((code = take_counts(r, entry->accepted, list, &accepted, f)))
+		return code;
+	if (r->transition == TRANSITION_STEP && (entry->accepted == 0 || entry->accepted == 1))
+		return decode_complete(s, r, &entry->fence, armed[r->stream], f);
+	return extend_complete(s, r, &accepted, &entry->fence, armed[r->stream], f);
+}
+
+int step_complete(struct session *s, const struct step *step, const uint64_t *armed, struct wire_entry_fault *faults,
+		  uint32_t *n_faults, struct fault *f)
+{
+	const int32_t *list = step->counts;
+	int code;
+
 	*n_faults = 0;
-	if (s->ended)
-		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
-	if (n < 1 || n > (uint32_t)s->model.max_batch)
-		return fault_set(f, FAULT_STEP_COUNT, -1, n, s->model.max_batch);
-	for (uint32_t i = 0; i < n; i++) {
+	if ((code = check_step(s, step, true, f)))
+		return code;
+	for (uint32_t i = 0; i < step->n; i++) {
 		struct fault one;
 
-		if (decode_complete(s, &entries[i], armed, &one))
+		if (entry_complete(s, &step->entries[i], list, armed, &one))
 			faults[(*n_faults)++] = (struct wire_entry_fault){ .entry = i, .fault = one };
+		list += listed(step->entries[i].accepted);
 	}
 	return 0;
 }

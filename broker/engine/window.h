@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#define WINDOW_UNLIMITED (INT64_MAX / 4) /* tokens of a full group: nothing ever leaves */
+
 struct window {
 	int64_t tokens;   /* W > 0 */
 	int64_t per_page; /* P > 0, a power of two */

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sequence.c - what a sequence holds in each layer group, and how that moves
+ *
+ * In every group its pages are in its row, in its reservation, or behind an
+ * open completion point; together they are its reservation, and for a while
+ * more when a step took what the reservation lacked.
+ */
+#include "bug.h"
+#include "internal.h"
+
+/*
+ * Pages that a group reserves for a sequence of up to @capacity tokens.
+ *
+ * With max_advance n, D steps in flight, R tokens of rewind: let E be the
+ * settled endpoint from which the oldest step set out whose completion has not
+ * been seen. Nothing below begin(E) is held any more, since what the steps
+ * before E cleared has come back; nothing at or above end(E + D n) is bound
+ * yet. So what is held covers no more than the positions [E - R - W, E + D n):
+ * L = W + R + D n tokens in a row, and these touch at most
+ * ceil((L - 1) / P) + 1 pages, wherever they begin on a page. The least number
+ * that always does, as one E reaches it. A partly accepted step also leaves the
+ * pages that it bound too far behind its completion point; while several of
+ * those are open a later step may have to wait (`pending`), as it may with more
+ * than D steps in flight.
+ */
+int32_t group_reservation(const struct session *s, const struct group *g, int64_t capacity)
+{
+	int32_t width = window_width(&g->window, capacity);
+	const struct model *m = &s->model;
+
+	if (m->max_advance == 0)
+		return window_private_pages(&g->window, width);
+	return window_bounded_pages(&g->window, width, m->max_advance, m->in_flight, 0);
+}
+
+struct mapped seq_mapped_at(const struct session *s, const struct group *g, const struct seq *q, int64_t e)
+{
+	const struct span *p = seq_span(s, g, q);
+	int32_t begin = s->model.chunk_mapped ? p->begin : seq_retained_begin(g, q, e);
+	struct mapped m = { .lo = p->begin, .gap = p->end, .resume = p->end, .hi = window_end(&g->window, e) };
+
+	if (begin > m.resume)
+		m.resume = begin;
+	return m;
+}
+
+int64_t seq_pending_endpoint(const struct request *r, const struct seq *q)
+{
+	switch (r->transition) {
+	case TRANSITION_PREFILL:
+		return q->length;
+	case TRANSITION_STEP:
+		return seq_endpoint(r, q) + 1;
+	case TRANSITION_EXTEND:
+		return seq_endpoint(r, q) + q->advance;
+	default:
+		return seq_endpoint(r, q);
+	}
+}
+
+struct mapped seq_mapped(const struct session *s, const struct group *g, const struct request *r, const struct seq *q)
+{
+	const struct span *p = seq_span(s, g, q);
+	int32_t first;
+
+	switch (r->transition) {
+	case TRANSITION_PREFILL: /* its final window only */
+		first = window_begin(&g->window, q->length);
+		return (struct mapped){ first, first, first, window_end(&g->window, q->length) };
+	case TRANSITION_STEP:
+	case TRANSITION_EXTEND: /* what leaves stays until the complete */
+		return seq_mapped_at(s, g, q, seq_pending_endpoint(r, q));
+	default:
+		return (struct mapped){ p->begin, p->end, p->end, p->end };
+	}
+}
+
+/* Columns [first, end) have been bound: the delivery says so if they must be scrubbed. */
+static void tell_dirty(struct session *s, const struct group *g, const struct seq *q, int32_t first, int32_t end,
+		       struct delivery *d)
+{
+	bool dirty = false;
+
+	for (int32_t c = first; c < end; c++)
+		dirty |= page_class_bind(g->class, page_table_get(&g->table, q->slot, c), g->serial);
+	if (dirty)
+		delivery_scrub(d, group_row(s, g, q->slot), first, end);
+}
+
+void seq_bind(struct session *s, struct group *g, struct request *r, struct seq *q, int32_t first, int32_t end,
+	      struct delivery *d)
+{
+	struct span *p = seq_span(s, g, q);
+	int32_t n = end - first, own = n < p->n_reserved ? n : p->n_reserved;
+
+	page_table_open(&g->table, q->slot);
+	page_table_put_run(&g->table, q->slot, first, seq_reserved(s, g, q) + p->n_reserved, own);
+	p->n_reserved -= own;
+	for (int32_t c = first + own; c < end; c++)
+		page_table_put(&g->table, q->slot, c, page_class_take(g->class));
+	page_table_close(&g->table, q->slot);
+	p->n_extra += n - own;
+	g->n_held += n - own;
+	if (g->class->scrub != WIRE_SCRUB_NEVER)
+		tell_dirty(s, g, q, first, end, d);
+	row_list_note(s, g, &r->dirty, q->slot);
+}
+
+void seq_give_back(struct session *s, struct group *g, struct seq *q, int32_t page)
+{
+	struct span *p = seq_span(s, g, q);
+
+	if (p->n_extra > 0) {
+		p->n_extra--;
+		g->n_held--;
+		page_class_put(g->class, page);
+	} else {
+		seq_reserved(s, g, q)[p->n_reserved++] = page;
+	}
+}
+
+void seq_unbind(struct session *s, struct group *g, struct request *r, struct seq *q, int32_t first, int32_t end,
+		bool reached, struct page_chains *staged)
+{
+	struct page_chain *chain = &staged->of[group_index(s, g)];
+
+	if (first >= end)
+		return;
+	page_table_open(&g->table, q->slot);
+	for (int32_t c = first; c < end; c++) {
+		int32_t page = page_table_get(&g->table, q->slot, c);
+
+		page_table_put(&g->table, q->slot, c, -1);
+		if (reached) {
+			seq_give_back(s, g, q, page);
+		} else {
+			page_chain_add(g->class, chain, page, (int32_t)(q - s->seqs));
+			seq_span(s, g, q)->n_staged++;
+		}
+	}
+	page_table_close(&g->table, q->slot);
+	row_list_note(s, g, &r->dirty, q->slot);
+}
+
+void seq_settle(struct session *s, const struct request *r, struct seq *q, int64_t endpoint)
+{
+	int64_t next = r->capacity + 1;
+
+	if (endpoint > q->high)
+		q->high = endpoint;
+	FOR_EACH_GROUP(g, s) {
+		struct span *p = seq_span(s, g, q);
+		int64_t change = window_next_change(&g->window, endpoint, r->capacity);
+
+		p->begin = seq_retained_begin(g, q, endpoint);
+		p->end = window_end(&g->window, endpoint);
+		next = change < next ? change : next;
+	}
+	q->base = endpoint - (int64_t)r->steps;
+	q->due = (uint64_t)(next - q->base);
+}
