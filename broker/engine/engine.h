@@ -117,8 +117,8 @@ int64_t session_reclaim(struct session *s);
 /* ---- updates ------------------------------------------------------------ */
 
 /* Where a prepare or compaction puts what the device table needs. Caller-owned; `updates` has WIRE_MAX_INLINE_UPDATES
- * entries, `rows` and `scrubs` max_batch for each group (`scrubs` may be NULL where the policy is never). The engine sets counts and
- * flags. */
+ * entries, `rows` and `scrubs` max_batch for each group (`scrubs` may be NULL where the policy is never). The engine
+ * sets counts and flags. */
 struct delivery {
 	uint32_t flags; /* WIRE_DELIVERY_BY_REFERENCE: more than fit, take the rows from the host table */
 	uint32_t n_updates;
@@ -221,7 +221,7 @@ struct engine_counts {
 struct session_counts {
 	int64_t leased; /* pages of all groups, bound + reserved + staged */
 	int64_t quarantined;
-	uint64_t bytes; /* of all of these, K and V */
+	uint64_t bytes;        /* of all of these, K and V */
 	int64_t behind_points; /* of the leased: waiting for an open completion point */
 	uint32_t requests;
 	uint32_t sequences;

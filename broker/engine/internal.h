@@ -176,8 +176,7 @@ static inline struct seq *request_seq(const struct session *s, const struct requ
 }
 
 /* Walks the groups of @s. */
-#define FOR_EACH_GROUP(g, s)                                                                                           \
-	for (__typeof__(&(s)->groups[0]) g = (s)->groups; g < (s)->groups + (s)->n_groups; g++)
+#define FOR_EACH_GROUP(g, s) for (__typeof__(&(s)->groups[0]) g = (s)->groups; g < (s)->groups + (s)->n_groups; g++)
 
 static inline struct span *seq_span(const struct session *s, const struct group *g, const struct seq *q)
 {

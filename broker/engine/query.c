@@ -50,7 +50,8 @@ static void write_staged(const struct session *s, const struct group *g, const s
 				write_binding(w, -1, page);
 }
 
-/* Columns of a row, from left to right: retiring [lo, kept), bound [kept, gap) and [resume, hi), new ones from fresh. */
+/* Columns of a row, from left to right: retiring [lo, kept), bound [kept, gap) and [resume, hi), new ones from fresh.
+ */
 struct row_parts {
 	int32_t lo, kept, gap, resume, fresh, hi;
 };
@@ -191,7 +192,8 @@ void session_count(const struct session *s, struct session_counts *out)
 					.open_points = s->n_points,
 					.poisoned = s->poisoned,
 					.ended = s->ended };
-	FOR_EACH_GROUP(g, s) {
+	FOR_EACH_GROUP(g, s)
+	{
 		out->leased += g->n_held;
 		out->bytes += 2 * (uint64_t)g->n_held * g->class->page_bytes;
 	}

@@ -162,11 +162,13 @@ static void admit_sequence(struct session *s, struct request *r, uint32_t i, int
 	struct seq *q = &s->seqs[index];
 
 	*q = (struct seq){ .slot = slot, .map = -1 };
-	FOR_EACH_GROUP(g, s) {
+	FOR_EACH_GROUP(g, s)
+	{
 		int32_t n = r->reservation[group_index(s, g)];
 
 		*seq_span(s, g, q) = (struct span){ .n_reserved = n };
-		page_class_take_many(g->class, seq_reserved(s, g, q), n); /* the first page taken is the first one bound */
+		page_class_take_many(g->class, seq_reserved(s, g, q),
+				     n); /* the first page taken is the first one bound */
 		g->n_held += n;
 		row_list_remove(s, g, &s->lines[t->line].stray, slot);
 		row_list_note(s, g, &r->dirty, slot);
@@ -213,7 +215,8 @@ int session_provide(struct session *s, const int64_t *needs, struct fault *f)
 	int64_t available;
 	int missing;
 
-	FOR_EACH_GROUP(g, s) {
+	FOR_EACH_GROUP(g, s)
+	{
 		uint32_t i = group_index(s, g);
 
 		need[i] = (struct pool_need){ g->class, needs[i] };
@@ -242,7 +245,8 @@ int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const 
 		return code;
 	if (points_spare(s) < 1)
 		return fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
-	FOR_EACH_GROUP(g, s) {
+	FOR_EACH_GROUP(g, s)
+	{
 		uint32_t i = group_index(s, g);
 
 		reservation[i] = group_reservation(s, g, capacity);
@@ -265,7 +269,8 @@ int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const 
 /* Pages of @more (one a group) join the reservation of @q. */
 static void reserve_more(struct session *s, struct request *r, struct seq *q, const int32_t *more)
 {
-	FOR_EACH_GROUP(g, s) {
+	FOR_EACH_GROUP(g, s)
+	{
 		struct span *p = seq_span(s, g, q);
 		int32_t n = more[group_index(s, g)];
 
@@ -296,7 +301,8 @@ int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, stru
 		return fault_set(f, FAULT_MAX_TOKENS, -1, max_tokens, s->model.max_seq);
 	if (max_tokens < r->capacity)
 		return fault_set(f, FAULT_RESERVE_TOKENS, -1, max_tokens, r->capacity);
-	FOR_EACH_GROUP(g, s) {
+	FOR_EACH_GROUP(g, s)
+	{
 		uint32_t i = group_index(s, g);
 
 		more[i] = group_reservation(s, g, max_tokens) - r->reservation[i];
@@ -306,7 +312,7 @@ int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, stru
 		return code;
 	r->capacity = max_tokens;
 	FOR_EACH_GROUP(g, s)
-		r->reservation[group_index(s, g)] += more[group_index(s, g)];
+	r->reservation[group_index(s, g)] += more[group_index(s, g)];
 	for (uint32_t i = 0; i < r->n_seqs; i++)
 		reserve_more(s, r, request_seq(s, r, i), more);
 	if (r->phase == PHASE_EXECUTING)
@@ -354,7 +360,8 @@ static void dissolve_sequence(struct session *s, struct request *r, struct seq *
 {
 	struct slot *t = &s->slots[q->slot];
 
-	FOR_EACH_GROUP(g, s) {
+	FOR_EACH_GROUP(g, s)
+	{
 		struct page_chain *chain = chains ? &chains->of[group_index(s, g)] : NULL;
 		int32_t *reserved = seq_reserved(s, g, q), n = seq_span(s, g, q)->n_reserved;
 

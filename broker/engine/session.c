@@ -40,7 +40,8 @@ struct engine *engine_free(struct engine *e)
 
 static void session_release_memory(struct session *s)
 {
-	FOR_EACH_GROUP(g, s) {
+	FOR_EACH_GROUP(g, s)
+	{
 		page_table_deinit(&g->table);
 		free(g->spans);
 		free(g->reserved);
@@ -133,7 +134,8 @@ static bool groups_init(struct session *s, const struct geometry geometry[], con
 {
 	uint32_t cell = 0;
 
-	FOR_EACH_GROUP(g, s) {
+	FOR_EACH_GROUP(g, s)
+	{
 		uint32_t i = group_index(s, g);
 
 		if (!group_init(s, g, &geometry[i], &tables[i]))
@@ -150,8 +152,8 @@ static bool groups_init(struct session *s, const struct geometry geometry[], con
 static void groups_leave(struct session *s)
 {
 	FOR_EACH_GROUP(g, s)
-		if (g->class)
-			g->class->n_sessions--;
+	if (g->class)
+		g->class->n_sessions--;
 }
 
 struct session *session_new(struct engine *e, const struct model *m, const struct session_tables tables[], uint32_t tag)
@@ -186,7 +188,7 @@ struct session *session_free(struct session *s)
 		return NULL;
 	MUST(s->ended && s->n_requests == 0 && s->n_points == 0);
 	FOR_EACH_GROUP(g, s)
-		MUST(g->n_held == 0);
+	MUST(g->n_held == 0);
 	groups_leave(s);
 	LIST_REMOVE(s, siblings);
 	session_release_memory(s);
