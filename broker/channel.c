@@ -96,7 +96,7 @@ static int channel_reserve(struct channel *c, const struct wire_command *head)
 {
 	uint32_t max_batch = c->memory.layout.max_batch;
 	uint32_t n = head->n < max_batch ? head->n : max_batch;
-	uint32_t need = reply_slots((enum wire_op)head->op, n, max_batch);
+	uint32_t need = reply_slots((enum wire_op)head->op, n, c->memory.layout.n_rows);
 	int space = ring_producer_space_spsc(&c->replies, need);
 
 	if (space == 0) {

@@ -12,8 +12,10 @@ struct reply {
 struct workspace *workspace_new(void)
 {
 	struct workspace *w = calloc(1, sizeof(*w));
-	struct model largest = { .n_groups = 1, .n_streams = WIRE_MAX_STREAMS, .max_batch = WIRE_MAX_BATCH };
-	struct geometry g[WIRE_MAX_GROUPS] = { { .width = 1 } };
+	struct model largest = { .n_groups = WIRE_MAX_GROUPS,
+				 .n_streams = WIRE_MAX_STREAMS,
+				 .max_batch = WIRE_MAX_BATCH };
+	struct geometry g[WIRE_MAX_GROUPS] = { 0 }; /* as wide as nothing: no message depends on it */
 	struct session_layout l;
 
 	if (!w)
@@ -42,6 +44,19 @@ static const void *payload_of(const struct workspace *w)
 	return w->message + sizeof(struct wire_command);
 }
 
+static bool is_step(const struct wire_command *head)
+{
+	return head->op == WIRE_OP_STEP_PREPARE || head->op == WIRE_OP_STEP_COMPLETE;
+}
+
+/* Of a step: entries, and the counts that they list. More counts than any step may have are no number of bytes. */
+static uint64_t step_bytes(const struct wire_command *head)
+{
+	uint64_t n_counts = head->request <= WIRE_MAX_BATCH ? head->request : WIRE_MAX_BATCH + 1;
+
+	return (uint64_t)head->n * sizeof(struct wire_step_entry) + n_counts * sizeof(int32_t);
+}
+
 /* Bytes that the payload of @head must have; UINT64_MAX for an unknown operation. */
 static uint64_t payload_bytes(const struct wire_command *head)
 {
@@ -54,7 +69,10 @@ static uint64_t payload_bytes(const struct wire_command *head)
 	case WIRE_OP_BEGIN:
 		return sizeof(struct wire_begin) + (uint64_t)head->n * sizeof(int32_t);
 	case WIRE_OP_PREFILL_PREPARE:
+	case WIRE_OP_REWIND:
 		return (uint64_t)head->n * sizeof(int32_t);
+	case WIRE_OP_RESERVE:
+		return sizeof(int64_t);
 	case WIRE_OP_PREFILL_COMPLETE:
 	case WIRE_OP_COMPACT_COMPLETE:
 	case WIRE_OP_FINISH:
@@ -62,7 +80,7 @@ static uint64_t payload_bytes(const struct wire_command *head)
 		return sizeof(struct wire_fence);
 	case WIRE_OP_STEP_PREPARE:
 	case WIRE_OP_STEP_COMPLETE:
-		return (uint64_t)head->n * sizeof(struct wire_step_entry);
+		return step_bytes(head);
 	case WIRE_OP_COMPACT_BEGIN:
 		return sizeof(struct wire_compact) + (uint64_t)head->n * sizeof(int32_t);
 	case WIRE_OP_SHUTDOWN:
@@ -105,9 +123,12 @@ static int check_shape(const struct workspace *w, const struct channel *c, struc
 				 (int64_t)(sizeof(*head) + payload));
 	if (head->reserved)
 		return fault_set(f, FAULT_RESERVED, -1, (int64_t)head->reserved, 0);
-	if ((head->op == WIRE_OP_STEP_PREPARE || head->op == WIRE_OP_STEP_COMPLETE) &&
-	    (head->n == 0 || head->n > c->memory.layout.max_batch))
+	if (is_step(head) && (head->n == 0 || head->n > c->memory.layout.max_batch))
 		return fault_set(f, FAULT_STEP_COUNT, -1, head->n, c->memory.layout.max_batch);
+	if (is_step(head) && head->request > c->memory.layout.max_batch)
+		return fault_set(f, FAULT_STEP_LISTED, -1, (int64_t)head->request, c->memory.layout.max_batch);
+	if (head->op == WIRE_OP_QUERY_PAGES && head->n >= c->memory.layout.n_groups)
+		return fault_set(f, FAULT_GROUP_RANGE, -1, head->n, (int64_t)c->memory.layout.n_groups - 1);
 	return 0;
 }
 
@@ -125,10 +146,15 @@ static int do_begin(struct workspace *w, struct channel *c, uint64_t now_ns)
 	const int32_t *slots = (const int32_t *)(begin + 1);
 	int code;
 
+<<<<<<< HEAD
 	if (c->drained)
 		return fault_set(&w->fault, FAULT_DRAINED, -1, 0, 0);
 	if (begin->flags)
 		return fault_set(&w->fault, FAULT_RESERVED, -1, begin->flags, 0);
+=======
+	if (begin->flags || begin->reserved)
+		return fault_set(&w->fault, FAULT_RESERVED, -1, begin->flags ? begin->flags : begin->reserved, 0);
+>>>>>>> 13daf73 (client, broker: sessions of several layer groups; extend, rewind and reserve)
 	code = request_begin(c->session, begin->stream, begin->max_tokens, slots, head->n, &w->value, &w->fault);
 	for (uint32_t i = 0; code == 0 && i < head->n; i++)
 		c->begun_ns[slots[i]] = now_ns; /* the engine has checked the slots */
@@ -148,10 +174,35 @@ static int do_query_state(struct workspace *w, struct channel *c)
 {
 	const struct wire_query_state *q = payload_of(w);
 
-	if (q->reserved)
-		return fault_set(&w->fault, FAULT_RESERVED, -1, q->reserved, 0);
 	return sequence_query(c->session, head_of(w)->request, q, &w->sequence, w->bindings, WIRE_STATE_CHUNK, &w->n,
 			      &w->fault);
+}
+
+static struct step step_of(const struct workspace *w)
+{
+	const struct wire_command *head = head_of(w);
+	const struct wire_step_entry *entries = payload_of(w);
+
+	return (struct step){
+		.entries = entries,
+		.counts = (const int32_t *)(entries + head->n),
+		.n = head->n,
+		.n_counts = (uint32_t)head->request,
+	};
+}
+
+static int do_step_prepare(struct workspace *w, struct channel *c)
+{
+	const struct step step = step_of(w);
+
+	return step_prepare(c->session, &step, w->faults, &w->n_faults, &w->delivery, &w->fault);
+}
+
+static int do_step_complete(struct workspace *w, struct channel *c)
+{
+	const struct step step = step_of(w);
+
+	return step_complete(c->session, &step, c->armed, w->faults, &w->n_faults, &w->fault);
 }
 
 static int dispatch(struct workspace *w, struct channel *c, uint64_t now_ns)
@@ -172,9 +223,13 @@ static int dispatch(struct workspace *w, struct channel *c, uint64_t now_ns)
 	case WIRE_OP_PREFILL_COMPLETE:
 		return request_prefill_complete(s, handle, payload, armed_of(c, handle), f);
 	case WIRE_OP_STEP_PREPARE:
-		return step_prepare(s, payload, head->n, w->faults, &w->n_faults, &w->delivery, f);
+		return do_step_prepare(w, c);
 	case WIRE_OP_STEP_COMPLETE:
-		return step_complete(s, payload, head->n, c->armed, w->faults, &w->n_faults, f);
+		return do_step_complete(w, c);
+	case WIRE_OP_REWIND:
+		return request_rewind(s, handle, payload, head->n, f);
+	case WIRE_OP_RESERVE:
+		return request_reserve(s, handle, *(const int64_t *)payload, f);
 	case WIRE_OP_COMPACT_BEGIN:
 		return do_compact_begin(w, c);
 	case WIRE_OP_COMPACT_COMPLETE:
@@ -189,7 +244,7 @@ static int dispatch(struct workspace *w, struct channel *c, uint64_t now_ns)
 		w->closed = true;
 		return 0;
 	case WIRE_OP_QUERY_PAGES:
-		w->value = (uint64_t)session_free_pages(s);
+		w->value = (uint64_t)session_free_pages(s, head->n);
 		return 0;
 	case WIRE_OP_QUERY_REQUEST:
 		return request_query(s, handle, &w->request, f);

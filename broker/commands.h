@@ -29,8 +29,8 @@ struct workspace {
 	struct wire_request_state request;
 	struct wire_sequence_state sequence;
 	struct wire_update updates[WIRE_MAX_INLINE_UPDATES];
-	struct wire_row rows[WIRE_MAX_BATCH];
-	struct wire_scrub scrubs[WIRE_MAX_BATCH];
+	struct wire_row rows[WIRE_MAX_BATCH * WIRE_MAX_GROUPS];
+	struct wire_scrub scrubs[WIRE_MAX_BATCH * WIRE_MAX_GROUPS];
 	struct wire_entry_fault faults[WIRE_MAX_BATCH];
 	struct wire_binding bindings[WIRE_STATE_CHUNK];
 };

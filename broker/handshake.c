@@ -75,7 +75,7 @@ static int check_reserved(const struct wire_hello *hello, struct refusal *r)
 {
 	const struct wire_group *unused = &hello->groups[hello->n_groups];
 
-	if (hello->flags)
+	if (hello->flags & ~(uint32_t)WIRE_HELLO_CHUNK_MAPPED)
 		return refusal_set(r, FAULT_RESERVED, hello->flags, 0);
 	for (size_t i = 0; i < sizeof(hello->reserved) / sizeof(hello->reserved[0]); i++)
 		if (hello->reserved[i])
@@ -130,6 +130,7 @@ static void take_model(struct handshake *h)
 		.max_advance = hello->max_advance,
 		.in_flight = hello->in_flight,
 		.max_rewind = hello->max_rewind,
+		.chunk_mapped = hello->flags & WIRE_HELLO_CHUNK_MAPPED,
 	};
 	memcpy(h->model.groups, hello->groups, sizeof(h->model.groups));
 }
@@ -145,7 +146,7 @@ int handshake_check(struct handshake *h, const void *message, size_t bytes, cons
 	if (code)
 		return code;
 	if (h->hello.n_groups > WIRE_MAX_GROUPS)
-		return refusal_set(r, FAULT_MODEL_GROUPS, h->hello.n_groups, 1);
+		return refusal_set(r, FAULT_MODEL_GROUPS, h->hello.n_groups, WIRE_MAX_GROUPS);
 	code = check_reserved(&h->hello, r);
 	if (code)
 		return code;

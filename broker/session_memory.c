@@ -39,7 +39,7 @@ static uint64_t align_up(uint64_t n, uint64_t to)
 	return (n + to - 1) / to * to;
 }
 
-uint32_t reply_slots(enum wire_op op, uint32_t n, uint32_t max_batch)
+uint32_t reply_slots(enum wire_op op, uint32_t n, uint32_t n_rows)
 {
 	uint64_t payload = 0;
 
@@ -52,7 +52,7 @@ uint32_t reply_slots(enum wire_op op, uint32_t n, uint32_t max_batch)
 	case WIRE_OP_COMPACT_BEGIN:
 	case WIRE_OP_COMPACT_COMPLETE:
 		payload += sizeof(struct wire_delivery) + WIRE_MAX_INLINE_UPDATES * sizeof(struct wire_update) +
-			   (uint64_t)max_batch * (sizeof(struct wire_row) + sizeof(struct wire_scrub));
+			   (uint64_t)n_rows * (sizeof(struct wire_row) + sizeof(struct wire_scrub));
 		break;
 	case WIRE_OP_QUERY_REQUEST:
 		payload = sizeof(struct wire_request_state);
@@ -66,18 +66,18 @@ uint32_t reply_slots(enum wire_op op, uint32_t n, uint32_t max_batch)
 	return message_slots(max_u64(payload, sizeof(struct fault)));
 }
 
-/* Largest message of each direction: a step over max_batch requests, or what is constant. */
+/* Largest message of each direction: a step over max_batch requests that lists its counts, or what is constant. */
 static void layout_messages(struct session_layout *l)
 {
-	uint64_t payload = (uint64_t)l->max_batch * sizeof(struct wire_step_entry);
+	uint64_t payload = (uint64_t)l->max_batch * (sizeof(struct wire_step_entry) + sizeof(int32_t));
 
 	payload = max_u64(payload, sizeof(struct wire_begin) + (uint64_t)l->max_batch * sizeof(int32_t));
 	payload = max_u64(payload, (uint64_t)l->n_streams * sizeof(struct wire_fence));
 	l->max_command_slots = message_slots(payload);
 	l->max_reply_slots = 0;
 	for (int op = WIRE_OP_NOP; op < WIRE_OP_COUNT; op++)
-		l->max_reply_slots = (uint32_t)max_u64(l->max_reply_slots,
-						       reply_slots((enum wire_op)op, l->max_batch, l->max_batch));
+		l->max_reply_slots =
+			(uint32_t)max_u64(l->max_reply_slots, reply_slots((enum wire_op)op, l->max_batch, l->n_rows));
 	/* One limit both ways: a client that fills a command up to it has made no lie, at most a mistake to be told. */
 	l->max_command_slots = (uint32_t)max_u64(l->max_command_slots, l->max_reply_slots);
 	l->ring_slots = MIN_RING_SLOTS;
@@ -92,7 +92,8 @@ void session_layout_init(struct session_layout *l, const struct model *m, const 
 
 	*l = (struct session_layout){ .n_groups = m->n_groups,
 				      .n_streams = m->n_streams,
-				      .max_batch = (uint32_t)m->max_batch };
+				      .max_batch = (uint32_t)m->max_batch,
+				      .n_rows = (uint32_t)m->max_batch * m->n_groups };
 	layout_messages(l);
 	ring = (uint64_t)l->ring_slots * RING_SLOT;
 	l->commands_control = at;

@@ -22,6 +22,7 @@ struct session_layout {
 	uint32_t n_groups;
 	uint32_t n_streams;
 	uint32_t max_batch;
+	uint32_t n_rows;            /* of the tables of all groups */
 	uint32_t max_command_slots; /* largest message of each direction */
 	uint32_t max_reply_slots;
 	uint32_t ring_slots; /* of each ring: a power of two, twice the largest message at least */
@@ -52,8 +53,8 @@ static inline uint32_t message_slots(uint64_t payload)
 	return (uint32_t)((32 + payload + RING_SLOT - 1) / RING_SLOT);
 }
 
-/* Largest reply to a command with @n elements; a session of @max_batch slots. */
-uint32_t reply_slots(enum wire_op op, uint32_t n, uint32_t max_batch);
+/* Largest reply to a command with @n elements; a session whose tables have @n_rows rows together. */
+uint32_t reply_slots(enum wire_op op, uint32_t n, uint32_t n_rows);
 
 /* @m has passed model_check(), which filled @g. */
 void session_layout_init(struct session_layout *l, const struct model *m, const struct geometry *g);

@@ -61,6 +61,8 @@ static int hello_fill(struct attach *a, const struct swakv_attach_options *o, co
 	if (m->max_seq < 1 || m->max_seq > INT32_MAX)
 		return text_set(&a->why, SWAKV_EINVALID, "max_seq %" PRId64 " is outside 1 to %d", m->max_seq,
 				INT32_MAX);
+	if (m->chunk != SWAKV_CHUNK_RETAINED && m->chunk != SWAKV_CHUNK_MAPPED)
+		return text_set(&a->why, SWAKV_EINVALID, "chunk %d is unknown, see enum swakv_chunk", (int)m->chunk);
 	*h = (struct wire_hello){
 		.magic = WIRE_MAGIC,
 		.size = sizeof(*h),
@@ -74,6 +76,10 @@ static int hello_fill(struct attach *a, const struct swakv_attach_options *o, co
 		.n_streams = o->n_streams ? o->n_streams : 1,
 		.max_batch = m->max_batch,
 		.max_seq = m->max_seq,
+		.flags = m->chunk == SWAKV_CHUNK_MAPPED ? WIRE_HELLO_CHUNK_MAPPED : 0,
+		.max_advance = m->max_advance,
+		.in_flight = m->in_flight,
+		.max_rewind = m->max_rewind,
 	};
 	name_copy(h->pool, o->pool, "");
 	name_copy(h->model, m->name, "unnamed");
@@ -123,7 +129,7 @@ static int session_map(struct attach *a)
 			   "session memory");
 
 	if (r == 0)
-		r = memory_map(a, &s->tables, fds[WIRE_FD_TABLES], w->tables_bytes, PROT_READ, "page tables");
+		r = memory_map(a, &s->tables_memory, fds[WIRE_FD_TABLES], w->tables_bytes, PROT_READ, "page tables");
 	if (r < 0)
 		return r;
 	base = s->memory.p;
@@ -160,51 +166,71 @@ static int session_import(struct attach *a, const struct swakv_attach_options *o
 	return r;
 }
 
-/* The device table is this session's alone: -1 everywhere before anything can read it. */
-static int table_clear(struct attach *a, uint64_t n_words)
+/* A device table is this session's alone: -1 everywhere before anything can read it. */
+static int table_clear(struct attach *a, uint64_t address, uint64_t n_words)
 {
-	struct swakv_session *s = a->s;
-	struct driver *d = s->pool->driver;
+	struct driver *d = a->s->pool->driver;
 
 	if (!d) {
-		memset((void *)(uintptr_t)s->table.target.table, 0xff, n_words * sizeof(int32_t));
+		memset((void *)(uintptr_t)address, 0xff, n_words * sizeof(int32_t));
 		return 0;
 	}
-	if (driver_fill32(d, NULL, s->table.target.table, UINT32_MAX, n_words) < 0 ||
-	    driver_stream_synchronize(d, NULL) < 0)
+	if (driver_fill32(d, NULL, address, UINT32_MAX, n_words) < 0 || driver_stream_synchronize(d, NULL) < 0)
 		return text_set(&a->why, SWAKV_EDEVICE, "filling the device table with -1 failed: %s", driver_why(d));
 	return 0;
 }
 
-static int table_init(struct attach *a)
+/* The table of @group; @cell is the first of its cells, among those of all groups. */
+static int table_init(struct attach *a, uint32_t group, uint32_t cell)
 {
 	struct swakv_session *s = a->s;
-	const struct wire_table *t = &s->welcome.tables[0];
-	const struct wire_layout *l = &s->welcome.layouts[t->group];
-	const unsigned char *host = s->tables.p;
+	const struct wire_table *wire = &s->welcome.tables[group];
+	const struct wire_layout *l = &s->welcome.layouts[group];
+	const unsigned char *host = s->tables_memory.p;
 	size_t n = (size_t)s->max_batch * (size_t)l->width;
+	struct table *t = &s->tables[group];
 
-	s->table = (struct table){
-		.target = { .table = s->pool->address + t->device_offset,
-			    .width = l->width,
-			    .num_pages = l->num_pages,
-			    .group = t->group,
-			    .k_base = s->pool->address + l->k_base,
-			    .v_base = s->pool->address + l->v_base,
-			    .page_stride = l->page_stride },
-		.max_batch = s->max_batch,
-		.host = (const int32_t *)(const void *)(host + t->host_offset),
-		.rows = (const struct wire_row_head *)(const void *)(host + t->rows_offset),
+	s->targets[group] = (struct stream_target){
+		.table = s->pool->address + wire->device_offset,
+		.width = l->width,
+		.num_pages = l->num_pages,
+		.k_base = s->pool->address + l->k_base,
+		.v_base = s->pool->address + l->v_base,
+		.page_stride = l->page_stride,
+	};
+	*t = (struct table){
+		.target = &s->targets[group],
+		.first_row = group * s->max_batch,
+		.first_cell = cell,
+		.width = (uint32_t)l->width,
+		.host = (const int32_t *)(const void *)(host + wire->host_offset),
+		.rows = (const struct wire_row_head *)(const void *)(host + wire->rows_offset),
 		.mirror = malloc(n * sizeof(int32_t)),
 		.state = calloc(s->max_batch, sizeof(struct row)),
 		.row_scratch = malloc((size_t)l->width * sizeof(int32_t)),
 	};
+	if (!t->mirror || !t->state || !t->row_scratch)
+		return text_set(&a->why, SWAKV_ENOMEM, "no memory for the mirror of a table with %zu entries", n);
+	memset(t->mirror, 0xff, n * sizeof(int32_t));
+	return table_clear(a, s->targets[group].table, 2 * (uint64_t)n);
+}
+
+static int tables_init(struct attach *a)
+{
+	struct swakv_session *s = a->s;
+	uint32_t cell = 0;
+	int r = 0;
+
 	s->slots = calloc(s->max_batch, sizeof(*s->slots));
 	s->reply = malloc((size_t)s->welcome.max_message_slots * RING_SLOT);
-	if (!s->table.mirror || !s->table.state || !s->table.row_scratch || !s->slots || !s->reply)
-		return text_set(&a->why, SWAKV_ENOMEM, "no memory for the mirror of a table with %zu entries", n);
-	memset(s->table.mirror, 0xff, n * sizeof(int32_t));
-	return table_clear(a, 2 * (uint64_t)n);
+	if (!s->slots || !s->reply)
+		return text_set(&a->why, SWAKV_ENOMEM, "no memory for %" PRIu32 " slots and the largest answer",
+				s->max_batch);
+	for (uint32_t i = 0; r == 0 && i < s->welcome.n_groups; i++) {
+		r = table_init(a, i, cell);
+		cell += s->max_batch * (uint32_t)s->welcome.layouts[i].width;
+	}
+	return r;
 }
 
 static int streams_init(struct attach *a)
@@ -222,7 +248,7 @@ static int streams_init(struct attach *a)
 		s->registered = true;
 	}
 	for (uint32_t i = 0; i < s->welcome.n_streams; i++) {
-		stream_init(&s->streams[i], i, &lines[i], &s->table.target);
+		stream_init(&s->streams[i], i, &lines[i], s->targets, s->welcome.n_groups);
 		s->streams[i].driver = d;
 		s->streams[i].word_device = device + s->welcome.lines_offset + i * sizeof(struct wire_line) +
 					    offsetof(struct wire_line, word);
@@ -252,7 +278,7 @@ static int attach_run(struct attach *a, const struct swakv_attach_options *o, co
 	if (r == 0)
 		r = session_import(a, o);
 	if (r == 0)
-		r = table_init(a);
+		r = tables_init(a);
 	if (r == 0)
 		r = streams_init(a);
 	return r;

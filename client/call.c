@@ -448,7 +448,7 @@ static int call_wait(struct swakv_session *s, struct call *c)
 		if (c->state == CALL_ANSWERED)
 			return 0;
 		if (deadline == 0) {
-			deadline = clock_ns() + s->timeout_ns;
+			deadline = clock_ns() + s->timeout_ns + c->wait_ms * (uint64_t)1000000;
 		} else if (clock_ns() >= deadline) {
 			session_look(s, 0, true);
 			if (c->state == CALL_ANSWERED)

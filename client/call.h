@@ -52,6 +52,7 @@ struct call {
 	struct swakv_request **out; /* caller's, written when collected */
 	int32_t *map;               /* owned: pending compaction's mapping, and scratch of the same size */
 	void *answer;               /* caller's buffer for the payload of a query */
+	uint32_t wait_ms;           /* that the broker may keep the command, before it answers */
 	/* ---- from here on call_new() clears nothing: kept, or set with one of the above ---- */
 	uint32_t n_map;
 	int32_t new_batch;

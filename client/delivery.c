@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * delivery.c - from an answer to the device table
+ * delivery.c - from an answer to the device tables, one of each layer group
  *
  * The whole answer is checked first; only then does anything of it reach a
  * stream. Updates go to the stream that the slot's last request was bound to,
@@ -15,9 +15,10 @@
  * the entries that differ are written. A row that is read may be newer than the
  * delivery that caused it; the deliveries it already contains are then skipped.
  *
- * Order on a stream: the line is armed, dirty pages are scrubbed, the caller is
- * told (on_updates), the updates are enqueued. A line that was armed only to carry clears is marked at
- * once; one that was armed for a step is left to the step's own mark.
+ * Order on a stream: the line is armed, dirty pages are scrubbed, then group
+ * after group the caller is told (on_updates) and the updates are enqueued. A
+ * line that was armed only to carry clears is marked at once; one that was armed
+ * for a step is left to the step's own mark.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -70,45 +71,80 @@ static int answer_parse(struct swakv_session *s, const struct call *c, const uns
 
 static bool page_is_possible(const struct table *t, int32_t page)
 {
-	return page >= -1 && page < t->target.num_pages;
+	return page >= -1 && page < t->target->num_pages;
+}
+
+static int rows_check(struct swakv_session *s, const struct answer *a)
+{
+	uint32_t n_rows = s->max_batch * s->welcome.n_groups;
+
+	s->mark++;
+	for (uint32_t i = 0; i < a->head.n_rows; i++) {
+		const struct wire_row *r = &a->rows[i];
+		struct table *t = r->row < n_rows ? session_row_table(s, r->row) : NULL;
+
+		if (!t || t->state[r->row - t->first_row].mark == s->mark)
+			return session_break(s, "the broker named row %" PRIu32 " %s, the tables have %" PRIu32 " rows",
+					     r->row, t ? "twice in one answer" : "of no slot", n_rows);
+		if (r->end > t->width || (r->end > 0 && r->first >= r->end))
+			return session_break(s,
+					     "the broker named columns %" PRIu32 " to %" PRIu32 " of a row of %" PRIu32,
+					     r->first, r->end, t->width);
+		t->state[r->row - t->first_row].mark = s->mark;
+	}
+	return 0;
+}
+
+/* One row of one table, by its cells. */
+struct place {
+	struct table *t; /* NULL: of no table */
+	uint32_t slot;
+	uint32_t first; /* cell */
+	uint32_t width; /* cells */
+};
+
+static struct place place_find(struct swakv_session *s, uint32_t cell)
+{
+	uint32_t i = s->welcome.n_groups - 1, slot;
+	struct table *t;
+
+	while (s->tables[i].first_cell > cell)
+		i--;
+	t = &s->tables[i];
+	slot = (cell - t->first_cell) / t->width;
+	if (slot >= s->max_batch)
+		return (struct place){ .slot = slot };
+	return (struct place){ t, slot, t->first_cell + slot * t->width, t->width };
+}
+
+/* Most updates are of the row of the one before: *@p, all zero at first. */
+static inline void place_move(struct swakv_session *s, struct place *p, uint32_t cell)
+{
+	if (cell - p->first >= p->width)
+		*p = place_find(s, cell);
 }
 
 static int answer_check(struct swakv_session *s, const struct answer *a)
 {
-	struct table *t = &s->table;
-	uint32_t width = (uint32_t)t->target.width, row = 0;
+	struct place at = { 0 };
+	int r = rows_check(s, a);
 
-	t->mark++;
-	for (uint32_t i = 0; i < a->head.n_rows; i++) {
-		uint32_t end = a->rows[i].end;
-
-		row = a->rows[i].row;
-		if (end > width || (end > 0 && a->rows[i].first >= end))
-			return session_break(s,
-					     "the broker named columns %" PRIu32 " to %" PRIu32 " of a row of %" PRIu32,
-					     a->rows[i].first, end, width);
-
-		if (row >= t->max_batch || t->state[row].mark == t->mark)
-			return session_break(s, "the broker named row %" PRIu32 " %s, the table has %" PRIu32 " rows",
-					     row, row >= t->max_batch ? "of no slot" : "twice in one answer",
-					     t->max_batch);
-		t->state[row].mark = t->mark;
-	}
-	for (uint32_t i = 0; i < a->head.n_updates; i++) {
+	for (uint32_t i = 0; r == 0 && i < a->head.n_updates; i++) {
 		const struct wire_update *u = &a->updates[i];
 
-		if (u->cell - row * width >= width) /* most updates are of the row of the one before */
-			row = u->cell / width;
-		if (row >= t->max_batch || t->state[row].mark != t->mark)
-			return session_break(s, "the broker updated row %" PRIu32 " that its answer does not name",
-					     row);
-		if (!page_is_possible(t, u->page))
-			return session_break(s,
-					     "the broker gave page %" PRId32 " to slot %" PRIu32 ", column %" PRIu32
-					     "; the pool has pages 0 to %" PRId32,
-					     u->page, row, u->cell % width, t->target.num_pages - 1);
+		place_move(s, &at, u->cell);
+		if (!at.t || at.t->state[at.slot].mark != s->mark)
+			r = session_break(s,
+					  "the broker updated cell %" PRIu32 " of row %" PRIu32
+					  " that its answer does not name",
+					  u->cell, (at.t ? at.t->first_row : 0) + at.slot);
+		else if (!page_is_possible(at.t, u->page))
+			r = session_break(s,
+					  "the broker gave page %" PRId32 " to slot %" PRIu32 ", column %" PRIu32
+					  "; the pool has pages 0 to %" PRId32,
+					  u->page, at.slot, u->cell - at.first, at.t->target->num_pages - 1);
 	}
-	return 0;
+	return r;
 }
 
 static int answer_faults(struct swakv_session *s, struct call *c, const struct answer *a)
@@ -137,50 +173,54 @@ static int answer_faults(struct swakv_session *s, struct call *c, const struct a
 
 /* ---- collecting the updates --------------------------------------------------------- */
 
-static int updates_grow(struct swakv_session *s)
+static int updates_grow(struct table *t)
 {
-	size_t cap = s->cap_updates ? 2 * s->cap_updates : 1024;
-	struct swakv_update *more = reallocarray(s->updates, cap, sizeof(*more));
+	size_t cap = t->cap_updates ? 2 * t->cap_updates : 1024;
+	struct swakv_update *more = reallocarray(t->updates, cap, sizeof(*more));
 	struct swakv_update *sorted;
 
 	if (!more)
 		return SWAKV_ENOMEM;
-	s->updates = more;
-	sorted = reallocarray(s->sorted, cap, sizeof(*sorted));
+	t->updates = more;
+	sorted = reallocarray(t->sorted, cap, sizeof(*sorted));
 	if (!sorted)
 		return SWAKV_ENOMEM;
-	s->sorted = sorted;
-	s->cap_updates = cap;
+	t->sorted = sorted;
+	t->cap_updates = cap;
 	return 0;
 }
 
-static inline int update_push(struct swakv_session *s, uint32_t row, uint32_t column, int32_t page)
+static inline int update_push(struct table *t, uint32_t slot, uint32_t column, int32_t page)
 {
-	int32_t *cell = &s->table.mirror[(size_t)row * (size_t)s->table.target.width + column];
+	int32_t *cell = &t->mirror[(size_t)slot * t->width + column];
 
-	if (s->n_updates == s->cap_updates && updates_grow(s) < 0)
+	if (t->n_updates == t->cap_updates && updates_grow(t) < 0)
 		return SWAKV_ENOMEM;
-	s->updates[s->n_updates++] = (struct swakv_update){
-		.slot = (int32_t)row, .column = (int32_t)column, .page = page, .old_page = *cell
+	t->updates[t->n_updates++] = (struct swakv_update){
+		.slot = (int32_t)slot, .column = (int32_t)column, .page = page, .old_page = *cell
 	};
 	*cell = page;
 	return 0;
 }
 
-/* Copies K ids of @row, columns [first, end), as the broker has them now. SWAKV_EGONE: the row stays locked for ever.
+/*
+ * Copies the K ids of the row of @slot, columns [first, end), to the table's
+ * scratch, as the broker has them now; *@version is what they are of.
+ * SWAKV_EGONE: the row stays locked for ever.
  */
-static int row_copy(struct swakv_session *s, uint32_t row, size_t first, size_t end, int32_t *out, uint32_t *version)
+static int row_copy(struct swakv_session *s, const struct table *t, uint32_t slot, uint32_t first, uint32_t end,
+		    uint32_t *version)
 {
-	const struct wire_row_head *head = &s->table.rows[row];
-	const volatile int32_t *cells = s->table.host + (size_t)row * 2 * (size_t)s->table.target.width;
+	const struct wire_row_head *head = &t->rows[slot];
+	const volatile int32_t *cells = t->host + (size_t)slot * 2 * t->width;
 	uint64_t deadline = 0;
 
 	for (uint32_t tries = 1;; tries++) {
 		uint32_t sequence = load_acquire(&head->sequence);
 
 		if (!(sequence & 1)) {
-			for (size_t i = first; i < end; i++)
-				out[i] = cells[i];
+			for (uint32_t i = first; i < end; i++)
+				t->row_scratch[i] = cells[i];
 			*version = load_relaxed(&head->version);
 			fence_acquire(); /* pairs with the writer's odd store */
 			if (load_relaxed(&head->sequence) == sequence)
@@ -192,8 +232,8 @@ static int row_copy(struct swakv_session *s, uint32_t row, size_t first, size_t 
 		if (deadline == 0)
 			deadline = clock_ns() + ROW_WAIT_NS;
 		else if (clock_ns() >= deadline)
-			return session_break(s, "the broker died while it wrote row %" PRIu32 " of the page table",
-					     row);
+			return session_break(s, "the broker died while it wrote row %" PRIu32 " of the page tables",
+					     t->first_row + slot);
 	}
 }
 
@@ -203,29 +243,27 @@ static int row_copy(struct swakv_session *s, uint32_t row, size_t first, size_t 
  * at, unless the row has moved on: then a later answer says what else changed,
  * and will be skipped.
  */
-static int row_push(struct swakv_session *s, const struct wire_row *r, bool whole)
+static int row_push(struct swakv_session *s, struct table *t, const struct wire_row *r, bool whole)
 {
-	struct table *t = &s->table;
-	uint32_t width = (uint32_t)t->target.width;
 	bool all = whole || r->end == 0;
-	uint32_t first = all ? 0 : r->first, end = all ? width : r->end;
-	int32_t *mirror = t->mirror + (size_t)r->row * width, *cells = t->row_scratch;
-	uint32_t *held = &t->state[r->row].held;
-	int code = row_copy(s, r->row, first, end, cells, held);
+	uint32_t slot = r->row - t->first_row, first = all ? 0 : r->first, end = all ? t->width : r->end;
+	int32_t *mirror = t->mirror + (size_t)slot * t->width, *cells = t->row_scratch;
+	uint32_t *held = &t->state[slot].held;
+	int code = row_copy(s, t, slot, first, end, held);
 
 	if (code == 0 && !all && *held != r->version) {
 		first = 0;
-		end = width;
-		code = row_copy(s, r->row, first, end, cells, held);
+		end = t->width;
+		code = row_copy(s, t, slot, first, end, held);
 	}
 	for (uint32_t i = first; code == 0 && i < end; i++) {
 		if (!page_is_possible(t, cells[i]))
 			code = session_break(s,
 					     "the broker's table has page %" PRId32 " in slot %" PRIu32
 					     ", column %" PRIu32 "; the pool has pages 0 to %" PRId32,
-					     cells[i], r->row, i, t->target.num_pages - 1);
+					     cells[i], slot, i, t->target->num_pages - 1);
 		else if (whole || mirror[i] != cells[i])
-			code = update_push(s, r->row, i, cells[i]);
+			code = update_push(t, slot, i, cells[i]);
 	}
 	return code;
 }
@@ -233,13 +271,14 @@ static int row_push(struct swakv_session *s, const struct wire_row *r, bool whol
 /* The lines of a row come from the broker's cache, one after the other if nobody asks before. */
 #define AHEAD 8
 
-static void row_fetch(const struct table *t, const struct wire_row *r)
+static void row_fetch(struct swakv_session *s, const struct wire_row *r)
 {
-	size_t width = (size_t)t->target.width;
+	const struct table *t = session_row_table(s, r->row);
+	size_t slot = r->row - t->first_row;
 
-	__builtin_prefetch(&t->rows[r->row]);
-	__builtin_prefetch(t->host + (size_t)r->row * 2 * width + r->first);
-	prefetch_to_write(t->mirror + (size_t)r->row * width + r->first);
+	__builtin_prefetch(&t->rows[slot]);
+	__builtin_prefetch(t->host + slot * 2 * t->width + r->first);
+	prefetch_to_write(t->mirror + slot * t->width + r->first);
 }
 
 static int answer_rows(struct swakv_session *s, const struct answer *a)
@@ -248,19 +287,20 @@ static int answer_rows(struct swakv_session *s, const struct answer *a)
 	int r = 0;
 
 	for (uint32_t i = 0; r == 0 && i < a->head.n_rows; i++) {
-		struct row *row = &s->table.state[a->rows[i].row];
+		struct table *t = session_row_table(s, a->rows[i].row);
+		struct row *row = &t->state[a->rows[i].row - t->first_row];
 		uint32_t version = a->rows[i].version;
 		bool follows = version == row->delivered + 1;
 		bool whole = !follows || row->unsure;
 		bool newer = (int32_t)(version - row->held) > 0;
 
 		if (by_reference && i + AHEAD < a->head.n_rows)
-			row_fetch(&s->table, &a->rows[i + AHEAD]);
+			row_fetch(s, &a->rows[i + AHEAD]);
 		s->counters.row_faults += !follows;
 		row->delivered = version;
 		row->unsure = false;
 		if (whole || (by_reference && newer))
-			r = row_push(s, &a->rows[i], whole);
+			r = row_push(s, t, &a->rows[i], whole);
 		else if (newer) {
 			row->held = version;
 			continue; /* its updates count */
@@ -272,16 +312,15 @@ static int answer_rows(struct swakv_session *s, const struct answer *a)
 
 static int answer_updates(struct swakv_session *s, const struct answer *a)
 {
-	uint32_t width = (uint32_t)s->table.target.width, row = 0;
+	struct place at = { 0 };
 	int r = 0;
 
 	for (uint32_t i = 0; r == 0 && i < a->head.n_updates; i++) {
 		uint32_t cell = a->updates[i].cell;
 
-		if (cell - row * width >= width)
-			row = cell / width;
-		if (s->table.state[row].mark == s->table.mark)
-			r = update_push(s, row, cell - row * width, a->updates[i].page);
+		place_move(s, &at, cell);
+		if (at.t->state[at.slot].mark == s->mark)
+			r = update_push(at.t, at.slot, cell - at.first, a->updates[i].page);
 	}
 	return r;
 }
@@ -300,8 +339,34 @@ static void rows_note_stream(struct swakv_session *s, const struct stream *st, c
 	}
 }
 
-/* Gives @n updates to stream @index. On failure their rows are no longer known. */
-static int stream_deliver(struct swakv_session *s, uint32_t index, const struct swakv_update *updates, size_t n)
+/* Gives those of @t's updates that are for @st to it. */
+static int table_deliver(struct swakv_session *s, struct stream *st, struct table *t)
+{
+	size_t n = t->starts[st->index + 1] - t->starts[st->index];
+	uint32_t group = (uint32_t)(t - s->tables);
+	const struct swakv_update *updates;
+
+	if (n == 0)
+		return 0;
+	updates = t->updates + t->starts[st->index];
+	if (s->on_updates)
+		s->on_updates(s->on_updates_arg, st->index, group, updates, n);
+	rows_note_stream(s, st, updates, n);
+	return stream_apply(st, group, updates, n);
+}
+
+static void stream_rows_unsure(struct swakv_session *s, uint32_t index)
+{
+	for (uint32_t g = 0; g < s->welcome.n_groups; g++) {
+		struct table *t = &s->tables[g];
+
+		for (size_t i = t->starts[index]; i < t->starts[index + 1]; i++)
+			t->state[t->updates[i].slot].unsure = true;
+	}
+}
+
+/* Gives stream @index its updates, of all groups. On failure their rows are no longer known. */
+static int stream_deliver(struct swakv_session *s, uint32_t index)
 {
 	int r;
 	struct stream *st = session_stream(s, index, &r);
@@ -309,43 +374,59 @@ static int stream_deliver(struct swakv_session *s, uint32_t index, const struct 
 
 	if (st) {
 		for_clears = stream_arm(st);
-		if (s->on_updates)
-			s->on_updates(s->on_updates_arg, index, updates, n);
-		rows_note_stream(s, st, updates, n);
-		r = stream_apply(st, updates, n);
+		for (uint32_t g = 0; r == 0 && g < s->welcome.n_groups; g++)
+			r = table_deliver(s, st, &s->tables[g]);
 		if (r == 0 && for_clears)
 			r = stream_mark(st);
 		if (r < 0)
 			session_error(s, r, "stream %" PRIu32 ": %s", index, st->why);
 	}
 	if (r < 0)
-		for (size_t i = 0; i < n; i++)
-			s->table.state[updates[i].slot].unsure = true;
+		stream_rows_unsure(s, index);
 	return r;
 }
 
-/* Sorts the updates by stream, keeping their order within one, and gives them out. */
+/* Sorts a table's updates by stream, keeping their order within one. */
+static void table_sort(struct swakv_session *s, struct table *t)
+{
+	size_t counts[WIRE_MAX_STREAMS] = { 0 }, *starts = t->starts;
+	struct swakv_update *sorted = t->sorted;
+
+	for (size_t i = 0; i < t->n_updates; i++)
+		counts[s->slots[t->updates[i].slot].stream]++;
+	starts[0] = 0;
+	for (uint32_t k = 0; k < s->welcome.n_streams; k++) {
+		starts[k + 1] = starts[k] + counts[k];
+		if (counts[k] < t->n_updates)
+			counts[k] = starts[k]; /* from here on where its next one goes */
+		else
+			sorted = NULL; /* nearly always: all are of one stream */
+	}
+	if (!sorted)
+		return;
+	for (size_t i = 0; i < t->n_updates; i++)
+		sorted[counts[s->slots[t->updates[i].slot].stream]++] = t->updates[i];
+	t->sorted = t->updates;
+	t->updates = sorted;
+}
+
 static int updates_deliver(struct swakv_session *s)
 {
-	size_t counts[WIRE_MAX_STREAMS] = { 0 };
-	size_t starts[WIRE_MAX_STREAMS];
-	size_t at = 0;
+	uint32_t n_groups = s->welcome.n_groups;
+	size_t n = 0;
 	int result = 0;
 
-	for (size_t i = 0; i < s->n_updates; i++)
-		counts[s->slots[s->updates[i].slot].stream]++;
-	for (uint32_t k = 0; s->n_updates > 0 && k < s->welcome.n_streams; k++)
-		if (counts[k] == s->n_updates) /* nearly always: nothing to sort */
-			return stream_deliver(s, k, s->updates, s->n_updates);
-	for (uint32_t k = 0; k < s->welcome.n_streams; k++) {
-		starts[k] = at;
-		at += counts[k];
-	}
-	for (size_t i = 0; i < s->n_updates; i++)
-		s->sorted[starts[s->slots[s->updates[i].slot].stream]++] = s->updates[i];
-	for (uint32_t k = 0; k < s->welcome.n_streams; k++) {
-		int r = counts[k] ? stream_deliver(s, k, s->sorted + starts[k] - counts[k], counts[k]) : 0;
+	for (uint32_t g = 0; g < n_groups; g++)
+		n += s->tables[g].n_updates;
+	for (uint32_t g = 0; n > 0 && g < n_groups; g++)
+		table_sort(s, &s->tables[g]);
+	for (uint32_t k = 0; n > 0 && k < s->welcome.n_streams; k++) {
+		size_t mine = 0;
+		int r;
 
+		for (uint32_t g = 0; g < n_groups; g++)
+			mine += s->tables[g].starts[k + 1] - s->tables[g].starts[k];
+		r = mine ? stream_deliver(s, k) : 0;
 		if (r < 0 && result == 0)
 			result = r;
 	}
@@ -354,8 +435,11 @@ static int updates_deliver(struct swakv_session *s)
 
 static void rows_unsure(struct swakv_session *s, const struct answer *a)
 {
-	for (uint32_t i = 0; i < a->head.n_rows; i++)
-		s->table.state[a->rows[i].row].unsure = true;
+	for (uint32_t i = 0; i < a->head.n_rows; i++) {
+		struct table *t = session_row_table(s, a->rows[i].row);
+
+		t->state[a->rows[i].row - t->first_row].unsure = true;
+	}
 }
 
 static void answer_arm(struct swakv_session *s, const struct call *c)
@@ -378,7 +462,8 @@ int delivery_take(struct swakv_session *s, struct call *c, const unsigned char *
 		r = answer_faults(s, c, &a);
 	if (r < 0)
 		return r;
-	s->n_updates = 0;
+	for (uint32_t g = 0; g < s->welcome.n_groups; g++)
+		s->tables[g].n_updates = 0;
 	r = answer_rows(s, &a);
 	if (r == 0)
 		r = answer_updates(s, &a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * request.c - begin, prefill, finish and abandon (swakv_request.3)
+ * request.c - begin, prefill, rewind, reserve, finish and abandon (swakv_request.3)
  *
  * A request is counted: the caller's handle is one reference, each call in
  * flight another, so a handle may be freed while an answer is on its way. Rules
@@ -215,7 +215,8 @@ int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *o, s
 	if (!c)
 		return SWAKV_ENOMEM;
 	c->out = out;
-	body = (struct wire_begin){ .stream = o->stream, .max_tokens = o->max_tokens };
+	c->wait_ms = o->wait_ms;
+	body = (struct wire_begin){ .stream = o->stream, .max_tokens = o->max_tokens, .wait_ms = o->wait_ms };
 	parts[0] = (struct part){ &body, sizeof(body) };
 	parts[1] = (struct part){ request->slots, o->n_slots * sizeof(request->slots[0]) };
 	r = call_send(s, c, 0, o->n_slots, parts, 2);
@@ -283,6 +284,42 @@ int request_complete(swakv_request *r, uint16_t op, call_effect *effect, struct 
 int swakv_prefill_complete(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket)
 {
 	return request_complete(r, WIRE_OP_PREFILL_COMPLETE, complete_effect, fence, ticket);
+}
+
+/* ---- what a request may hold, and what it gives back -------------------------------------------------- */
+
+int swakv_rewind(swakv_request *r, const int32_t *tokens, uint32_t n, swakv_ticket *ticket)
+{
+	const struct part part = { tokens, n * sizeof(*tokens) };
+	struct call *c;
+	int e = request_enter(r);
+
+	if (e < 0)
+		return e;
+	if (!tokens || !call_fits(r->session, 0, n, sizeof(*tokens)))
+		return session_error(r->session, SWAKV_EINVALID,
+				     "%" PRIu32 " token counts were given for a batch of %" PRIu32, tokens ? n : 0,
+				     r->n);
+	c = request_call(r, WIRE_OP_REWIND, NULL);
+	if (!c)
+		return SWAKV_ENOMEM;
+	e = call_send(r->session, c, r->handle, n, &part, 1);
+	return e < 0 ? e : call_return(r->session, c, ticket);
+}
+
+int swakv_request_reserve(swakv_request *r, int64_t max_tokens, swakv_ticket *ticket)
+{
+	const struct part part = { &max_tokens, sizeof(max_tokens) };
+	struct call *c;
+	int e = request_enter(r);
+
+	if (e < 0)
+		return e;
+	c = request_call(r, WIRE_OP_RESERVE, NULL);
+	if (!c)
+		return SWAKV_ENOMEM;
+	e = call_send(r->session, c, r->handle, 0, &part, 1);
+	return e < 0 ? e : call_return(r->session, c, ticket);
 }
 
 /* ---- finish and abandon --------------------------------------------------------------------------- */

@@ -15,39 +15,53 @@
 
 int scrub_check(struct swakv_session *s, const struct wire_scrub *scrubs, uint32_t n)
 {
-	uint32_t width = (uint32_t)s->table.target.width;
+	uint32_t n_rows = s->max_batch * s->welcome.n_groups;
 
-	for (uint32_t i = 0; i < n; i++)
-		if (scrubs[i].row >= s->table.max_batch || scrubs[i].first > width ||
-		    scrubs[i].n > width - scrubs[i].first)
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t width = scrubs[i].row < n_rows ? session_row_table(s, scrubs[i].row)->width : 0;
+
+		if (scrubs[i].row >= n_rows || scrubs[i].first > width || scrubs[i].n > width - scrubs[i].first)
 			return session_break(s,
 					     "the broker calls columns %" PRIu32 " + %" PRIu32 " of row %" PRIu32
-					     " dirty; the table has %" PRIu32 " rows of %" PRIu32,
-					     scrubs[i].first, scrubs[i].n, scrubs[i].row, s->table.max_batch, width);
+					     " dirty; the tables have %" PRIu32 " rows, this one is %" PRIu32 " wide",
+					     scrubs[i].first, scrubs[i].n, scrubs[i].row, n_rows, width);
+	}
 	return 0;
 }
 
-/* The pages of the scrubs whose rows belong to stream @index, from the mirror; *@count of them. NULL: none, or no
- * memory. */
-static int32_t *scrub_pages(const struct swakv_session *s, const struct wire_scrub *scrubs, uint32_t n, uint32_t index,
-			    size_t *count)
+/* True when @scrub is about table @t, and its slot belongs to stream @index. */
+static bool scrub_is_of(const struct swakv_session *s, const struct table *t, uint32_t index,
+			const struct wire_scrub *scrub)
 {
-	size_t most = 0, width = (size_t)s->table.target.width;
+	uint32_t slot = scrub->row - t->first_row;
+
+	return slot < s->max_batch && s->slots[slot].stream == index;
+}
+
+/*
+ * The pages of table @t that the scrubs name in rows of stream @index, from the
+ * mirror; *@count of them. NULL: none, or no memory.
+ */
+static int32_t *scrub_pages(const struct swakv_session *s, const struct table *t, const struct wire_scrub *scrubs,
+			    uint32_t n, uint32_t index, size_t *count)
+{
+	size_t most = 0;
 	int32_t *pages;
 
 	*count = 0;
 	for (uint32_t i = 0; i < n; i++)
-		if (s->slots[scrubs[i].row].stream == index)
+		if (scrub_is_of(s, t, index, &scrubs[i]))
 			most += scrubs[i].n;
 	if (most == 0)
 		return NULL;
 	pages = malloc(most * sizeof(*pages));
 	*count = pages ? 0 : most;
 	for (uint32_t i = 0; pages && i < n; i++) {
-		const int32_t *row = s->table.mirror + (size_t)scrubs[i].row * width + scrubs[i].first;
+		const int32_t *row;
 
-		if (s->slots[scrubs[i].row].stream != index)
+		if (!scrub_is_of(s, t, index, &scrubs[i]))
 			continue;
+		row = t->mirror + (size_t)(scrubs[i].row - t->first_row) * t->width + scrubs[i].first;
 		for (uint32_t c = 0; c < scrubs[i].n; c++)
 			if (row[c] >= 0)
 				pages[(*count)++] = row[c];
@@ -55,7 +69,7 @@ static int32_t *scrub_pages(const struct swakv_session *s, const struct wire_scr
 	return pages;
 }
 
-static int scrub_on(struct swakv_session *s, uint32_t index, const int32_t *pages, size_t count)
+static int scrub_on(struct swakv_session *s, uint32_t index, uint32_t group, const int32_t *pages, size_t count)
 {
 	int r;
 	struct stream *st = session_stream(s, index, &r);
@@ -64,7 +78,7 @@ static int scrub_on(struct swakv_session *s, uint32_t index, const int32_t *page
 	if (!st)
 		return r;
 	alone = stream_arm(st);
-	r = stream_scrub(st, pages, count);
+	r = stream_scrub(st, group, pages, count);
 	if (r == 0 && alone)
 		r = stream_mark(st);
 	return r < 0 ? session_error(s, r, "stream %" PRIu32 ": %s", index, st->why) : 0;
@@ -74,10 +88,11 @@ int scrub_deliver(struct swakv_session *s, const struct wire_scrub *scrubs, uint
 {
 	int result = 0;
 
-	for (uint32_t k = 0; n > 0 && k < s->welcome.n_streams; k++) {
+	for (uint32_t i = 0; n > 0 && i < s->welcome.n_streams * s->welcome.n_groups; i++) {
+		uint32_t stream = i / s->welcome.n_groups, group = i % s->welcome.n_groups;
 		size_t count;
-		int32_t *pages = scrub_pages(s, scrubs, n, k, &count);
-		int r = pages ? scrub_on(s, k, pages, count) : 0;
+		int32_t *pages = scrub_pages(s, &s->tables[group], scrubs, n, stream, &count);
+		int r = pages ? scrub_on(s, stream, group, pages, count) : 0;
 
 		if (!pages && count > 0)
 			r = session_error(s, SWAKV_ENOMEM, "no memory for the list of dirty pages");

@@ -89,9 +89,18 @@ static void session_unmap(struct swakv_session *s)
 		(void)driver_host_unregister(s->pool->driver, s->memory.p);
 	if (s->memory.p)
 		munmap(s->memory.p, s->memory.bytes);
-	if (s->tables.p)
-		munmap(s->tables.p, s->tables.bytes);
+	if (s->tables_memory.p)
+		munmap(s->tables_memory.p, s->tables_memory.bytes);
 	s->pool = pool_import_put(s->pool);
+}
+
+static void table_free(struct table *t)
+{
+	free(t->mirror);
+	free(t->state);
+	free(t->row_scratch);
+	free(t->updates);
+	free(t->sorted);
 }
 
 /* What is the child's own copy after a fork: heap memory and descriptors. */
@@ -107,11 +116,8 @@ static void session_free_private(struct swakv_session *s)
 	}
 	close_fd(&s->sock);
 	close_fd(&s->doorbell);
-	free(s->updates);
-	free(s->sorted);
-	free(s->table.mirror);
-	free(s->table.state);
-	free(s->table.row_scratch);
+	for (uint32_t i = 0; i < WIRE_MAX_GROUPS; i++)
+		table_free(&s->tables[i]);
 	free(s->slots);
 	free(s->reply);
 	free(s);
@@ -224,14 +230,14 @@ int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swak
 	const struct wire_layout *l;
 	const struct wire_group *g;
 
-	if (!s || !out || group >= s->welcome.n_groups || group != s->table.target.group)
+	if (!s || !out || group >= s->welcome.n_groups)
 		return SWAKV_EINVALID;
 	l = &s->welcome.layouts[group];
 	g = &s->groups[group];
 	*out = (struct swakv_layout){
 		.k_base = s->pool->address + l->k_base,
 		.v_base = s->pool->address + l->v_base,
-		.table = s->table.target.table,
+		.table = s->targets[group].table,
 		.page_stride = l->page_stride,
 		.layer_stride = l->layer_stride,
 		.num_pages = l->num_pages,
@@ -243,9 +249,10 @@ int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swak
 		.head_dim = g->k_head_dim,
 		.v_head_dim = g->v_head_dim,
 		.element_bytes = element_bytes(g->dtype),
+		.kind = (enum swakv_group_kind)g->kind,
 		.window = g->window,
 		.dtype = (enum swakv_dtype)g->dtype,
-		.host_table = s->table.host,
+		.host_table = s->tables[group].host,
 	};
 	return 0;
 }

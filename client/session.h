@@ -28,7 +28,7 @@ struct mapping {
 	size_t bytes;
 };
 
-/* What the library knows of one row of the device table. */
+/* What the library knows of one row of a device table. */
 struct row {
 	uint32_t delivered; /* version of the last delivery that named it */
 	uint32_t held;      /* version of the host row that the device row was last made from */
@@ -43,16 +43,24 @@ struct slot {
 	uint64_t until;  /* value of that stream's line that proves them done; 0: none yet */
 };
 
-/* One group's page table: where it lies, and what the device's copy holds once its stream has got there. */
+/*
+ * One group's page table: where it lies, and what the device's copy holds once
+ * its streams have got there. Rows and cells are counted over all groups.
+ */
 struct table {
-	struct stream_target target;
-	uint32_t max_batch;
+	const struct stream_target *target;
+	uint32_t first_row, first_cell;
+	uint32_t width;
 	const int32_t *host;              /* broker's truth, read-only */
 	const struct wire_row_head *rows; /* read-only */
 	int32_t *mirror;                  /* K ids, [max_batch][width] */
 	struct row *state;                /* [max_batch] */
 	int32_t *row_scratch;             /* [width] */
-	uint32_t mark;                    /* of the last delivery checked */
+	/* of the delivery under way: those of stream k lie at [starts[k], starts[k + 1]) once they are sorted */
+	struct swakv_update *updates;
+	struct swakv_update *sorted; /* room for as many */
+	size_t n_updates, cap_updates;
+	size_t starts[WIRE_MAX_STREAMS + 1];
 };
 
 struct swakv_session {
@@ -64,8 +72,8 @@ struct swakv_session {
 	uint32_t max_batch;
 	char broker[WIRE_NAME];
 
-	struct mapping memory; /* rings and lines */
-	struct mapping tables; /* host tables, read-only */
+	struct mapping memory;        /* rings and lines */
+	struct mapping tables_memory; /* host tables, read-only */
 	struct pool_import *pool;
 	bool registered; /* memory is registered with the driver */
 
@@ -76,19 +84,16 @@ struct swakv_session {
 	uint64_t timeout_ns;
 	uint64_t looked_ns; /* last look at the socket */
 
-	struct table table; /* of group 0: the protocol has one group for now */
+	struct table tables[WIRE_MAX_GROUPS]; /* [welcome.n_groups] */
+	struct stream_target targets[WIRE_MAX_GROUPS];
+	uint32_t mark;      /* of the last delivery checked */
 	struct slot *slots; /* [max_batch] */
 	struct stream streams[WIRE_MAX_STREAMS];
 	LIST_HEAD(, swakv_request) requests;
 	struct call_table calls;
 	unsigned char *reply; /* one reply, copied out of the ring before it is looked at */
 
-	/* scratch of a delivery */
-	struct swakv_update *updates;
-	struct swakv_update *sorted;
-	size_t n_updates, cap_updates;
-
-	void (*on_updates)(void *arg, uint32_t stream, const struct swakv_update *updates, size_t n);
+	void (*on_updates)(void *arg, uint32_t stream, uint32_t group, const struct swakv_update *updates, size_t n);
 	void *on_updates_arg;
 	struct swakv_session_counters counters;
 	bool gone;
@@ -127,11 +132,17 @@ struct stream *session_stream(struct swakv_session *s, uint32_t index, int *r);
 /* Frees everything that attach made so far; for streams that could not be waited for, memory stays. */
 void session_free(struct swakv_session *s);
 
+/* The table that row @row of all groups lies in. @row is below max_batch * n_groups. */
+static inline struct table *session_row_table(struct swakv_session *s, uint32_t row)
+{
+	return &s->tables[s->welcome.n_groups == 1 ? 0 : row / s->max_batch];
+}
+
 /* ---- scrub.c ---------------------------------------------------------------- */
 
-/* 0, or SWAKV_EGONE when a scrub lies outside the table. */
+/* 0, or SWAKV_EGONE when a scrub lies outside the tables. */
 int scrub_check(struct swakv_session *s, const struct wire_scrub *scrubs, uint32_t n);
-/* Enqueues them, once the mirror has the rows. On failure the sentence is set. */
+/* Enqueues them, once the mirrors have the rows. On failure the sentence is set. */
 int scrub_deliver(struct swakv_session *s, const struct wire_scrub *scrubs, uint32_t n);
 
 /* ---- wait.c ---------------------------------------------------------------- */

@@ -74,9 +74,10 @@ static uint64_t pages_total(const struct wire_sequence_state *w)
 }
 
 /* One pass over the chunks. 1: the sequence changed meanwhile. */
-static int pages_read(struct swakv_request *r, uint32_t seq, struct wire_sequence_state *state, struct pages *pages)
+static int pages_read(struct swakv_request *r, uint32_t seq, uint32_t group, struct wire_sequence_state *state,
+		      struct pages *pages)
 {
-	struct wire_query_state q = { .seq = (int32_t)seq };
+	struct wire_query_state q = { .seq = (int32_t)seq, .group = group };
 	const struct part part = { &q, sizeof(q) };
 	struct chunk chunk;
 	uint64_t at = 0;
@@ -167,6 +168,11 @@ static int state_fill(struct swakv_session *s, const struct wire_sequence_state 
 
 int swakv_sequence_get_state(swakv_request *r, uint32_t seq, struct swakv_sequence_state *out)
 {
+	return swakv_sequence_get_group_state(r, seq, 0, out);
+}
+
+int swakv_sequence_get_group_state(swakv_request *r, uint32_t seq, uint32_t group, struct swakv_sequence_state *out)
+{
 	struct wire_sequence_state state;
 	struct pages pages = { 0 };
 	int e = request_enter(r);
@@ -179,7 +185,7 @@ int swakv_sequence_get_state(swakv_request *r, uint32_t seq, struct swakv_sequen
 	*out = (struct swakv_sequence_state){ 0 };
 	e = 1;
 	for (int i = 0; e == 1 && i < RESTARTS; i++)
-		e = pages_read(r, seq, &state, &pages);
+		e = pages_read(r, seq, group, &state, &pages);
 	if (e == 1)
 		e = session_error(r->session, SWAKV_EBUSY, "the sequence changed %d times while it was read", RESTARTS);
 	if (e == 0)
@@ -210,6 +216,11 @@ static int free_pages_effect(struct swakv_session *s, struct call *c, const stru
 
 int swakv_session_free_pages(swakv_session *s, int64_t *out)
 {
+	return swakv_session_group_free_pages(s, 0, out);
+}
+
+int swakv_session_group_free_pages(swakv_session *s, uint32_t group, int64_t *out)
+{
 	struct call *c;
 	int r = session_enter(s);
 
@@ -221,6 +232,6 @@ int swakv_session_free_pages(swakv_session *s, int64_t *out)
 	if (!c)
 		return SWAKV_ENOMEM;
 	c->answer = out;
-	r = call_send(s, c, 0, 0, NULL, 0);
+	r = call_send(s, c, 0, group, NULL, 0);
 	return r < 0 ? r : call_return(s, c, NULL);
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * step.c - decode steps: one request, or a list of them in one command
+ * step.c - decode and extend steps: one request, or a list of them in one command
  *
  * A step is atomic within a request and independent between requests, so each
- * entry has a result of its own; decode of one request is a step of one.
+ * entry has a result of its own; decode of one request is a step of one. Counts
+ * that all sequences of a request share travel in its entry; others are listed
+ * behind the last entry.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "session.h"
 
@@ -52,11 +55,44 @@ static bool fence_is_known(struct swakv_fence f)
 	return f.kind == SWAKV_FENCE_DONE || f.kind == SWAKV_FENCE_LINE || f.kind == SWAKV_FENCE_FAILED;
 }
 
-static void entry_fill(struct wire_step_entry *e, struct swakv_session *s, struct call *c, uint32_t i,
-		       struct swakv_request *r, struct swakv_fence fence)
+/* Tokens that each sequence of a request advances by, or keeps. */
+struct counts {
+	const int32_t *list; /* NULL: one more, or all */
+	uint32_t n;
+};
+
+static bool counts_are_listed(const struct swakv_request *r, const struct counts *k)
 {
-	*e = (struct wire_step_entry){ .request = r->handle, .tokens = c->op == WIRE_OP_STEP_PREPARE };
+	uint32_t i = 1;
+
+	if (!k->list)
+		return false;
+	while (i < k->n && k->list[i] == k->list[0])
+		i++;
+	return i < k->n || k->n != r->n || k->list[0] < 1; /* what is wrong is the broker's to say */
+}
+
+/* Counts that travel behind the entries. */
+static uint32_t counts_listed(const struct swakv_request *r, const struct counts *k)
+{
+	return counts_are_listed(r, k) ? k->n : 0;
+}
+
+static int32_t counts_in_entry(const struct swakv_request *r, const struct counts *k, int32_t otherwise)
+{
+	if (!k->list)
+		return otherwise;
+	return counts_are_listed(r, k) ? -(int32_t)k->n : k->list[0];
+}
+
+static void entry_fill(struct wire_step_entry *e, struct swakv_session *s, struct call *c, uint32_t i,
+		       struct swakv_request *r, const struct counts *k, struct swakv_fence fence)
+{
+	*e = (struct wire_step_entry){ .request = r->handle };
+	if (c->op == WIRE_OP_STEP_PREPARE)
+		e->tokens = counts_in_entry(r, k, 1);
 	if (c->op == WIRE_OP_STEP_COMPLETE) {
+		e->accepted = counts_in_entry(r, k, 0);
 		if (fence.kind != SWAKV_FENCE_DONE)
 			(void)fence_to_wire(s, fence, &e->fence); /* its kind is known */
 		c->entries[i].done = fence.kind == SWAKV_FENCE_DONE;
@@ -64,10 +100,12 @@ static void entry_fill(struct wire_step_entry *e, struct swakv_session *s, struc
 	call_entry_set(c, i, r);
 }
 
-static int decode(struct swakv_request *r, uint16_t op, struct swakv_fence fence, swakv_ticket *ticket)
+static int step_one(struct swakv_request *r, uint16_t op, struct counts k, struct swakv_fence fence,
+		    swakv_ticket *ticket)
 {
 	struct wire_step_entry entry;
-	struct part part = { &entry, sizeof(entry) };
+	struct part parts[2] = { { &entry, sizeof(entry) }, { k.list, 0 } };
+	uint32_t n_counts;
 	struct call *c;
 	int e = request_enter(r);
 
@@ -80,19 +118,56 @@ static int decode(struct swakv_request *r, uint16_t op, struct swakv_fence fence
 	c = call_new(r->session, op, 1, step_effect(op));
 	if (!c)
 		return SWAKV_ENOMEM;
-	entry_fill(&entry, r->session, c, 0, r, fence);
-	e = call_send(r->session, c, 0, 1, &part, 1);
+	entry_fill(&entry, r->session, c, 0, r, &k, fence);
+	n_counts = counts_listed(r, &k);
+	parts[1].n = n_counts * sizeof(*k.list);
+	e = call_send(r->session, c, n_counts, 1, parts, n_counts ? 2 : 1);
 	return e < 0 ? e : call_return(r->session, c, ticket);
 }
 
 int swakv_decode_prepare(swakv_request *r, swakv_ticket *ticket)
 {
-	return decode(r, WIRE_OP_STEP_PREPARE, SWAKV_DONE, ticket);
+	return step_one(r, WIRE_OP_STEP_PREPARE, (struct counts){ 0 }, SWAKV_DONE, ticket);
 }
 
 int swakv_decode_complete(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket)
 {
-	return decode(r, WIRE_OP_STEP_COMPLETE, fence, ticket);
+	return step_one(r, WIRE_OP_STEP_COMPLETE, (struct counts){ 0 }, fence, ticket);
+}
+
+/* 0 when @n counts can travel at all; whether they are right is the broker's to say. */
+static int counts_check(struct swakv_request *r, const int32_t *list, uint32_t n)
+{
+	if (list && n > 0 && call_fits(r->session, sizeof(struct wire_step_entry), n, sizeof(*list)))
+		return 0;
+	return session_error(r->session, SWAKV_EINVALID, "%" PRIu32 " token counts were given for a batch of %" PRIu32,
+			     list ? n : 0, r->n);
+}
+
+int swakv_extend_prepare(swakv_request *r, const int32_t *tokens, uint32_t n, swakv_ticket *ticket)
+{
+	int e = request_enter(r);
+
+	if (e == 0)
+		e = counts_check(r, tokens, n);
+	return e < 0 ? e : step_one(r, WIRE_OP_STEP_PREPARE, (struct counts){ tokens, n }, SWAKV_DONE, ticket);
+}
+
+int swakv_extend_complete(swakv_request *r, struct swakv_fence fence, const int32_t *accepted, uint32_t n,
+			  swakv_ticket *ticket)
+{
+	int e = request_enter(r);
+
+	if (e == 0 && (accepted || n > 0))
+		e = counts_check(r, accepted, n);
+	return e < 0 ? e : step_one(r, WIRE_OP_STEP_COMPLETE, (struct counts){ accepted, n }, fence, ticket);
+}
+
+/* ---- many requests ------------------------------------------------------------------------------ */
+
+static struct counts counts_of(const struct swakv_step *step, uint16_t op)
+{
+	return (struct counts){ op == WIRE_OP_STEP_PREPARE ? step->tokens : step->accepted, step->request->n };
 }
 
 static int steps_check(struct swakv_session *s, const struct swakv_step *steps, uint32_t n, uint16_t op)
@@ -118,7 +193,8 @@ static int steps_check(struct swakv_session *s, const struct swakv_step *steps, 
 
 static int step(struct swakv_session *s, struct swakv_step *steps, uint32_t n, uint16_t op, swakv_ticket *ticket)
 {
-	size_t bytes = n * sizeof(struct wire_step_entry);
+	size_t at = n * sizeof(struct wire_step_entry), bytes;
+	uint32_t n_counts = 0;
 	struct call *c;
 	int r = session_enter(s);
 
@@ -126,17 +202,29 @@ static int step(struct swakv_session *s, struct swakv_step *steps, uint32_t n, u
 		r = steps_check(s, steps, n, op);
 	if (r < 0)
 		return r;
+	for (uint32_t i = 0; i < n; i++) {
+		struct counts k = counts_of(&steps[i], op);
+
+		n_counts += counts_listed(steps[i].request, &k);
+	}
 	c = call_new(s, op, n, step_effect(op));
 	if (!c)
 		return SWAKV_ENOMEM;
+	bytes = at + n_counts * sizeof(int32_t);
 	r = call_open(s, c, bytes);
 	if (r < 0)
 		return r;
-	for (uint32_t i = 0; i < n; i++) /* an entry never lies in two slots */
-		entry_fill(call_place(s, i * sizeof(struct wire_step_entry)), s, c, i, steps[i].request,
+	for (uint32_t i = 0; i < n; i++) { /* neither an entry nor a count ever lies in two slots */
+		struct counts k = counts_of(&steps[i], op);
+
+		entry_fill(call_place(s, i * sizeof(struct wire_step_entry)), s, c, i, steps[i].request, &k,
 			   steps[i].fence);
+		for (uint32_t j = 0, listed = counts_listed(steps[i].request, &k); j < listed;
+		     j++, at += sizeof(int32_t))
+			memcpy(call_place(s, at), &k.list[j], sizeof(int32_t));
+	}
 	c->steps = steps;
-	call_publish(s, c, 0, n, bytes);
+	call_publish(s, c, n_counts, n, bytes);
 	return call_return(s, c, ticket);
 }
 

@@ -17,9 +17,10 @@
 
 #include "kernels.h"
 
-void stream_init(struct stream *st, uint32_t index, struct wire_line *line, const struct stream_target *target)
+void stream_init(struct stream *st, uint32_t index, struct wire_line *line, const struct stream_target *targets,
+		 uint32_t n_groups)
 {
-	*st = (struct stream){ .index = index, .line = line, .target = *target };
+	*st = (struct stream){ .index = index, .line = line, .targets = targets, .n_groups = n_groups };
 	st->armed = st->marked = load_relaxed(&line->armed);
 }
 
@@ -77,26 +78,26 @@ int stream_mark_if_armed(struct stream *st)
 	return st->backend && st->armed > st->marked ? stream_mark(st) : 0;
 }
 
-int stream_apply(struct stream *st, const struct swakv_update *updates, size_t n)
+int stream_apply(struct stream *st, uint32_t group, const struct swakv_update *updates, size_t n)
 {
 	if (n == 0)
 		return 0;
 	if (st->failed)
 		return SWAKV_EDEVICE;
-	if (st->backend->apply(st, updates, n) < 0) {
+	if (st->backend->apply(st, group, updates, n) < 0) {
 		st->failed = true;
 		return SWAKV_EDEVICE;
 	}
 	return 0;
 }
 
-int stream_scrub(struct stream *st, const int32_t *pages, size_t n)
+int stream_scrub(struct stream *st, uint32_t group, const int32_t *pages, size_t n)
 {
 	if (n == 0)
 		return 0;
 	if (st->failed)
 		return SWAKV_EDEVICE;
-	if (st->backend->scrub(st, pages, n) < 0) {
+	if (st->backend->scrub(st, group, pages, n) < 0) {
 		st->failed = true;
 		return SWAKV_EDEVICE;
 	}

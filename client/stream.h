@@ -26,21 +26,20 @@ struct stream;
 /* Each returns 0 or a negative code with the reason in stream->why. What is passed in is copied or used at once. */
 struct stream_backend {
 	const char *name;
-	int (*apply)(struct stream *st, const struct swakv_update *updates, size_t n);
+	int (*apply)(struct stream *st, uint32_t group, const struct swakv_update *updates, size_t n);
 	int (*write_word)(struct stream *st, uint64_t value);
-	int (*scrub)(struct stream *st, const int32_t *pages, size_t n); /* K ids: K and V to 0 */
+	int (*scrub)(struct stream *st, uint32_t group, const int32_t *pages, size_t n); /* K ids: K and V to 0 */
 	int (*copy)(struct stream *st, uint64_t dst, const void *src, size_t bytes);
 	int (*synchronize)(struct stream *st);
 	int (*launch_host)(struct stream *st, void (*fn)(void *arg), void *arg); /* NULL: not possible */
 	void (*deinit)(struct stream *st);                                       /* the stream is idle, or broken */
 };
 
-/* Where the updates of a stream go. */
+/* Where the updates of one layer group go. */
 struct stream_target {
 	uint64_t table; /* address of the device table */
 	int32_t width;
 	int32_t num_pages;
-	uint32_t group;
 	uint64_t k_base, v_base; /* addresses of the pages, as in struct kernel_pages */
 	uint64_t page_stride;
 };
@@ -49,7 +48,8 @@ struct stream {
 	const struct stream_backend *backend; /* NULL: unbound */
 	void *impl;                           /* of the backend */
 	uint32_t index;
-	struct stream_target target;
+	const struct stream_target *targets; /* one a group; borrowed */
+	uint32_t n_groups;
 	struct wire_line *line; /* in the session memory */
 	struct driver *driver;  /* CUDA: borrowed from the pool import */
 	uint64_t word_device;   /* CUDA: the word as the device sees it */
@@ -60,8 +60,9 @@ struct stream {
 	char why[STREAM_WHY];
 };
 
-/* Takes over the line as the broker made it; unbound. */
-void stream_init(struct stream *st, uint32_t index, struct wire_line *line, const struct stream_target *target);
+/* Takes over the line as the broker made it; unbound. @targets outlive it. */
+void stream_init(struct stream *st, uint32_t index, struct wire_line *line, const struct stream_target *targets,
+		 uint32_t n_groups);
 /* Frees what the backend holds; the stream is unbound afterwards. Safe to repeat. */
 void stream_deinit(struct stream *st);
 
@@ -85,8 +86,8 @@ bool stream_arm(struct stream *st);
 int stream_mark(struct stream *st);
 /* As stream_mark(), but only when the line is armed above the last mark. */
 int stream_mark_if_armed(struct stream *st);
-int stream_apply(struct stream *st, const struct swakv_update *updates, size_t n);
-int stream_scrub(struct stream *st, const int32_t *pages, size_t n);
+int stream_apply(struct stream *st, uint32_t group, const struct swakv_update *updates, size_t n);
+int stream_scrub(struct stream *st, uint32_t group, const int32_t *pages, size_t n);
 int stream_copy(struct stream *st, uint64_t dst, const void *src, size_t bytes);
 int stream_synchronize(struct stream *st);
 

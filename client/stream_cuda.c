@@ -25,21 +25,22 @@ int cuda_fail(struct stream *st)
 	return stream_fail(st, SWAKV_EDEVICE, "%s", driver_why(st->driver));
 }
 
-int cuda_launch_apply(struct stream *st, const struct swakv_update *updates, size_t n)
+int cuda_launch_apply(struct stream *st, uint32_t group, const struct swakv_update *updates, size_t n)
 {
+	const struct stream_target *target = &st->targets[group];
 	struct cuda *c = st->impl;
 	struct kernel_apply p;
 
-	p.table = st->target.table;
-	p.width = st->target.width;
-	p.num_pages = st->target.num_pages;
+	p.table = target->table;
+	p.width = target->width;
+	p.num_pages = target->num_pages;
 	p.reserved = 0;
 	for (size_t i = 0; i < n; i += p.n_updates) {
 		p.n_updates = n - i < KERNEL_APPLY_MAX ? (uint32_t)(n - i) : KERNEL_APPLY_MAX;
 		for (uint32_t k = 0; k < p.n_updates; k++) {
 			const struct swakv_update *u = &updates[i + k];
 
-			p.updates[k].cell = (uint32_t)u->slot * (uint32_t)st->target.width + (uint32_t)u->column;
+			p.updates[k].cell = (uint32_t)u->slot * (uint32_t)target->width + (uint32_t)u->column;
 			p.updates[k].page = u->page;
 		}
 		if (driver_run_apply(st->driver, c->stream, &p) < 0)
@@ -48,11 +49,11 @@ int cuda_launch_apply(struct stream *st, const struct swakv_update *updates, siz
 	return 0;
 }
 
-static int cuda_apply(struct stream *st, const struct swakv_update *updates, size_t n)
+static int cuda_apply(struct stream *st, uint32_t group, const struct swakv_update *updates, size_t n)
 {
 	struct cuda *c = st->impl;
 
-	return graph_is_on(c) ? graph_apply(st, c, updates, n) : cuda_launch_apply(st, updates, n);
+	return graph_is_on(c) ? graph_apply(st, c, group, updates, n) : cuda_launch_apply(st, group, updates, n);
 }
 
 static int scrub_part(void *arg, const struct kernel_scrub *p)
@@ -63,9 +64,9 @@ static int scrub_part(void *arg, const struct kernel_scrub *p)
 	return driver_run_scrub(st->driver, c->stream, p) < 0 ? cuda_fail(st) : 0;
 }
 
-static int cuda_scrub(struct stream *st, const int32_t *pages, size_t n)
+static int cuda_scrub(struct stream *st, uint32_t group, const int32_t *pages, size_t n)
 {
-	return stream_scrub_parts(&st->target, pages, n, scrub_part, st);
+	return stream_scrub_parts(&st->targets[group], pages, n, scrub_part, st);
 }
 
 static void cuda_drop_staged(struct stream *st, bool all)

@@ -23,7 +23,7 @@ struct cuda {
 /* st->why from the driver; returns SWAKV_EDEVICE. */
 int cuda_fail(struct stream *st);
 /* Enqueues the updates as launches of the apply kernel. */
-int cuda_launch_apply(struct stream *st, const struct swakv_update *updates, size_t n);
+int cuda_launch_apply(struct stream *st, uint32_t group, const struct swakv_update *updates, size_t n);
 /* True when the stream is one of these. */
 bool stream_is_cuda(const struct stream *st);
 
@@ -42,9 +42,9 @@ int graph_init(struct stream *st, struct cuda *c, uint32_t steps);
 void graph_deinit(struct stream *st, struct cuda *c);
 /* True while updates go to the ring. */
 bool graph_is_on(const struct cuda *c);
-/* Puts the updates into the buffer of the next step, or, when they do not fit, on the stream. */
-int graph_apply(struct stream *st, struct cuda *c, const struct swakv_update *updates, size_t n);
-/* The next step is not a replay: what its buffer holds goes on the stream now. */
+/* Puts the updates into the group's buffer of the next step, or, when they do not fit, on the stream. */
+int graph_apply(struct stream *st, struct cuda *c, uint32_t group, const struct swakv_update *updates, size_t n);
+/* The next step is not a replay: what its buffers hold goes on the stream now. */
 int graph_flush(struct stream *st, struct cuda *c);
 
 #endif

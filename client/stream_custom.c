@@ -11,10 +11,10 @@ struct custom {
 	void *arg;
 };
 
-static int custom_apply(struct stream *st, const struct swakv_update *updates, size_t n)
+static int custom_apply(struct stream *st, uint32_t group, const struct swakv_update *updates, size_t n)
 {
 	struct custom *c = st->impl;
-	int r = c->ops.apply(c->arg, st->target.group, updates, n);
+	int r = c->ops.apply(c->arg, group, updates, n);
 
 	return r == 0 ? 0 : stream_fail(st, SWAKV_EDEVICE, "the stream's own apply returned %d", r);
 }
@@ -36,15 +36,15 @@ static int scrub_part(void *arg, const struct kernel_scrub *p)
 }
 
 /* Done before this returns, whatever the stream is: nothing of anybody uses those pages yet. */
-static int custom_scrub(struct stream *st, const int32_t *pages, size_t n)
+static int custom_scrub(struct stream *st, uint32_t group, const int32_t *pages, size_t n)
 {
 	int r;
 
 	if (!st->driver) {
-		stream_scrub_cpu(&st->target, pages, n);
+		stream_scrub_cpu(&st->targets[group], pages, n);
 		return 0;
 	}
-	r = stream_scrub_parts(&st->target, pages, n, scrub_part, st);
+	r = stream_scrub_parts(&st->targets[group], pages, n, scrub_part, st);
 	if (r == 0 && driver_stream_synchronize(st->driver, NULL) < 0)
 		r = stream_fail(st, SWAKV_EDEVICE, "%s", driver_why(st->driver));
 	return r;

@@ -4,10 +4,10 @@
  *
  * A captured apply cannot have its updates in the parameters, nor in one fixed
  * buffer, which the next step would overwrite while this one waits to run. So
- * there is a ring of them in registered host memory, one more than steps may be
- * in flight, and the kernel takes the one of its step, which the count of the
- * stream tells. A buffer is used again only when the word shows that the step
- * before it in the same place has ended.
+ * there is a ring of them for each layer group, in registered host memory, one
+ * more than steps may be in flight, and the kernel takes the one of its step,
+ * which the count of the stream tells. A buffer is used again only when the word
+ * shows that the step before it in the same place has ended.
  *
  * A buffer says whose updates it holds, so a step without any needs no visit.
  * The threads of one launch have no order: a cell comes once in a buffer, and
@@ -23,27 +23,38 @@
 #include "stream_cuda.h"
 
 struct graph {
-	struct kernel_ring_buffer *ring; /* [n] */
+	struct kernel_ring_buffer *rings; /* [n_groups][n] */
 	size_t bytes;
-	uint64_t device; /* the ring as kernels see it; 0: not registered */
+	uint64_t device; /* the rings as kernels see them; 0: not registered */
 	uint32_t n;
 	bool on;
 };
 
 /* ---- the ring -------------------------------------------------------------------- */
 
+/* The buffer that step @step has in the ring of @group. */
+static struct kernel_ring_buffer *graph_place(const struct graph *g, uint32_t group, uint64_t step)
+{
+	return &g->rings[(size_t)group * g->n + step % g->n];
+}
+
+/* One launch a group: each has a table of its own. */
 static int graph_launch_apply(struct stream *st, struct cuda *c)
 {
-	const struct kernel_apply_ring p = {
-		.table = st->target.table,
-		.ring = c->graph->device,
-		.counter = c->counter,
-		.width = st->target.width,
-		.num_pages = st->target.num_pages,
-		.n_buffers = c->graph->n,
-	};
+	for (uint32_t i = 0; i < st->n_groups; i++) {
+		const struct kernel_apply_ring p = {
+			.table = st->targets[i].table,
+			.ring = c->graph->device + (uint64_t)i * c->graph->n * sizeof(struct kernel_ring_buffer),
+			.counter = c->counter,
+			.width = st->targets[i].width,
+			.num_pages = st->targets[i].num_pages,
+			.n_buffers = c->graph->n,
+		};
 
-	return driver_run_apply_ring(st->driver, c->stream, &p) < 0 ? cuda_fail(st) : 0;
+		if (driver_run_apply_ring(st->driver, c->stream, &p) < 0)
+			return cuda_fail(st);
+	}
+	return 0;
 }
 
 static int ring_map(struct stream *st, struct graph *g)
@@ -52,7 +63,7 @@ static int ring_map(struct stream *st, struct graph *g)
 
 	if (p == MAP_FAILED)
 		return stream_fail(st, SWAKV_ENOMEM, "no memory for %u buffers: %s", g->n, strerror(errno));
-	g->ring = p;
+	g->rings = p;
 	(void)madvise(p, g->bytes, MADV_DONTFORK);
 	if (driver_host_register(st->driver, p, g->bytes, &g->device) < 0) {
 		g->device = 0;
@@ -77,7 +88,7 @@ int graph_init(struct stream *st, struct cuda *c, uint32_t steps)
 	if (!g)
 		return stream_fail(st, SWAKV_ENOMEM, "out of memory");
 	g->n = steps + 1;
-	g->bytes = (g->n * sizeof(*g->ring) + 4095) / 4096 * 4096;
+	g->bytes = ((size_t)st->n_groups * g->n * sizeof(*g->rings) + 4095) / 4096 * 4096;
 	c->graph = g;
 	r = ring_map(st, g);
 	/* Of no step yet, so this does nothing: but the kernel is loaded before any capture. */
@@ -97,9 +108,9 @@ void graph_deinit(struct stream *st, struct cuda *c)
 	if (!g)
 		return;
 	if (g->device)
-		(void)driver_host_unregister(st->driver, g->ring);
-	if (g->ring)
-		munmap(g->ring, g->bytes);
+		(void)driver_host_unregister(st->driver, g->rings);
+	if (g->rings)
+		munmap(g->rings, g->bytes);
 	free(g);
 	c->graph = NULL;
 }
@@ -109,11 +120,11 @@ bool graph_is_on(const struct cuda *c)
 	return c->graph && c->graph->on;
 }
 
-/* The buffer of the next step, empty unless something was put there before. NULL: the stream has failed. */
-static struct kernel_ring_buffer *graph_buffer(struct stream *st, struct cuda *c)
+/* The buffer of @group for the next step, empty unless something was put there before. NULL: the stream has failed. */
+static struct kernel_ring_buffer *graph_buffer(struct stream *st, struct cuda *c, uint32_t group)
 {
 	uint64_t step = st->marked + 1;
-	struct kernel_ring_buffer *b = &c->graph->ring[step % c->graph->n];
+	struct kernel_ring_buffer *b = graph_place(c->graph, group, step);
 
 	if (b->step == step)
 		return b;
@@ -127,9 +138,9 @@ static struct kernel_ring_buffer *graph_buffer(struct stream *st, struct cuda *c
 	return b;
 }
 
-static void buffer_put(struct stream *st, struct kernel_ring_buffer *b, const struct swakv_update *u, uint32_t before)
+static void buffer_put(struct kernel_ring_buffer *b, int32_t width, const struct swakv_update *u, uint32_t before)
 {
-	uint32_t cell = (uint32_t)u->slot * (uint32_t)st->target.width + (uint32_t)u->column, i = 0;
+	uint32_t cell = (uint32_t)u->slot * (uint32_t)width + (uint32_t)u->column, i = 0;
 
 	while (i < before && b->updates[i].cell != cell)
 		i++;
@@ -138,19 +149,23 @@ static void buffer_put(struct stream *st, struct kernel_ring_buffer *b, const st
 	b->updates[i] = (struct kernel_update){ cell, u->page };
 }
 
-int graph_flush(struct stream *st, struct cuda *c)
+static bool buffer_waits(const struct graph *g, uint32_t group, uint64_t step)
 {
-	struct kernel_ring_buffer *b;
+	const struct kernel_ring_buffer *b = graph_place(g, group, step);
+
+	return b->step == step && b->n_updates > 0;
+}
+
+static int buffer_flush(struct stream *st, struct cuda *c, uint32_t group)
+{
+	struct kernel_ring_buffer *b = graph_place(c->graph, group, st->marked + 1);
 	struct kernel_apply p;
 
-	if (!c->graph)
+	if (!buffer_waits(c->graph, group, st->marked + 1))
 		return 0;
-	b = &c->graph->ring[(st->marked + 1) % c->graph->n];
-	if (b->step != st->marked + 1 || b->n_updates == 0)
-		return 0;
-	p.table = st->target.table;
-	p.width = st->target.width;
-	p.num_pages = st->target.num_pages;
+	p.table = st->targets[group].table;
+	p.width = st->targets[group].width;
+	p.num_pages = st->targets[group].num_pages;
 	p.reserved = 0;
 	p.n_updates = b->n_updates;
 	memcpy(p.updates, b->updates, b->n_updates * sizeof(p.updates[0]));
@@ -158,9 +173,18 @@ int graph_flush(struct stream *st, struct cuda *c)
 	return driver_run_apply(st->driver, c->stream, &p) < 0 ? cuda_fail(st) : 0;
 }
 
-int graph_apply(struct stream *st, struct cuda *c, const struct swakv_update *updates, size_t n)
+int graph_flush(struct stream *st, struct cuda *c)
 {
-	struct kernel_ring_buffer *b = graph_buffer(st, c);
+	int r = 0;
+
+	for (uint32_t i = 0; c->graph && r == 0 && i < st->n_groups; i++)
+		r = buffer_flush(st, c, i);
+	return r;
+}
+
+int graph_apply(struct stream *st, struct cuda *c, uint32_t group, const struct swakv_update *updates, size_t n)
+{
+	struct kernel_ring_buffer *b = graph_buffer(st, c, group);
 	uint32_t before;
 
 	if (!b)
@@ -168,12 +192,12 @@ int graph_apply(struct stream *st, struct cuda *c, const struct swakv_update *up
 	before = b->n_updates;
 	if (n > KERNEL_APPLY_MAX - before) {
 		/* All of it goes ahead of the replay, in the order in which it came. */
-		int r = graph_flush(st, c);
+		int r = buffer_flush(st, c, group);
 
-		return r < 0 ? r : cuda_launch_apply(st, updates, n);
+		return r < 0 ? r : cuda_launch_apply(st, group, updates, n);
 	}
 	for (size_t i = 0; i < n; i++)
-		buffer_put(st, b, &updates[i], before);
+		buffer_put(b, st->targets[group].width, &updates[i], before);
 	return 0;
 }
 
@@ -250,10 +274,9 @@ int stream_replay(struct stream *st, void *exec)
 bool stream_awaits_replay(const struct stream *st)
 {
 	const struct cuda *c = stream_is_cuda(st) ? st->impl : NULL;
-	const struct kernel_ring_buffer *b;
+	bool waits = false;
 
-	if (!c || !graph_is_on(c))
-		return false;
-	b = &c->graph->ring[(st->marked + 1) % c->graph->n];
-	return b->step == st->marked + 1 && b->n_updates > 0;
+	for (uint32_t i = 0; c && graph_is_on(c) && i < st->n_groups; i++)
+		waits |= buffer_waits(c->graph, i, st->marked + 1);
+	return waits;
 }

@@ -20,6 +20,7 @@ enum job_kind { JOB_APPLY, JOB_WORD, JOB_SCRUB, JOB_COPY, JOB_LAUNCH };
 struct job {
 	STAILQ_ENTRY(job) link;
 	enum job_kind kind;
+	uint32_t group; /* of updates and pages */
 	union {
 		uint64_t word;
 		struct {
@@ -44,9 +45,9 @@ struct worker {
 
 /* ---- inline ---------------------------------------------------------------- */
 
-static int inline_apply(struct stream *st, const struct swakv_update *updates, size_t n)
+static int inline_apply(struct stream *st, uint32_t group, const struct swakv_update *updates, size_t n)
 {
-	stream_apply_cpu(&st->target, updates, n);
+	stream_apply_cpu(&st->targets[group], updates, n);
 	return 0;
 }
 
@@ -56,9 +57,9 @@ static int inline_write_word(struct stream *st, uint64_t value)
 	return 0;
 }
 
-static int inline_scrub(struct stream *st, const int32_t *pages, size_t n)
+static int inline_scrub(struct stream *st, uint32_t group, const int32_t *pages, size_t n)
 {
-	stream_scrub_cpu(&st->target, pages, n);
+	stream_scrub_cpu(&st->targets[group], pages, n);
 	return 0;
 }
 
@@ -95,13 +96,13 @@ static void job_run(struct stream *st, struct job *job)
 {
 	switch (job->kind) {
 	case JOB_APPLY:
-		stream_apply_cpu(&st->target, (const struct swakv_update *)job->data, job->n);
+		stream_apply_cpu(&st->targets[job->group], (const struct swakv_update *)job->data, job->n);
 		break;
 	case JOB_WORD:
 		store_release(&st->line->word, job->word);
 		break;
 	case JOB_SCRUB:
-		stream_scrub_cpu(&st->target, (const int32_t *)(const void *)job->data, job->n);
+		stream_scrub_cpu(&st->targets[job->group], (const int32_t *)(const void *)job->data, job->n);
 		break;
 	case JOB_COPY:
 		memcpy((void *)(uintptr_t)job->dst, job->data, job->n);
@@ -167,11 +168,14 @@ static int worker_give(struct stream *st, struct job *job)
 	return 0;
 }
 
-static int threaded_apply(struct stream *st, const struct swakv_update *updates, size_t n)
+static int threaded_apply(struct stream *st, uint32_t group, const struct swakv_update *updates, size_t n)
 {
 	struct job *job = job_new(st, JOB_APPLY, updates, n * sizeof(*updates), n);
 
-	return job ? worker_give(st, job) : SWAKV_ENOMEM;
+	if (!job)
+		return SWAKV_ENOMEM;
+	job->group = group;
+	return worker_give(st, job);
 }
 
 static int threaded_write_word(struct stream *st, uint64_t value)
@@ -184,11 +188,14 @@ static int threaded_write_word(struct stream *st, uint64_t value)
 	return worker_give(st, job);
 }
 
-static int threaded_scrub(struct stream *st, const int32_t *pages, size_t n)
+static int threaded_scrub(struct stream *st, uint32_t group, const int32_t *pages, size_t n)
 {
 	struct job *job = job_new(st, JOB_SCRUB, pages, n * sizeof(*pages), n);
 
-	return job ? worker_give(st, job) : SWAKV_ENOMEM;
+	if (!job)
+		return SWAKV_ENOMEM;
+	job->group = group;
+	return worker_give(st, job);
 }
 
 static int threaded_copy(struct stream *st, uint64_t dst, const void *src, size_t bytes)

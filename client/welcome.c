@@ -121,14 +121,17 @@ static int check_layout(const struct wire_welcome *w, const struct wire_layout *
 	return 0;
 }
 
-static int check_table(const struct wire_welcome *w, const struct wire_table *t, const struct wire_hello *hello,
-		       struct text *why)
+/* The tables come in the order of their groups. */
+static int check_table(const struct wire_welcome *w, uint32_t group, const struct wire_hello *hello, struct text *why)
 {
+	const struct wire_table *t = &w->tables[group];
 	uint64_t bytes;
 
-	if (t->group >= w->n_groups || t->pool >= w->n_pools)
+	if (t->group != group)
 		return impossible(why, "group of a table", t->group);
-	bytes = TABLE_BYTES(hello->max_batch, w->layouts[t->group].width);
+	if (t->pool != w->layouts[group].pool || t->pool != w->tables[0].pool)
+		return impossible(why, "pool of a table", t->pool);
+	bytes = TABLE_BYTES(hello->max_batch, w->layouts[group].width);
 	if (!inside(t->device_offset, bytes, w->pools[t->pool].table_area_bytes, sizeof(int32_t)))
 		return impossible(why, "offset of the device table", t->device_offset);
 	if (!inside(t->host_offset, bytes, w->tables_bytes, sizeof(int32_t)))
@@ -140,6 +143,7 @@ static int check_table(const struct wire_welcome *w, const struct wire_table *t,
 
 int welcome_check(const struct wire_welcome *w, const struct wire_hello *hello, uint32_t n_fds, struct text *why)
 {
+	uint64_t cells = 0;
 	int r = check_counts(w, hello, n_fds, why);
 
 	if (r == 0)
@@ -149,7 +153,11 @@ int welcome_check(const struct wire_welcome *w, const struct wire_hello *hello, 
 	for (uint32_t i = 0; r == 0 && i < w->n_groups; i++)
 		r = check_layout(w, &w->layouts[i], hello, &hello->groups[i], why);
 	for (uint32_t i = 0; r == 0 && i < w->n_tables; i++)
-		r = check_table(w, &w->tables[i], hello, why);
+		r = check_table(w, i, hello, why);
+	for (uint32_t i = 0; r == 0 && i < w->n_groups; i++)
+		cells += (uint64_t)hello->max_batch * (uint64_t)w->layouts[i].width;
+	if (r == 0 && cells > UINT32_MAX)
+		r = impossible(why, "cells of all tables", cells);
 	return r;
 }
 

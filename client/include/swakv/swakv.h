@@ -17,8 +17,8 @@
  * Errors: a call that returns int returns 0 or a negative code of
  * <swakv/error.h>; swakv_session_error() has the sentence that says which
  * argument, which sequence and which value. A refused call changes nothing, but
- * for SWAKV_ELIMIT, which turns the request to finishing. A NULL session or request
- * is SWAKV_EINVALID where the call returns a code.
+ * for SWAKV_ELIMIT of a prepare, which turns the request to finishing. A NULL
+ * session or request is SWAKV_EINVALID where the call returns a code.
  *
  * Arguments are borrowed for the call and copied, unless it says otherwise.
  * Lengths count tokens, sizes count bytes. "Spec section N" is the page
@@ -52,10 +52,10 @@ typedef uint64_t swakv_ticket;
 enum swakv_group_kind { SWAKV_SLIDING = 1, SWAKV_FULL = 2 };
 enum swakv_dtype { SWAKV_F16 = 1, SWAKV_BF16 = 2, SWAKV_F32 = 3, SWAKV_FP8 = 4 };
 
-/* One layer group: layers that share a window. Spec section 1. */
+/* One layer group: layers that share a window, a head count and a head size. Spec section 1. */
 struct swakv_group {
 	enum swakv_group_kind kind;
-	int64_t window;       /* tokens, the current one included; sliding groups */
+	int64_t window;       /* tokens, the current one included; 0 for a full group, which keeps every token */
 	uint32_t page_tokens; /* tokens a page, power of two from 16 to 256; 0: 128 */
 	uint32_t layers;
 	uint32_t kv_heads;
@@ -64,12 +64,28 @@ struct swakv_group {
 	enum swakv_dtype dtype;
 };
 
+/* Which pages an extend binds. Spec section 3. */
+enum swakv_chunk {
+	SWAKV_CHUNK_RETAINED, /* those of the final window: attention within the chunk uses its own K and V */
+	SWAKV_CHUNK_MAPPED,   /* those of every token of the chunk, too, until its completion point; may keep a part */
+};
+
 struct swakv_model {
-	const char *name; /* for people: shown in status and logs; NULL: "unnamed" */
-	const struct swakv_group *groups;
-	uint32_t n_groups;
-	uint32_t max_batch; /* slots, 1 to 4096 */
-	int64_t max_seq;    /* tokens one sequence may reach */
+	const char *name;                 /* for people: shown in status and logs; NULL: "unnamed" */
+	const struct swakv_group *groups; /* each has a table, page ids and a reservation of its own */
+	uint32_t n_groups;                /* 1 to 8 */
+	uint32_t max_batch;               /* slots, 1 to 4096 */
+	int64_t max_seq;                  /* tokens one sequence may reach */
+	/*
+	 * What sliding groups reserve for a sequence follows from these. 0 (any):
+	 * pages for a chunk of any length. n: pages for steps of up to n tokens,
+	 * in_flight of them prepared and not yet seen complete; a longer extend
+	 * takes what it lacks when it is prepared, if there is any.
+	 */
+	int64_t max_advance;
+	uint32_t in_flight;  /* 0: 2 */
+	uint32_t max_rewind; /* tokens below the longest it ever was that a sequence may go back to */
+	enum swakv_chunk chunk;
 };
 
 /* One page-table entry that changes: `page` moves in, `old_page` was there; -1 is empty. K ids. */
@@ -90,14 +106,14 @@ struct swakv_attach_options {
 	uint32_t timeout_ms;      /* of attach, of each synchronous call and of swakv_wait(); 0: 30,000 */
 	uint32_t spin_us;         /* how long a waiting call spins before it sleeps; 0: 50 */
 	/*
-	 * Called just before the updates of an answer are enqueued on @stream, in
-	 * order, from the thread that collects an answer; once a group of updates,
-	 * also where the answer named rows by reference. The stream's line is armed
-	 * already, so it may enqueue work of its own on that stream,
-	 * swakv_stream_launch_host() included; it must make no other call into the
-	 * session.
+	 * Called just before the updates of an answer to the table of layer group
+	 * @group are enqueued on @stream, in order, from the thread that collects an
+	 * answer; once a stream and layer group, also where the answer named rows by
+	 * reference. The stream's line is armed already, so it may enqueue work of
+	 * its own on that stream, swakv_stream_launch_host() included; it must make
+	 * no other call into the session.
 	 */
-	void (*on_updates)(void *arg, uint32_t stream, const struct swakv_update *updates, size_t n);
+	void (*on_updates)(void *arg, uint32_t stream, uint32_t group, const struct swakv_update *updates, size_t n);
 	void *on_updates_arg;
 };
 
@@ -160,9 +176,10 @@ struct swakv_layout {
 	uint64_t page_stride, layer_stride; /* bytes */
 	int32_t num_pages;
 	int32_t width;         /* columns of a row */
-	int32_t private_pages; /* pages one sequence reserves: spec section 2 */
+	int32_t private_pages; /* pages that a sequence of max_seq reserves: spec section 2 */
 	uint32_t page_tokens, layers, kv_heads, head_dim, v_head_dim, element_bytes;
-	int64_t window;
+	enum swakv_group_kind kind;
+	int64_t window; /* 0 of a full group */
 	enum swakv_dtype dtype;
 	/* the broker's host truth, mapped read-only: same layout as the table */
 	const int32_t *host_table;
@@ -192,8 +209,8 @@ struct swakv_fence {
 /* A stream of the caller's making, for engines with their own and for tests. Each returns 0 or non-zero. */
 struct swakv_stream_ops {
 	/*
-	 * Enqueues the updates of one answer on the table: cell [slot][0][column]
-	 * gets `page`, [slot][1][column] gets page + num_pages, or both -1 (spec
+	 * Enqueues the updates of one answer on the table of @group: cell
+	 * [slot][0][column] gets `page`, [slot][1][column] gets page + num_pages, or both -1 (spec
 	 * section 5). @updates is gone when it returns.
 	 */
 	int (*apply)(void *arg, uint32_t group, const struct swakv_update *updates, size_t n);
@@ -241,13 +258,13 @@ int swakv_stream_bind_cuda2(swakv_session *s, uint32_t stream, const struct swak
 /*
  * A step that is captured once and replayed, on a stream bound with graph_steps.
  * Capture: begin the capture of the stream, call swakv_stream_capture_begin()
- * (the apply of the step's table entries), enqueue the step's kernels, call
+ * (the apply of the step's table entries, of all groups), enqueue the step's kernels, call
  * swakv_stream_capture_end() (its mark), end the capture. No other call on the
  * stream's requests may lie between. Replay: after set_replay(on) the entries of
  * each prepare wait for the next replay instead of going on the stream;
  * swakv_stream_replay() arms the line, launches @graph (a CUgraphExec or
  * cudaGraphExec_t) on the stream, and gives the step's fence, as a mark does.
- * Scrubs, and more entries than 500, go on the stream ahead of the replay. A mark
+ * Scrubs, and more entries than 500 of a group, go on the stream ahead of the replay. A mark
  * that would leave entries behind is refused with SWAKV_EPHASE. Each replay
  * must hold the two captured calls exactly once.
  */
@@ -303,10 +320,12 @@ struct swakv_begin_options {
 	const int32_t *slots; /* one a sequence, unique, in [0, max_batch) */
 	uint32_t n_slots;     /* sequences of the batch */
 	int64_t max_tokens;   /* length no sequence will exceed, in tokens: fewer pages are reserved; 0: max_seq */
+	uint32_t wait_ms;     /* how long the request may wait for pages that are not free, 0: not at all */
 };
 
 /*
- * Admits a batch: all its pages or nothing. *@out is NULL unless the result is
+ * Admits a batch: all its pages, in all groups, or nothing. A wait comes on top
+ * of what the session waits for an answer. *@out is NULL unless the result is
  * 0 (with a ticket: it is valid once the ticket's result is 0, and NULL then
  * otherwise). Owned by the caller until swakv_request_free().
  */
@@ -335,14 +354,47 @@ int swakv_prefill_complete(swakv_request *r, struct swakv_fence fence, swakv_tic
 int swakv_decode_prepare(swakv_request *r, swakv_ticket *ticket);
 int swakv_decode_complete(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket);
 
+/*
+ * Advances sequence i by @tokens[i] >= 1 tokens, @n of them, the batch: a chunk
+ * of a prompt, or speculated tokens. The table gets the pages that enum
+ * swakv_chunk says. SWAKV_ENOPAGES, nothing changed: longer than max_advance,
+ * and the pages it lacks are not free. SWAKV_ELIMIT as of a decode.
+ */
+int swakv_extend_prepare(swakv_request *r, const int32_t *tokens, uint32_t n, swakv_ticket *ticket);
+/*
+ * @accepted[i] tokens of sequence i stay, 0 to all of the step, @n of them, the
+ * batch; NULL (@n 0): all. Fewer than all needs SWAKV_CHUNK_MAPPED. The pages
+ * that this leaves behind return when @fence is reached.
+ */
+int swakv_extend_complete(swakv_request *r, struct swakv_fence fence, const int32_t *accepted, uint32_t n,
+			  swakv_ticket *ticket);
+/*
+ * Takes the last @tokens[i] >= 0 settled tokens of sequence i back, @n of them,
+ * the batch; between steps. SWAKV_ELIMIT, nothing changed: lower than
+ * max_rewind below the longest that the sequence ever was. Pages that become
+ * empty return at the request's last completion point.
+ */
+int swakv_rewind(swakv_request *r, const int32_t *tokens, uint32_t n, swakv_ticket *ticket);
+/*
+ * Raises what begin said as max_tokens, and reserves what that needs in every
+ * group, or nothing: SWAKV_ENOPAGES, SWAKV_ENEVER. SWAKV_EINVALID: below what
+ * the request has, or above max_seq.
+ */
+int swakv_request_reserve(swakv_request *r, int64_t max_tokens, swakv_ticket *ticket);
+
 /* One entry of a step over several requests: atomic within one, independent between them. */
 struct swakv_step {
 	swakv_request *request;
+	const int32_t *tokens;    /* prepare only: [batch], as of an extend; NULL: one each, a decode */
+	const int32_t *accepted;  /* complete only: [batch], as of an extend; NULL: all */
 	struct swakv_fence fence; /* complete only */
 	int result;               /* out: 0 or the code of this entry */
 };
-/* Result: 0 when every entry is 0, else the first entry's code that is not. @steps stays the caller's, and in place
- * until the result is collected. */
+/*
+ * Decodes and extends of many requests in one command. Result: 0 when every entry
+ * is 0, else the first entry's code that is not. @steps stays the caller's, and
+ * in place until the result is collected; what it points to is copied.
+ */
 int swakv_step_prepare(swakv_session *s, struct swakv_step *steps, uint32_t n, swakv_ticket *ticket);
 int swakv_step_complete(swakv_session *s, struct swakv_step *steps, uint32_t n, swakv_ticket *ticket);
 
@@ -368,7 +420,8 @@ enum swakv_transition {
 	SWAKV_NO_TRANSITION,
 	SWAKV_TRANSITION_PREFILL,
 	SWAKV_TRANSITION_DECODE,
-	SWAKV_TRANSITION_COMPACT
+	SWAKV_TRANSITION_COMPACT,
+	SWAKV_TRANSITION_EXTEND /* a step that is not one token for every sequence */
 };
 
 struct swakv_request_state {
@@ -385,11 +438,11 @@ struct swakv_binding {
 	int32_t logical_page;
 	int32_t page;
 };
-/* State of one sequence. The arrays are malloc'd: free with swakv_sequence_state_clear(). */
+/* State of one sequence in one layer group. The arrays are malloc'd: free with swakv_sequence_state_clear(). */
 struct swakv_sequence_state {
 	int32_t slot;
 	uint32_t generation;
-	int64_t window;
+	int64_t window; /* 0 of a full group */
 	int32_t page_tokens;
 	int64_t endpoint;                     /* exact resident token count */
 	int64_t pending_endpoint;             /* -1: none */
@@ -403,12 +456,14 @@ struct swakv_sequence_state {
 	int32_t *reserved;                  /* pages ready to be bound, next first */
 	int32_t *staged;                    /* pages behind open completion points */
 };
-int swakv_sequence_get_state(swakv_request *r, uint32_t seq, struct swakv_sequence_state *out);
+int swakv_sequence_get_state(swakv_request *r, uint32_t seq, struct swakv_sequence_state *out); /* of group 0 */
+int swakv_sequence_get_group_state(swakv_request *r, uint32_t seq, uint32_t group, struct swakv_sequence_state *out);
 void swakv_sequence_state_clear(struct swakv_sequence_state *state);
 
-/* Pages of the model's class that could be admitted now. Waits for the broker, as the two calls above do. */
-int swakv_session_free_pages(swakv_session *s, int64_t *out);
-/* Pages one sequence reserves, in all groups together: spec section 2. Asks nobody. */
+/* Pages of a group's class that could be admitted now. Waits for the broker, as the calls above do. */
+int swakv_session_free_pages(swakv_session *s, int64_t *out); /* of group 0 */
+int swakv_session_group_free_pages(swakv_session *s, uint32_t group, int64_t *out);
+/* Pages a sequence of max_seq reserves, in all groups together; of one: swakv_layout. Asks nobody. */
 int64_t swakv_session_private_pages(const swakv_session *s);
 
 struct swakv_session_counters {
