@@ -178,9 +178,11 @@ WORK work_engine_step(int turns)
 	for (int i = 0; i < turns; i++) {
 		struct workspace *w = workspace;
 
-		if (step_prepare(channel.session, &e, 1, w->faults, &w->n_faults, &w->delivery, &w->fault) ||
+		if (step_prepare(channel.session, &(struct step){ .entries = &e, .n = 1 }, w->faults, &w->n_faults,
+				 &w->delivery, &w->fault) ||
 		    w->n_faults ||
-		    step_complete(channel.session, &e, 1, channel.armed, w->faults, &w->n_faults, &w->fault) ||
+		    step_complete(channel.session, &(struct step){ .entries = &e, .n = 1 }, channel.armed, w->faults,
+				  &w->n_faults, &w->fault) ||
 		    w->n_faults)
 			errx(1, "step refused");
 	}

@@ -146,7 +146,7 @@ static inline int decode_prepare(struct worker *w, uint64_t h)
 	struct wire_entry_fault fault;
 	uint32_t n;
 
-	cr_assert_eq(step_prepare(w->s, &e, 1, &fault, &n, &w->d, &w->f), 0);
+	cr_assert_eq(step_prepare(w->s, &(struct step){ .entries = &e, .n = 1 }, &fault, &n, &w->d, &w->f), 0);
 	check_all(w->engine);
 	if (n)
 		w->f = fault.fault;
@@ -159,7 +159,7 @@ static inline int decode_complete(struct worker *w, uint64_t h, struct wire_fenc
 	struct wire_entry_fault fault;
 	uint32_t n;
 
-	cr_assert_eq(step_complete(w->s, &e, 1, w->armed, &fault, &n, &w->f), 0);
+	cr_assert_eq(step_complete(w->s, &(struct step){ .entries = &e, .n = 1 }, w->armed, &fault, &n, &w->f), 0);
 	check_all(w->engine);
 	if (n)
 		w->f = fault.fault;

@@ -167,7 +167,7 @@ Test(engine, begin_is_all_or_nothing)
 	cr_assert_eq(begin_on(&w, 0, &h, 1, &slots[1]), SWAKV_ENOPAGES);
 	cr_assert_eq(h, 0);
 	cr_assert_eq(counts(&w).leased, 5);
-	cr_assert_eq(session_free_pages(w.s), 4);
+	cr_assert_eq(session_free_pages(w.s, 0), 4);
 }
 
 Test(engine, retired_page_is_the_next_one_bound)
@@ -790,11 +790,11 @@ Test(engine, one_class_alone_gets_the_whole_pool)
 
 	e = engine_new(&(struct engine_config){ .half_bytes = half, .extent_bytes = 1000 });
 	worker_open(&w, e, make_model(32, 16, 14, 8192), half, 1);
-	cr_assert_eq(session_free_pages(w.s), 100);
+	cr_assert_eq(session_free_pages(w.s, 0), 100);
 	for (i = 0; i < 14; i++)
 		slots[i] = i;
 	cr_assert_eq(begin_on(&w, 0, &h, 14, slots), 0); /* 98 pages */
-	cr_assert_eq(session_free_pages(w.s), 2);
+	cr_assert_eq(session_free_pages(w.s, 0), 2);
 }
 
 /* Attaching with ever new page sizes does not use the classes up. */

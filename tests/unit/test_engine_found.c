@@ -103,8 +103,10 @@ Test(found, every_call_of_an_ended_session_is_gone)
 	cr_assert_eq(begin_on(&w, 0, &other, 1, &length), SWAKV_EGONE);
 	cr_assert_eq(prefill_prepare(&w, h, 1, &length), SWAKV_EGONE);
 	cr_assert_eq(prefill_complete(&w, h, fence_done), SWAKV_EGONE);
-	cr_assert_eq(step_prepare(w.s, &entry, 1, &fault, &n, &w.d, &w.f), SWAKV_EGONE);
-	cr_assert_eq(step_complete(w.s, &entry, 1, w.armed, &fault, &n, &w.f), SWAKV_EGONE);
+	cr_assert_eq(step_prepare(w.s, &(struct step){ .entries = &entry, .n = 1 }, &fault, &n, &w.d, &w.f),
+		     SWAKV_EGONE);
+	cr_assert_eq(step_complete(w.s, &(struct step){ .entries = &entry, .n = 1 }, w.armed, &fault, &n, &w.f),
+		     SWAKV_EGONE);
 	cr_assert_eq(request_compact_begin(w.s, h, &length, 1, 1, 0, &w.d, &w.f), SWAKV_EGONE);
 	cr_assert_eq(request_compact_complete(w.s, h, &fence_done, 0, &w.d, &w.f), SWAKV_EGONE);
 	cr_assert_eq(finish(&w, h, fence_done), SWAKV_EGONE);

@@ -97,9 +97,10 @@ static double life(struct pool_run *p)
 	fail(request_prefill_prepare(p->session, e.request, lengths, BATCH, &d, &f), &f);
 	fail(request_prefill_complete(p->session, e.request, &done, 0, &f), &f);
 	for (int i = 0; i < 64; i++) {
-		fail(step_prepare(p->session, &e, 1, p->w.faults, &n, &d, &f), &f);
+		fail(step_prepare(p->session, &(struct step){ .entries = &e, .n = 1 }, p->w.faults, &n, &d, &f), &f);
 		fail(n ? p->w.faults[0].fault.code : 0, &p->w.faults[0].fault);
-		fail(step_complete(p->session, &e, 1, &armed, p->w.faults, &n, &f), &f);
+		fail(step_complete(p->session, &(struct step){ .entries = &e, .n = 1 }, &armed, p->w.faults, &n, &f),
+		     &f);
 		fail(n ? p->w.faults[0].fault.code : 0, &p->w.faults[0].fault);
 	}
 	fail(request_finish(p->session, e.request, &point, 0, &f), &f);
