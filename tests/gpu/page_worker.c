@@ -160,7 +160,9 @@ static void attach(struct hand *h)
 					   .kv_heads = KV_HEADS,
 					   .head_dim = HEAD_DIM,
 					   .dtype = SWAKV_F16 };
-	const struct swakv_model model = { h->a.name, &group, 1, h->a.batch, tokens };
+	const struct swakv_model model = {
+		.name = h->a.name, .groups = &group, .n_groups = 1, .max_batch = h->a.batch, .max_seq = tokens
+	};
 	const struct swakv_attach_options options = { .broker = h->a.broker };
 	char why[256] = "";
 

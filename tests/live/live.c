@@ -108,7 +108,9 @@ swakv_session *live_attach(const struct swakv_attach_options *o, int64_t window,
 		.head_dim = 8,
 		.dtype = SWAKV_F16,
 	};
-	const struct swakv_model m = { "live", &g, 1, max_batch, max_seq };
+	const struct swakv_model m = {
+		.name = "live", .groups = &g, .n_groups = 1, .max_batch = max_batch, .max_seq = max_seq
+	};
 	swakv_session *s;
 	char why[512] = "";
 	int r = swakv_session_attach(o, &m, &s, why, sizeof(why));

@@ -43,7 +43,9 @@ static bool open_session(const struct swakv_cuda_options *o)
 				       .kv_heads = 1,
 				       .head_dim = HEAD_DIM,
 				       .dtype = SWAKV_F32 };
-	const struct swakv_model m = { "graph", &g, 1, SLOTS, MAX_SEQ };
+	const struct swakv_model m = {
+		.name = "graph", .groups = &g, .n_groups = 1, .max_batch = SLOTS, .max_seq = MAX_SEQ
+	};
 	struct swakv_session_info info;
 	char why[512] = "";
 
@@ -291,7 +293,9 @@ Test(graph, a_prepare_of_many_entries_is_right_with_replays)
 				       .kv_heads = 1,
 				       .head_dim = HEAD_DIM,
 				       .dtype = SWAKV_F16 };
-	const struct swakv_model m = { "graph", &g, 1, MANY, 40 * PAGE_TOKENS };
+	const struct swakv_model m = {
+		.name = "graph", .groups = &g, .n_groups = 1, .max_batch = MANY, .max_seq = 40 * PAGE_TOKENS
+	};
 	int32_t slots[MANY], lengths[MANY];
 	struct swakv_session_info info;
 	struct swakv_fence fence;

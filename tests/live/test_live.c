@@ -27,7 +27,7 @@ TestSuite(live, .init = setup, .fini = teardown, .timeout = 100);
 static struct swakv_update updates[8192];
 static size_t n_updates;
 
-static void on_updates(void *arg, uint32_t stream, const struct swakv_update *u, size_t n)
+static void on_updates(void *arg, uint32_t stream, uint32_t group, const struct swakv_update *u, size_t n)
 {
 	cr_assert_leq(n_updates + n, sizeof(updates) / sizeof(updates[0]));
 	memcpy(updates + n_updates, u, n * sizeof(*u));

@@ -174,7 +174,9 @@ Test(scrub, a_stream_of_the_callers_making_needs_no_operation_for_it)
 				       .kv_heads = 1,
 				       .head_dim = 8,
 				       .dtype = SWAKV_F16 };
-	const struct swakv_model m = { "live", &g, 1, 4, 40 * PAGE_TOKENS };
+	const struct swakv_model m = {
+		.name = "live", .groups = &g, .n_groups = 1, .max_batch = 4, .max_seq = 40 * PAGE_TOKENS
+	};
 	swakv_session *s;
 
 	live_start(&live, "1M");

@@ -65,14 +65,14 @@ int main(void)
 	pthread_t watcher;
 
 	memset(table, 0xff, sizeof(table));
-	stream_init(&st, 0, &line, &target);
+	stream_init(&st, 0, &line, &target, 1);
 	if (stream_bind_host(&st, true) < 0 || pthread_create(&watcher, NULL, watch, NULL) != 0)
 		fail("no thread", 0);
 	for (uint64_t n = 1; n <= STEPS; n++) {
 		const struct swakv_update u = { .column = (int32_t)(n % WIDTH), .page = (int32_t)n };
 
 		stream_arm(&st);
-		if (stream_apply(&st, &u, 1) < 0 || st.backend->launch_host(&st, work, &finished[n]) < 0 ||
+		if (stream_apply(&st, 0, &u, 1) < 0 || st.backend->launch_host(&st, work, &finished[n]) < 0 ||
 		    stream_mark(&st) < 0)
 			fail(st.why, n);
 		if (n % 1000 == 0 && stream_synchronize(&st) < 0)

@@ -212,7 +212,9 @@ int fake_try_attach(struct fake *f, struct swakv_attach_options *o, swakv_sessio
 		.head_dim = 8,
 		.dtype = SWAKV_F16,
 	};
-	const struct swakv_model m = { "fake", &g, 1, FAKE_BATCH, FAKE_WIDTH * 16 };
+	const struct swakv_model m = {
+		.name = "fake", .groups = &g, .n_groups = 1, .max_batch = FAKE_BATCH, .max_seq = FAKE_WIDTH * 16
+	};
 	struct swakv_attach_options none = { 0 };
 	int r;
 

@@ -346,7 +346,7 @@ Test(client_attach, descriptors_that_do_not_arrive_are_noticed)
 Test(client_attach, no_broker_says_how_to_start_one)
 {
 	const struct swakv_group g = { SWAKV_SLIDING, 32, 16, 1, 1, 8, 0, SWAKV_F16 };
-	const struct swakv_model m = { "m", &g, 1, 1, 64 };
+	const struct swakv_model m = { .name = "m", .groups = &g, .n_groups = 1, .max_batch = 1, .max_seq = 64 };
 	struct swakv_attach_options o = { .broker = "nobody-here", .socket = "/tmp/swakv-no-such.sock" };
 	swakv_session *s;
 
@@ -366,7 +366,7 @@ Test(client_attach, no_broker_says_how_to_start_one)
 Test(client_attach, bad_arguments_are_named)
 {
 	const struct swakv_group g = { SWAKV_SLIDING, 32, 16, 1, 1, 8, 0, SWAKV_F16 };
-	struct swakv_model m = { "m", &g, 1, 0, 64 };
+	struct swakv_model m = { .name = "m", .groups = &g, .n_groups = 1, .max_batch = 0, .max_seq = 64 };
 	struct swakv_attach_options o = { .n_streams = 65 };
 	swakv_session *s;
 

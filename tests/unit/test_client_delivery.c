@@ -35,7 +35,7 @@ static struct event *event_add(char what, uint32_t stream)
 	return e;
 }
 
-static void on_updates(void *arg, uint32_t stream, const struct swakv_update *updates, size_t n)
+static void on_updates(void *arg, uint32_t stream, uint32_t group, const struct swakv_update *updates, size_t n)
 {
 	struct event *e = event_add('u', stream);
 

@@ -71,7 +71,7 @@ static void update(int32_t slot, int32_t column, int32_t page, int32_t old_page)
 {
 	const struct swakv_update u = { slot, column, page, old_page };
 
-	mirror_updates(&m, 0, &u, 1);
+	mirror_updates(&m, 0, 0, &u, 1);
 	cr_assert_eq(m.error, 0);
 }
 
@@ -102,8 +102,8 @@ Test(mirror, one_fill_for_all_pages_of_an_answer)
 	const struct swakv_update in[] = { { 0, 0, 1, -1 }, { 0, 1, 2, -1 }, { 1, 0, 3, -1 } };
 	const struct swakv_update out[] = { { 0, 0, -1, 1 }, { 1, 0, -1, 3 }, { 0, 2, 1, -1 } };
 
-	mirror_updates(&m, 0, in, 3);
-	mirror_updates(&m, 0, out, 3);
+	mirror_updates(&m, 0, 0, in, 3);
+	mirror_updates(&m, 0, 0, out, 3);
 	cr_assert_eq(n_fills, 1);
 	cr_assert_eq(n_filled, 2);
 	cr_assert_eq(filled[0], 1);
@@ -182,7 +182,7 @@ Test(mirror, update_outside_the_table_is_an_error_that_stays)
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		m.error = 0;
-		mirror_updates(&m, 0, &bad[i], 1);
+		mirror_updates(&m, 0, 0, &bad[i], 1);
 		cr_assert_eq(m.error, SWAKV_EINVALID);
 		cr_assert_eq(mirror_reserve(&m), SWAKV_EINVALID);
 	}

@@ -129,7 +129,7 @@ static int note_updates(struct mirror *m, const struct swakv_update *updates, si
 	return fill_listed(m, first);
 }
 
-void mirror_updates(void *arg, uint32_t stream, const struct swakv_update *updates, size_t n)
+void mirror_updates(void *arg, uint32_t stream, uint32_t group, const struct swakv_update *updates, size_t n)
 {
 	struct mirror *m = arg;
 	int rc = m->cells ? note_updates(m, updates, n) : 0;

@@ -29,7 +29,7 @@ int mirror_init(struct mirror *m, struct device *device, const struct kernel_pag
 void mirror_deinit(struct mirror *m);
 
 /* swakv_attach_options.on_updates: @arg is the mirror. Poisons what leaves, then notes what moves in. */
-void mirror_updates(void *arg, uint32_t stream, const struct swakv_update *updates, size_t n);
+void mirror_updates(void *arg, uint32_t stream, uint32_t group, const struct swakv_update *updates, size_t n);
 
 /*
  * Makes room for the fills of one command. Call before each command and before

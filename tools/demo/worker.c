@@ -96,7 +96,11 @@ static int attach(struct worker *w)
 		.head_dim = p->head_dim,
 		.dtype = p->dtype,
 	};
-	const struct swakv_model model = { w->opt.name, &group, 1, w->opt.batch, w->opt.max_seq };
+	const struct swakv_model model = { .name = w->opt.name,
+					   .groups = &group,
+					   .n_groups = 1,
+					   .max_batch = w->opt.batch,
+					   .max_seq = w->opt.max_seq };
 	const struct swakv_attach_options options = {
 		.broker = w->opt.broker,
 		.socket = w->opt.socket,

@@ -38,7 +38,9 @@ static int start(struct figures *f, const char *group, struct private_broker *b,
 static int attach(const char *broker, const struct swakv_group *g, uint32_t batch, int64_t max_seq, swakv_session **s,
 		  char *why, size_t why_size)
 {
-	const struct swakv_model model = { "figures", g, 1, batch, max_seq };
+	const struct swakv_model model = {
+		.name = "figures", .groups = g, .n_groups = 1, .max_batch = batch, .max_seq = max_seq
+	};
 	const struct swakv_attach_options options = { .broker = broker };
 
 	return swakv_session_attach(&options, &model, s, why, why_size);

@@ -123,7 +123,9 @@ static int bystander(struct figures *f, const struct private_broker *b, swakv_se
 					   .kv_heads = 8,
 					   .head_dim = 64,
 					   .dtype = SWAKV_F16 };
-	const struct swakv_model model = { "bystander", &group, 1, 1, 64 };
+	const struct swakv_model model = {
+		.name = "bystander", .groups = &group, .n_groups = 1, .max_batch = 1, .max_seq = 64
+	};
 	const struct swakv_attach_options options = { .broker = b->name };
 	char why[256];
 
