@@ -79,8 +79,7 @@ struct session_tables {
  * another session's are refused. NULL when memory is short. The model must have
  * passed model_check().
  */
-struct session *session_new(struct engine *e, const struct model *m, const struct session_tables tables[],
-			    uint32_t tag);
+struct session *session_new(struct engine *e, const struct model *m, const struct session_tables *tables, uint32_t tag);
 /* The session must be reclaimed (session_end(), then session_reclaim()). Returns NULL. */
 struct session *session_free(struct session *s);
 

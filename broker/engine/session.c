@@ -130,7 +130,7 @@ static bool group_init(struct session *s, struct group *g, const struct geometry
 			       geometry->num_pages) == 0;
 }
 
-static bool groups_init(struct session *s, const struct geometry geometry[], const struct session_tables tables[])
+static bool groups_init(struct session *s, const struct geometry geometry[], const struct session_tables *tables)
 {
 	uint32_t cell = 0;
 
@@ -156,7 +156,7 @@ static void groups_leave(struct session *s)
 		g->class->n_sessions--;
 }
 
-struct session *session_new(struct engine *e, const struct model *m, const struct session_tables tables[], uint32_t tag)
+struct session *session_new(struct engine *e, const struct model *m, const struct session_tables *tables, uint32_t tag)
 {
 	struct geometry g[WIRE_MAX_GROUPS];
 	struct session *s;

@@ -10,6 +10,7 @@
 #define SWAKV_ENGINE_FIXTURE_H
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,9 +22,11 @@ struct worker {
 	struct engine *engine;
 	struct session *s;
 	struct model m;
-	struct geometry g;
-	int32_t *cells;
-	struct wire_row_head *rows;
+	struct geometry geometry[WIRE_MAX_GROUPS];
+	struct geometry g; /* of group 0 */
+	struct session_tables tables[WIRE_MAX_GROUPS];
+	int32_t *cells;             /* of group 0 */
+	struct wire_row_head *rows; /* of group 0 */
 	struct delivery d;
 	struct fault f;
 	uint64_t armed[WIRE_MAX_STREAMS];
@@ -62,20 +65,38 @@ static inline struct model make_model(int64_t window, uint32_t page_tokens, int3
 					     .dtype = WIRE_F16 } } };
 }
 
+/* A layer group of pages of @bytes_a_token bytes a token (a multiple of 16). @window 0: full attention. */
+static inline struct wire_group make_group(int64_t window, uint32_t page_tokens, uint32_t bytes_a_token)
+{
+	return (struct wire_group){ .kind = window ? WIRE_GROUP_SLIDING : WIRE_GROUP_FULL,
+				    .page_tokens = page_tokens,
+				    .window = window,
+				    .layers = bytes_a_token / TOKEN_BYTES,
+				    .kv_heads = 1,
+				    .k_head_dim = 8,
+				    .v_head_dim = 8,
+				    .dtype = WIRE_F16 };
+}
+
 static inline void worker_open(struct worker *w, struct engine *e, struct model m, uint64_t half_bytes, uint32_t tag)
 {
-	struct geometry g[WIRE_MAX_GROUPS];
-	size_t n;
+	size_t rows = (size_t)m.max_batch * m.n_groups;
 
 	*w = (struct worker){ .engine = e, .m = m };
-	cr_assert_eq(model_check(&m, half_bytes, g, &w->f), 0);
-	w->g = g[0];
-	n = (size_t)m.max_batch * (size_t)w->g.width;
-	w->cells = malloc(2 * n * sizeof(*w->cells));
-	w->rows = malloc((size_t)m.max_batch * sizeof(*w->rows));
+	cr_assert_eq(model_check(&m, half_bytes, w->geometry, &w->f), 0);
+	w->g = w->geometry[0];
+	for (uint32_t g = 0; g < m.n_groups; g++) {
+		size_t n = (size_t)m.max_batch * (size_t)w->geometry[g].width;
+
+		w->tables[g].cells = malloc(2 * n * sizeof(int32_t));
+		w->tables[g].rows = malloc((size_t)m.max_batch * sizeof(struct wire_row_head));
+	}
+	w->cells = w->tables[0].cells;
+	w->rows = w->tables[0].rows;
 	w->d.updates = malloc(WIRE_MAX_INLINE_UPDATES * sizeof(*w->d.updates));
-	w->d.rows = malloc((size_t)m.max_batch * sizeof(*w->d.rows));
-	w->s = session_new(e, &m, &(struct session_tables){ w->cells, w->rows }, tag);
+	w->d.rows = malloc(rows * sizeof(*w->d.rows));
+	w->d.scrubs = malloc(rows * sizeof(*w->d.scrubs));
+	w->s = session_new(e, &m, w->tables, tag);
 	cr_assert_not_null(w->s);
 }
 
@@ -85,10 +106,13 @@ static inline void worker_close(struct worker *w)
 	check_all(w->engine);
 	session_reclaim(w->s);
 	session_free(w->s);
-	free(w->cells);
-	free(w->rows);
+	for (uint32_t g = 0; g < w->m.n_groups; g++) {
+		free(w->tables[g].cells);
+		free(w->tables[g].rows);
+	}
 	free(w->d.updates);
 	free(w->d.rows);
+	free(w->d.scrubs);
 }
 
 static const struct wire_fence fence_done = { .kind = WIRE_FENCE_DONE };
@@ -140,30 +164,44 @@ static inline void prefill(struct worker *w, uint64_t h, int32_t length)
 	cr_assert_eq(prefill_complete(w, h, fence_done), 0);
 }
 
-static inline int decode_prepare(struct worker *w, uint64_t h)
+/* One entry's prepare; @counts NULL: @tokens for every sequence. */
+static inline int step_one(struct worker *w, uint64_t h, int32_t tokens, const int32_t *counts)
 {
-	struct wire_step_entry e = { .request = h, .tokens = 1 };
+	struct wire_step_entry entry = { .request = h, .tokens = tokens };
+	struct step step = { &entry, counts, 1, counts ? (uint32_t)-tokens : 0 };
 	struct wire_entry_fault fault;
 	uint32_t n;
 
-	cr_assert_eq(step_prepare(w->s, &(struct step){ .entries = &e, .n = 1 }, &fault, &n, &w->d, &w->f), 0);
+	cr_assert_eq(step_prepare(w->s, &step, &fault, &n, &w->d, &w->f), 0);
 	check_all(w->engine);
 	if (n)
 		w->f = fault.fault;
 	return n ? fault.fault.code : 0;
 }
 
-static inline int decode_complete(struct worker *w, uint64_t h, struct wire_fence fence)
+static inline int step_one_complete(struct worker *w, uint64_t h, int32_t accepted, const int32_t *counts,
+				    struct wire_fence fence)
 {
-	struct wire_step_entry e = { .request = h, .fence = fence };
+	struct wire_step_entry entry = { .request = h, .accepted = accepted, .fence = fence };
+	struct step step = { &entry, counts, 1, counts ? (uint32_t)-accepted : 0 };
 	struct wire_entry_fault fault;
 	uint32_t n;
 
-	cr_assert_eq(step_complete(w->s, &(struct step){ .entries = &e, .n = 1 }, w->armed, &fault, &n, &w->f), 0);
+	cr_assert_eq(step_complete(w->s, &step, w->armed, &fault, &n, &w->f), 0);
 	check_all(w->engine);
 	if (n)
 		w->f = fault.fault;
 	return n ? fault.fault.code : 0;
+}
+
+static inline int decode_prepare(struct worker *w, uint64_t h)
+{
+	return step_one(w, h, 1, NULL);
+}
+
+static inline int decode_complete(struct worker *w, uint64_t h, struct wire_fence fence)
+{
+	return step_one_complete(w, h, 0, NULL, fence);
 }
 
 static inline void decode(struct worker *w, uint64_t h, int steps)
@@ -214,6 +252,31 @@ static inline struct wire_sequence_state state(struct worker *w, uint64_t h, int
 
 	cr_assert_eq(sequence_query(w->s, h, &q, &st, NULL, 0, &n, &w->f), 0);
 	return st;
+}
+
+static inline struct wire_sequence_state group_state(struct worker *w, uint64_t h, int32_t seq, uint32_t group)
+{
+	struct wire_query_state q = { .seq = seq, .group = group };
+	struct wire_sequence_state st;
+	uint32_t n;
+
+	cr_assert_eq(sequence_query(w->s, h, &q, &st, NULL, 0, &n, &w->f), 0);
+	return st;
+}
+
+/* Columns of the row that hold pages, as a text: "1,2,5". Static. */
+static inline const char *mapped(const struct worker *w, uint32_t group, int32_t slot)
+{
+	int32_t width = w->geometry[group].width;
+	const int32_t *k = w->tables[group].cells + (int64_t)slot * 2 * width;
+	static char text[512];
+	size_t at = 0;
+
+	text[0] = 0;
+	for (int32_t c = 0; c < width; c++)
+		if (k[c] >= 0)
+			at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%d", at ? "," : "", c);
+	return text;
 }
 
 static inline struct wire_request_state request_state(struct worker *w, uint64_t h)
