@@ -146,15 +146,10 @@ static int do_begin(struct workspace *w, struct channel *c, uint64_t now_ns)
 	const int32_t *slots = (const int32_t *)(begin + 1);
 	int code;
 
-<<<<<<< HEAD
 	if (c->drained)
 		return fault_set(&w->fault, FAULT_DRAINED, -1, 0, 0);
-	if (begin->flags)
-		return fault_set(&w->fault, FAULT_RESERVED, -1, begin->flags, 0);
-=======
 	if (begin->flags || begin->reserved)
 		return fault_set(&w->fault, FAULT_RESERVED, -1, begin->flags ? begin->flags : begin->reserved, 0);
->>>>>>> 13daf73 (client, broker: sessions of several layer groups; extend, rewind and reserve)
 	code = request_begin(c->session, begin->stream, begin->max_tokens, slots, head->n, &w->value, &w->fault);
 	for (uint32_t i = 0; code == 0 && i < head->n; i++)
 		c->begun_ns[slots[i]] = now_ns; /* the engine has checked the slots */

@@ -96,6 +96,7 @@ struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_eff
 	c->out = NULL;
 	c->map = NULL;
 	c->answer = NULL;
+	c->wait_ms = 0;
 	if (n > 1 && !call_entries(c, n)) {
 		c->n_entries = 0;
 		call_free(s, c);

@@ -380,7 +380,7 @@ void compare_session(struct world *w, uint32_t session)
 	compare_walk(w, session);
 	for (int32_t i = 0; i < s->max_batch && !w->pool.error[0]; i++)
 		compare_row(w, session, i);
-	same(w, "pages that a session could get", session, session_free_pages(w->sides[session].session),
+	same(w, "pages that a session could get", session, session_free_pages(w->sides[session].session, 0),
 	     ref_available(s->class));
 }
 

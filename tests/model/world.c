@@ -380,10 +380,10 @@ static void run_step(struct world *w, const struct command *c)
 			fence_of(w, c->session, c->entries[i].fence, stream_of(w, c->session, entries[i].request));
 	}
 	if (prepare) {
-		got = step_prepare(e, entries, c->n, faults, &n_faults, &d, &f);
+		got = step_prepare(e, &(struct step){ .entries = entries, .n = c->n }, faults, &n_faults, &d, &f);
 		want = ref_step_prepare(s, entries, c->n, codes, &w->expected);
 	} else {
-		got = step_complete(e, entries, c->n, w->sides[c->session].armed, faults, &n_faults, &f);
+		got = step_complete(e, &(struct step){ .entries = entries, .n = c->n }, w->sides[c->session].armed, faults, &n_faults, &f);
 		want = ref_step_complete(s, entries, c->n, w->sides[c->session].armed, codes);
 	}
 	compare_code(w, call, got, want, &f);
