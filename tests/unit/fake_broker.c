@@ -85,6 +85,26 @@ static void welcome_fill(struct fake *f)
 	memset(w->boot_id, 0xab, sizeof(w->boot_id));
 }
 
+void fake_add_group(struct fake *f)
+{
+	struct wire_welcome *w = &f->welcome;
+
+	w->n_groups = w->n_tables = 2;
+	w->layouts[1] = (struct wire_layout){
+		.num_pages = FAKE_FULL_PAGES,
+		.private_pages = FAKE_FULL_WIDTH,
+		.width = FAKE_FULL_WIDTH,
+		.page_stride = FAKE_FULL_BYTES,
+		.layer_stride = FAKE_FULL_BYTES,
+		.k_base = TABLE_AREA,
+		.v_base = TABLE_AREA + FAKE_HALF_REST,
+	};
+	w->tables[1] =
+		(struct wire_table){ .group = 1, .device_offset = 2048, .host_offset = 2048, .rows_offset = 1024 };
+	f->full_device = (void *)(f->pool + w->tables[1].device_offset);
+	memset(f->tables + w->tables[1].host_offset, 0xff, FAKE_BATCH * 2 * FAKE_FULL_WIDTH * sizeof(int32_t));
+}
+
 void fake_open(struct fake *f)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -203,18 +223,30 @@ static void *greet(void *arg)
 
 int fake_try_attach(struct fake *f, struct swakv_attach_options *o, swakv_session **s, char *why, size_t size)
 {
-	const struct swakv_group g = {
-		.kind = SWAKV_SLIDING,
-		.window = 32,
-		.page_tokens = 16,
-		.layers = 1,
-		.kv_heads = 1,
-		.head_dim = 8,
-		.dtype = SWAKV_F16,
+	const struct swakv_group g[2] = {
+		{ .kind = SWAKV_SLIDING,
+		  .window = 32,
+		  .page_tokens = 16,
+		  .layers = 1,
+		  .kv_heads = 1,
+		  .head_dim = 8,
+		  .dtype = SWAKV_F16 },
+		{ .kind = SWAKV_FULL,
+		  .page_tokens = 32,
+		  .layers = 1,
+		  .kv_heads = 1,
+		  .head_dim = 8,
+		  .dtype = SWAKV_F16 },
 	};
-	const struct swakv_model m = {
-		.name = "fake", .groups = &g, .n_groups = 1, .max_batch = FAKE_BATCH, .max_seq = FAKE_WIDTH * 16
-	};
+	const struct swakv_model m = { .name = "fake",
+				       .groups = g,
+				       .n_groups = f->welcome.n_groups,
+				       .max_batch = FAKE_BATCH,
+				       .max_seq = FAKE_WIDTH * 16,
+				       .max_advance = 3,
+				       .in_flight = 4,
+				       .max_rewind = 5,
+				       .chunk = SWAKV_CHUNK_MAPPED };
 	struct swakv_attach_options none = { 0 };
 	int r;
 

@@ -26,6 +26,9 @@ enum {
 	FAKE_PAGES = 16,
 	FAKE_PAGE_BYTES = 256,
 	FAKE_HALF_REST = 128, /* bytes of a half that are no page */
+	FAKE_FULL_WIDTH = 2,  /* of the second group: 64 tokens in pages of 32 */
+	FAKE_FULL_PAGES = 8,
+	FAKE_FULL_BYTES = 512,
 	FAKE_STREAMS = 2,
 	FAKE_SLOTS = 64,
 	FAKE_MESSAGE = 32,
@@ -58,7 +61,8 @@ struct fake {
 	shm_u32 *wait_word;
 	int32_t *cells; /* host table */
 	struct wire_row_head *rows;
-	int32_t *device; /* device table, in the pool */
+	int32_t *device;      /* device table, in the pool */
+	int32_t *full_device; /* of the second group */
 	struct ring_consumer_spsc commands;
 	struct ring_producer_spsc replies;
 	pthread_t greeter;
@@ -71,6 +75,8 @@ struct fake {
 
 /* Makes the socket and the memory. */
 void fake_open(struct fake *f);
+/* Before an attach: the model has a second layer group, full, with a table half as wide. */
+void fake_add_group(struct fake *f);
 /* Ends everything, the server too. Safe to repeat. */
 void fake_close(struct fake *f);
 

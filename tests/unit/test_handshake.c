@@ -94,7 +94,7 @@ Test(handshake, struct_sizes_must_agree)
 
 Test(handshake, reserved_fields_must_be_zero)
 {
-	hello.flags = 1;
+	hello.flags = WIRE_HELLO_CHUNK_MAPPED << 1;
 	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
 	hello.flags = 0;
 	for (size_t i = 0; i < 6; i++) {
@@ -133,11 +133,59 @@ Test(handshake, another_pools_name_is_refused_with_ours)
 Test(handshake, too_many_groups_are_refused_before_they_are_read)
 {
 	hello.n_groups = WIRE_MAX_GROUPS + 1;
-	REFUSED(SWAKV_EUNSUPPORTED, FAULT_MODEL_GROUPS);
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_GROUPS);
 	hello.n_groups = UINT32_MAX;
-	REFUSED(SWAKV_EUNSUPPORTED, FAULT_MODEL_GROUPS);
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_GROUPS);
 	hello.n_groups = 0;
 	cr_assert_neq(check(), 0);
+}
+
+Test(handshake, what_a_model_says_of_its_steps_is_taken)
+{
+	hello.flags = WIRE_HELLO_CHUNK_MAPPED;
+	hello.max_advance = 8;
+	hello.in_flight = 3;
+	hello.max_rewind = 5;
+	cr_assert_eq(check(), 0, "%s", r.text);
+	cr_assert(h.model.chunk_mapped);
+	cr_assert_eq(h.model.max_advance, 8);
+	cr_assert_eq(h.model.in_flight, 3);
+	cr_assert_eq(h.model.max_rewind, 5);
+	hello.flags = 0;
+	cr_assert_eq(check(), 0, "%s", r.text);
+	cr_assert_not(h.model.chunk_mapped);
+}
+
+Test(handshake, every_group_has_a_layout_and_a_table)
+{
+	uint64_t offsets[WIRE_MAX_GROUPS];
+	struct session_layout l;
+	struct wire_welcome w;
+
+	hello.n_groups = WIRE_MAX_GROUPS;
+	for (uint32_t i = 0; i < WIRE_MAX_GROUPS; i++) {
+		hello.groups[i] = hello.groups[0];
+		hello.groups[i].kv_heads = 1 + i;
+		offsets[i] = 512 * i;
+	}
+	hello.groups[3].kind = WIRE_GROUP_FULL;
+	hello.groups[3].window = 0;
+	cr_assert_eq(check(), 0, "%s", r.text);
+	session_layout_init(&l, &h.model, h.geometry);
+	welcome_fill(&w, &h, &l, &pool, offsets);
+	cr_assert_eq(w.n_groups, WIRE_MAX_GROUPS);
+	cr_assert_eq(w.n_tables, WIRE_MAX_GROUPS);
+	for (uint32_t i = 0; i < WIRE_MAX_GROUPS; i++) {
+		cr_assert_eq(w.tables[i].group, i);
+		cr_assert_eq(w.tables[i].device_offset, 512 * i);
+		cr_assert_eq(w.layouts[i].page_stride, w.layouts[0].page_stride * (1 + i));
+		cr_assert_eq(w.layouts[i].v_base + (uint64_t)w.layouts[i].num_pages * w.layouts[i].page_stride,
+			     pool.table_area_bytes + pool.half_bytes);
+		cr_assert(i == 0 ||
+			  w.tables[i].host_offset >= w.tables[i - 1].rows_offset + 4 * sizeof(struct wire_row_head));
+	}
+	hello.groups[3].window = 64;
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_FULL);
 }
 
 Test(handshake, a_model_the_pool_cannot_hold_is_refused)
