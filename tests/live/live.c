@@ -148,8 +148,8 @@ void live_launch(swakv_session *s, uint32_t stream, void (*fn)(void *), void *ar
 	cr_assert_eq(driver_stream_host_func(d, swakv_stream_cuda(s, stream), fn, arg), 0, "%s", driver_why(d));
 }
 
-/* A copy of the device table when all streams have run dry; to be freed. */
-static int32_t *device_table(swakv_session *s, uint32_t n_rows, struct swakv_layout *l)
+/* A copy of a group's device table when all streams have run dry; to be freed. */
+static int32_t *device_table(swakv_session *s, uint32_t group, uint32_t n_rows, struct swakv_layout *l)
 {
 	struct swakv_session_info info;
 	size_t bytes;
@@ -158,7 +158,7 @@ static int32_t *device_table(swakv_session *s, uint32_t n_rows, struct swakv_lay
 	swakv_session_get_info(s, &info);
 	for (uint32_t i = 0; i < info.n_streams; i++)
 		LIVE_OK(s, swakv_stream_synchronize(s, i));
-	LIVE_OK(s, swakv_session_get_layout(s, 0, l));
+	LIVE_OK(s, swakv_session_get_layout(s, group, l));
 	bytes = 2 * (size_t)n_rows * (size_t)l->width * sizeof(*copy);
 	copy = malloc(bytes);
 	cr_assert_not_null(copy);
@@ -230,7 +230,7 @@ bool live_page_is(swakv_session *s, int32_t page, uint16_t pattern)
 int32_t live_device_page(swakv_session *s, int slot, int column)
 {
 	struct swakv_layout l;
-	int32_t *table = device_table(s, (uint32_t)slot + 1, &l);
+	int32_t *table = device_table(s, 0, (uint32_t)slot + 1, &l);
 	int32_t page = table[slot * 2 * l.width + column];
 
 	free(table);
@@ -264,27 +264,36 @@ static void expect_row_equal(const struct swakv_layout *l, const int32_t *table,
 
 void live_expect_tables_equal(swakv_session *s, uint32_t max_batch)
 {
-	struct swakv_layout l;
-	int32_t *table = device_table(s, max_batch, &l);
+	struct swakv_session_info info;
 
-	for (uint32_t row = 0; row < max_batch; row++)
-		expect_row_equal(&l, table, row);
-	free(table);
+	swakv_session_get_info(s, &info);
+	for (uint32_t g = 0; g < info.n_groups; g++) {
+		struct swakv_layout l;
+		int32_t *table = device_table(s, g, max_batch, &l);
+
+		for (uint32_t row = 0; row < max_batch; row++)
+			expect_row_equal(&l, table, row);
+		free(table);
+	}
 }
 
 void live_expect_rows_equal(swakv_session *s, swakv_request *r)
 {
-	struct swakv_layout l;
+	struct swakv_session_info info;
 	uint32_t top = 0;
-	int32_t *table;
 
+	swakv_session_get_info(s, &info);
 	for (uint32_t i = 0; i < swakv_request_batch(r); i++)
 		if ((uint32_t)swakv_request_slot(r, i) > top)
 			top = (uint32_t)swakv_request_slot(r, i);
-	table = device_table(s, top + 1, &l);
-	for (uint32_t i = 0; i < swakv_request_batch(r); i++)
-		expect_row_equal(&l, table, (uint32_t)swakv_request_slot(r, i));
-	free(table);
+	for (uint32_t g = 0; g < info.n_groups; g++) {
+		struct swakv_layout l;
+		int32_t *table = device_table(s, g, top + 1, &l);
+
+		for (uint32_t i = 0; i < swakv_request_batch(r); i++)
+			expect_row_equal(&l, table, (uint32_t)swakv_request_slot(r, i));
+		free(table);
+	}
 }
 
 void live_prefill(swakv_session *s, swakv_request *r, const int32_t *lengths, uint32_t n)

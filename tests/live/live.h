@@ -50,7 +50,10 @@ void live_launch(swakv_session *s, uint32_t stream, void (*fn)(void *), void *ar
 /* K id in the device table when all streams have run dry. */
 int32_t live_device_page(swakv_session *s, int slot, int column);
 
-/* Synchronises all streams, then compares device table and host table, K and V: of every slot, or of the request's. */
+/*
+ * Synchronises all streams, then compares device tables and host tables of all groups, K and V: of every slot, or of
+ * the request's.
+ */
 void live_expect_tables_equal(swakv_session *s, uint32_t max_batch);
 void live_expect_rows_equal(swakv_session *s, swakv_request *r);
 

@@ -36,15 +36,24 @@ TestSuite(graph, .fini = teardown, .timeout = 300);
 /* A session with one stream, bound as @o says, and a device of the test's own in the same context. */
 static bool open_session(const struct swakv_cuda_options *o)
 {
-	const struct swakv_group g = { .kind = SWAKV_SLIDING,
-				       .window = WINDOW,
-				       .page_tokens = PAGE_TOKENS,
-				       .layers = 1,
-				       .kv_heads = 1,
-				       .head_dim = HEAD_DIM,
-				       .dtype = SWAKV_F32 };
+	/* The second group is there to be replayed, too: rows are compared in all groups. */
+	const struct swakv_group g[] = {
+		{ .kind = SWAKV_SLIDING,
+		  .window = WINDOW,
+		  .page_tokens = PAGE_TOKENS,
+		  .layers = 1,
+		  .kv_heads = 1,
+		  .head_dim = HEAD_DIM,
+		  .dtype = SWAKV_F32 },
+		{ .kind = SWAKV_FULL,
+		  .page_tokens = 2 * PAGE_TOKENS,
+		  .layers = 1,
+		  .kv_heads = 1,
+		  .head_dim = HEAD_DIM,
+		  .dtype = SWAKV_F32 },
+	};
 	const struct swakv_model m = {
-		.name = "graph", .groups = &g, .n_groups = 1, .max_batch = SLOTS, .max_seq = MAX_SEQ
+		.name = "graph", .groups = g, .n_groups = 2, .max_batch = SLOTS, .max_seq = MAX_SEQ
 	};
 	struct swakv_session_info info;
 	char why[512] = "";
