@@ -11,8 +11,8 @@
 #include <sys/queue.h>
 
 #include "engine.h"
-#include "page_class.h"
 #include "page_table.h"
+#include "pool.h"
 #include "window.h"
 
 /* Rows that have something to send, chained by their numbers over all groups; -1: empty. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * page_class.h - who owns which bytes of the pool: extents, page classes, pages
+ * page_class.h - the pages of one size: which are free, and who had them last
  *
- * A pool half is cut into extents; a page class (all groups with the same page
- * bytes S) is given extents when it needs pages. A page is usable when all its
- * bytes lie in extents of its class. K and V halves mirror each other, so one
- * id and one account stand for both.
+ * A page class is all groups with the same page bytes S. It holds extents of
+ * the pool (pool.h); a page is usable when all its bytes lie in extents that
+ * its class holds. K and V halves mirror each other, so one id and one account
+ * stand for both.
  */
 #ifndef SWAKV_PAGE_CLASS_H
 #define SWAKV_PAGE_CLASS_H
@@ -16,14 +16,30 @@
 
 #include "wire.h"
 
+struct pool;
+struct extent;
+
 enum page_state {
-	PAGE_ABSENT, /* not (wholly) in an extent of the class */
+	PAGE_ABSENT, /* not usable; or free, and not taken since its extent came (extent.fresh) */
 	PAGE_FREE,
 	PAGE_LEASED,
 	PAGE_QUARANTINED,
 };
 
 enum { PAGE_FRESH = 0, PAGE_USED = UINT32_MAX }; /* nobody yet; somebody, whoever asks */
+
+/* What an extent of a class has: live pages (leased or quarantined) that touch it, free ones that start in it. */
+enum extent_kind {
+	EXTENT_EMPTY, /* none live, some free: may leave the class */
+	EXTENT_BARE,  /* neither: may leave the class, too */
+	EXTENT_PARTIAL,
+	EXTENT_FULL, /* none free */
+	EXTENT_N_KINDS,
+};
+
+struct extent_list {
+	int32_t first, last; /* extents, -1: none */
+};
 
 struct page_class {
 	uint64_t page_bytes;
@@ -33,54 +49,23 @@ struct page_class {
 	int32_t n_leased;
 	int32_t n_quarantined;
 	int32_t n_extents;
+	int32_t n_empty; /* of these: no live page touches them */
 	int32_t n_sessions;
-	int32_t *free_stack; /* [num_pages], last in first out */
-	int32_t *link;       /* [num_pages], chains leased pages in lists of their holder */
-	int32_t *owner;      /* [num_pages], the holder's mark while a page is chained */
-	uint8_t *state;      /* [num_pages], enum page_state */
-	uint32_t *user;      /* [num_pages], who bound the page last: a session's serial, PAGE_FRESH or PAGE_USED */
-	uint32_t scrub;      /* as the pool's */
+	int32_t *link;  /* [num_pages], chains leased pages in lists of their holder, and free ones */
+	int32_t *owner; /* [num_pages], the holder's mark while a page is chained */
+	int32_t *place; /* [num_pages], the extent it starts in, its complement when it ends in another */
+	uint8_t *state; /* [num_pages], enum page_state */
+	uint32_t *user; /* [num_pages], who bound the page last: a session's serial, PAGE_FRESH or PAGE_USED */
+	uint32_t scrub; /* as the pool's */
 	bool fresh_is_dirty;
+	struct extent *extents; /* the pool's */
+	struct pool *pool;
+	struct extent_list lists[EXTENT_N_KINDS];
+	int64_t promised;   /* free pages that no other class may take while a provision is made */
+	uint64_t turns;     /* counts how often an extent of it became empty or ceased to be */
+	uint64_t cached_at; /* pool_epoch() of the next */
 	int64_t cached_available;
-	uint64_t cached_epoch;
 };
-
-#define POOL_MAX_CLASSES 64
-
-struct pool {
-	uint64_t half_bytes;
-	uint64_t extent_bytes;
-	uint32_t scrub; /* enum wire_scrub_policy */
-	bool fresh_is_dirty;
-	int32_t n_extents; /* the last one may be short */
-	int32_t n_unassigned;
-	int16_t *extent_class; /* [n_extents], index of the class, -1: unassigned */
-	uint64_t epoch;        /* rises when an extent changes hands */
-	int n_classes;
-	struct page_class *classes[POOL_MAX_CLASSES];
-};
-
-/* 0 or -ENOMEM, -EINVAL. Scrubs never, until told otherwise. */
-int pool_init(struct pool *p, uint64_t half_bytes, uint64_t extent_bytes);
-void pool_deinit(struct pool *p);
-
-/*
- * The class of pages of @page_bytes, made when it is new. NULL: out of memory, or
- * POOL_MAX_CLASSES are in use or hold extents.
- */
-struct page_class *pool_class(struct pool *p, uint64_t page_bytes, int *index);
-
-/* Pages that could be leased now: free ones, and those that all unassigned extents would give. */
-int64_t pool_available(struct pool *p, struct page_class *c);
-struct pool_need {
-	struct page_class *class;
-	int64_t pages;
-};
-/*
- * Makes sure that of every need's class so many pages are free, all or nothing. -1, or the index of the first need
- * that cannot be met, with *@available what its class could have had.
- */
-int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available);
 
 /* Takes a free page (there must be one). */
 int32_t page_class_take(struct page_class *c);
@@ -107,7 +92,10 @@ static inline bool page_class_bind(struct page_class *c, int32_t page, uint32_t 
 /* A leased page becomes quarantined. */
 void page_class_quarantine(struct page_class *c, int32_t page);
 
-/* Recounts one class from its page states and the extents; false, with a sentence, when an account is wrong. */
+/*
+ * Recounts class @index of @p from its page states and the extents; false, with
+ * a sentence, when an account, a list or a state is wrong.
+ */
 bool page_class_check(const struct pool *p, const struct page_class *c, int index, char *buf, size_t size);
 
 #endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pool.h - who owns which bytes of the pool: extents, lent to page classes
+ *
+ * A pool half is cut into extents. A class is given extents when it needs
+ * pages. An extent that no live (leased or quarantined) page touches is empty:
+ * it goes to another class when that one needs it, or back to the pool when
+ * there is time (pool_trim()).
+ */
+#ifndef SWAKV_POOL_H
+#define SWAKV_POOL_H
+
+#include "page_class.h"
+
+#define POOL_MAX_CLASSES 64
+
+/* An extent as its class sees it; at most one page starts in it and ends beyond it. */
+struct extent {
+	int32_t n_live;     /* live pages that touch it */
+	int32_t n_free;     /* free pages that start in it */
+	int32_t top;        /* free page that came back last, chained by the class's link; -1: none */
+	int32_t fresh, end; /* pages [fresh, end) lie in it and were not taken since it came: free, too */
+	int32_t straddler;  /* the page that ends beyond it, when it is usable; else -1 */
+	int32_t prev, next; /* in the list of its kind */
+	uint8_t kind;       /* enum extent_kind */
+	bool moved;         /* by the provision that is being made: */
+	int16_t was;        /* then: the class that held it before, -1: none */
+	int16_t was_former;
+	int16_t former;     /* 1 + the class that held it last; 0: none ever, EXTENT_OF_MANY: one that is gone */
+	int32_t next_moved; /* -1: none */
+};
+#define EXTENT_OF_MANY INT16_MAX
+
+struct pool {
+	uint64_t half_bytes;
+	uint64_t extent_bytes;
+	uint32_t scrub; /* enum wire_scrub_policy */
+	bool fresh_is_dirty;
+	int32_t n_extents; /* the last one may be short */
+	int32_t n_unassigned;
+	int32_t n_empty;       /* held by a class, but empty */
+	int16_t *extent_class; /* [n_extents], index of the class, -1: unassigned */
+	struct extent *extents;
+	int32_t first_moved;
+	uint64_t hands; /* counts how often an extent changed hands */
+	uint64_t turns; /* the sum of the classes' turns, of those that are gone, too */
+	int n_classes;
+	struct page_class *classes[POOL_MAX_CLASSES];
+};
+
+/* 0 or -ENOMEM, -EINVAL. Scrubs never, until told otherwise. The pool must not move from then on. */
+int pool_init(struct pool *p, uint64_t half_bytes, uint64_t extent_bytes);
+void pool_deinit(struct pool *p);
+
+/*
+ * The class of pages of @page_bytes, made when it is new. NULL: out of memory, or
+ * POOL_MAX_CLASSES have sessions or live pages.
+ */
+struct page_class *pool_class(struct pool *p, uint64_t page_bytes, int *index);
+
+/*
+ * Pages of @c that could be leased now: free ones, and those that all
+ * unassigned extents and all empty ones of other classes would give.
+ */
+int64_t pool_available(struct pool *p, struct page_class *c);
+
+/* So many pages of a class that are to be free. */
+struct pool_need {
+	struct page_class *class;
+	int64_t pages;
+};
+/*
+ * Makes sure that all of @needs are free at once (those of one class add up),
+ * taking extents: unassigned ones first, then empty ones of other classes. -1
+ * when done. Else nothing has changed, and it returns the index of the first
+ * need that its class could not meet alone, or, when each could be met alone,
+ * of the first that cannot be met beside those before it; *available is what
+ * that class could have had for all its needs together.
+ */
+int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available);
+
+/* True when the pool could meet all of @needs, in this order, if nothing else were in it. */
+bool pool_could_provide(const struct pool *p, const struct pool_need *needs, uint32_t n);
+
+/* Returns at most @budget empty extents to the pool, those longest empty first; how many. */
+int32_t pool_trim(struct pool *p, int32_t budget);
+
+/* Checks the account of the extents and every class; false, with a sentence, when anything is wrong. */
+bool pool_check(const struct pool *p, char *buf, size_t size);
+
+/* ---- for page_class.c --------------------------------------------------------- */
+
+/* Puts extent @x of @c at the head of the list of @kind. */
+void extent_move(struct page_class *c, int32_t x, enum extent_kind kind);
+
+static inline enum extent_kind extent_kind(const struct extent *e)
+{
+	if (e->n_live > 0)
+		return e->n_free > 0 ? EXTENT_PARTIAL : EXTENT_FULL;
+	return e->n_free > 0 ? EXTENT_EMPTY : EXTENT_BARE;
+}
+
+/* The counts of extent @x of @c have changed, and now make it @kind. */
+static inline void extent_file(struct page_class *c, int32_t x, enum extent_kind kind)
+{
+	if (c->extents[x].kind != kind)
+		extent_move(c, x, kind);
+}
+
+/* First byte of extent @x; the end of the half for one past the last. */
+static inline uint64_t extent_start(const struct pool *p, int32_t x)
+{
+	return x >= p->n_extents ? p->half_bytes : (uint64_t)x * p->extent_bytes;
+}
+
+/* Ids of class @c that lie wholly in the extents [first, last): [*lo, *hi), empty when none. */
+void pages_within(const struct pool *p, const struct page_class *c, int32_t first, int32_t last, int32_t *lo,
+		  int32_t *hi);
+/* The extents that page @page touches: [*first, *last]. */
+void page_extents(const struct pool *p, const struct page_class *c, int32_t page, int32_t *first, int32_t *last);
+/* True when every extent that page @page touches belongs to class @index. */
+bool page_is_whole(const struct pool *p, const struct page_class *c, int index, int32_t page);
+
+#endif

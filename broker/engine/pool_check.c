@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pool_check.c - every account of extents and page classes, from scratch
+ *
+ * Where a page lies is computed anew from its bytes; what the pool keeps about
+ * it is only compared. Slow, and meant for tests.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "pool.h"
+
+struct view {
+	const struct pool *p;
+	const struct page_class *c;
+	int index;
+	char *buf;
+	size_t size;
+};
+
+__attribute__((format(printf, 2, 3))) static bool wrong(const struct view *v, const char *format, ...)
+{
+	va_list ap;
+	int n = snprintf(v->buf, v->size, "class %d ", v->index);
+
+	if (n > 0 && (size_t)n < v->size) {
+		va_start(ap, format);
+		vsnprintf(v->buf + n, v->size - (size_t)n, format, ap);
+		va_end(ap);
+	}
+	return false;
+}
+
+/* Page @page is usable, and starts and ends in extent @x. */
+static bool lies_in(const struct view *v, int32_t page, int32_t x)
+{
+	int32_t first, last;
+
+	page_extents(v->p, v->c, page, &first, &last);
+	return first == x && last == x && page_is_whole(v->p, v->c, v->index, page);
+}
+
+static bool is_fresh(const struct view *v, int32_t page, int32_t x)
+{
+	return page >= v->p->extents[x].fresh && page < v->p->extents[x].end && v->c->state[page] == PAGE_ABSENT;
+}
+
+/* Usable exactly when all its extents are held, and known to be where it is. */
+static bool check_page(const struct view *v, int32_t page, int32_t count[4])
+{
+	bool whole = page_is_whole(v->p, v->c, v->index, page);
+	uint8_t state = v->c->state[page];
+	int32_t first, last;
+
+	page_extents(v->p, v->c, page, &first, &last);
+	if (state == PAGE_ABSENT && whole && first == last && is_fresh(v, page, first)) {
+		count[PAGE_FREE]++;
+		return true;
+	}
+	if (whole != (state != PAGE_ABSENT))
+		return wrong(v, "page %" PRId32 ": state %d does not fit its extents", page, state);
+	if (whole && v->c->place[page] != (first == last ? first : ~first))
+		return wrong(v, "page %" PRId32 " of extent %" PRId32 " is placed at %" PRId32, page, first,
+			     v->c->place[page]);
+	count[state]++;
+	return true;
+}
+
+/* Every free page in the extent @x is fresh, or in its chain, once. */
+static bool check_chain(const struct view *v, int32_t x, int32_t n_returned)
+{
+	const struct extent *e = &v->p->extents[x];
+	int32_t n = 0;
+
+	for (int32_t page = e->top; page >= 0; page = v->c->link[page], n++) {
+		if (n >= n_returned || page >= v->c->num_pages)
+			return wrong(v, "extent %" PRId32 ": its chain has more than its %" PRId32 " free pages", x,
+				     n_returned);
+		if (v->c->state[page] != PAGE_FREE || !lies_in(v, page, x))
+			return wrong(v, "extent %" PRId32 ": page %" PRId32 " in state %d is in its chain", x, page,
+				     v->c->state[page]);
+	}
+	if (n != n_returned)
+		return wrong(v, "extent %" PRId32 ": %" PRId32 " of %" PRId32 " free pages are in its chain", x, n,
+			     n_returned);
+	return true;
+}
+
+static bool check_extent(const struct view *v, int32_t x)
+{
+	const struct extent *e = &v->p->extents[x];
+	uint64_t s = v->c->page_bytes, end = (extent_start(v->p, x + 1) + s - 1) / s;
+	int32_t live = 0, fresh = 0, returned = 0, straddler = -1, page = (int32_t)(extent_start(v->p, x) / s);
+
+	for (; (uint64_t)page < end && page < v->c->num_pages; page++) {
+		int32_t first, last;
+
+		page_extents(v->p, v->c, page, &first, &last);
+		live += v->c->state[page] == PAGE_LEASED || v->c->state[page] == PAGE_QUARANTINED;
+		if (first == x && last > x && page_is_whole(v->p, v->c, v->index, page))
+			straddler = page;
+		if (first == x && last == x)
+			returned += v->c->state[page] == PAGE_FREE;
+		if (first == x && last == x)
+			fresh += v->c->state[page] == PAGE_ABSENT;
+	}
+	if (live != e->n_live)
+		return wrong(v, "extent %" PRId32 ": %" PRId32 " live pages, counted %" PRId32, x, e->n_live, live);
+	if (straddler != e->straddler)
+		return wrong(v, "extent %" PRId32 ": page %" PRId32 " ends beyond it, it knows %" PRId32, x, straddler,
+			     e->straddler);
+	if (fresh != e->end - e->fresh)
+		return wrong(v, "extent %" PRId32 ": %" PRId32 " fresh pages, counted %" PRId32, x, e->end - e->fresh,
+			     fresh);
+	if (fresh + returned + (straddler >= 0 && v->c->state[straddler] == PAGE_FREE) != e->n_free)
+		return wrong(v, "extent %" PRId32 ": free pages %" PRId32 ", fresh %" PRId32 ", returned %" PRId32, x,
+			     e->n_free, fresh, returned);
+	return check_chain(v, x, returned);
+}
+
+/* The list of @kind holds extents of the class, of that kind, linked both ways. */
+static bool check_list(const struct view *v, enum extent_kind kind, int32_t *n_listed)
+{
+	int32_t before = -1;
+
+	for (int32_t x = v->c->lists[kind].first; x >= 0; x = v->p->extents[x].next) {
+		const struct extent *e = &v->p->extents[x];
+		enum extent_kind fits = extent_kind(e);
+
+		if (++*n_listed > v->c->n_extents || v->p->extent_class[x] != v->index)
+			return wrong(v, "list %d: extent %" PRId32 " of class %d, one too many", (int)kind, x,
+				     v->p->extent_class[x]);
+		if (e->kind != kind || fits != kind)
+			return wrong(v, "list %d: extent %" PRId32 " is marked %d and should be in %d", (int)kind, x,
+				     e->kind, (int)fits);
+		if (e->prev != before)
+			return wrong(v, "list %d: extent %" PRId32 " stands behind %" PRId32 ", not %" PRId32,
+				     (int)kind, x, before, e->prev);
+		before = x;
+	}
+	if (v->c->lists[kind].last != before)
+		return wrong(v, "list %d ends with extent %" PRId32 ", not %" PRId32, (int)kind, before,
+			     v->c->lists[kind].last);
+	return true;
+}
+
+static bool check_extents(const struct view *v)
+{
+	int32_t n_held = 0, n_empty = 0, n_listed = 0;
+
+	for (int32_t x = 0; x < v->p->n_extents; x++) {
+		if (v->p->extent_class[x] != v->index)
+			continue;
+		if (!check_extent(v, x))
+			return false;
+		n_held++;
+		n_empty += v->p->extents[x].n_live == 0;
+	}
+	for (int k = 0; k < EXTENT_N_KINDS; k++)
+		if (!check_list(v, (enum extent_kind)k, &n_listed))
+			return false;
+	if (n_held != v->c->n_extents || n_empty != v->c->n_empty || n_listed != n_held)
+		return wrong(v,
+			     "holds %" PRId32 " extents, %" PRId32 " empty, %" PRId32 " in lists; counted %" PRId32
+			     " and %" PRId32,
+			     n_held, n_empty, n_listed, v->c->n_extents, v->c->n_empty);
+	return true;
+}
+
+bool page_class_check(const struct pool *p, const struct page_class *c, int index, char *buf, size_t size)
+{
+	const struct view v = { p, c, index, buf, size };
+	int32_t count[4] = { 0 };
+
+	for (int32_t page = 0; page < c->num_pages; page++)
+		if (!check_page(&v, page, count))
+			return false;
+	if (count[PAGE_FREE] != c->n_free || count[PAGE_LEASED] != c->n_leased ||
+	    count[PAGE_QUARANTINED] != c->n_quarantined || c->n_free + c->n_leased + c->n_quarantined != c->n_usable)
+		return wrong(&v,
+			     "free %" PRId32 "/%" PRId32 " leased %" PRId32 "/%" PRId32 " quarantined %" PRId32
+			     "/%" PRId32 " (counted/kept), usable %" PRId32,
+			     count[PAGE_FREE], c->n_free, count[PAGE_LEASED], c->n_leased, count[PAGE_QUARANTINED],
+			     c->n_quarantined, c->n_usable);
+	return check_extents(&v);
+}
+
+bool pool_check(const struct pool *p, char *buf, size_t size)
+{
+	int32_t n_unassigned = 0, n_empty = 0;
+
+	for (int i = 0; i < p->n_classes; i++) {
+		if (!page_class_check(p, p->classes[i], i, buf, size))
+			return false;
+		n_empty += p->classes[i]->n_empty;
+	}
+	for (int32_t x = 0; x < p->n_extents; x++) {
+		n_unassigned += p->extent_class[x] < 0;
+		if (p->extent_class[x] >= p->n_classes) {
+			snprintf(buf, size, "extent %" PRId32 " belongs to class %d of %d", x, p->extent_class[x],
+				 p->n_classes);
+			return false;
+		}
+	}
+	if (n_unassigned == p->n_unassigned && n_empty == p->n_empty)
+		return true;
+	snprintf(buf, size, "%" PRId32 " extents unassigned, %" PRId32 " empty; counted %" PRId32 " and %" PRId32,
+		 p->n_unassigned, p->n_empty, n_unassigned, n_empty);
+	return false;
+}
