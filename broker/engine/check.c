@@ -242,10 +242,7 @@ static void check_session(struct checker *k, const struct session *s)
 static void check_class(struct checker *k, const struct engine *e, int index)
 {
 	const struct page_class *c = e->pool.classes[index];
-	char why[160];
 
-	if (!page_class_check(&e->pool, c, index, why, sizeof(why)))
-		violated(k, "%s", why);
 	for (int32_t page = 0; page < c->num_pages; page++) {
 		bool held = c->state[page] == PAGE_LEASED || c->state[page] == PAGE_QUARANTINED;
 
@@ -259,6 +256,7 @@ bool engine_check(const struct engine *e, char *buf, size_t size)
 {
 	struct checker k = { .buf = buf, .size = size, .ok = true };
 	const struct session *s;
+	char why[160];
 
 	for (int i = 0; i < e->pool.n_classes; i++) {
 		k.leases[i] = calloc((size_t)e->pool.classes[i]->num_pages, 1);
@@ -270,6 +268,8 @@ bool engine_check(const struct engine *e, char *buf, size_t size)
 			check_session(&k, s);
 		for (int i = 0; i < e->pool.n_classes; i++)
 			check_class(&k, e, i);
+		if (!pool_check(&e->pool, why, sizeof(why)))
+			violated(&k, "%s", why);
 	}
 	for (int i = 0; i < e->pool.n_classes; i++)
 		free(k.leases[i]);

@@ -36,6 +36,12 @@ struct engine_config {
 struct engine *engine_new(const struct engine_config *config);
 /* Every session must have been freed. Returns NULL. */
 struct engine *engine_free(struct engine *e);
+/*
+ * Returns at most @budget extents that no live page touches to the pool; how
+ * many. For times with nothing else to do: whoever needs such an extent takes
+ * it anyway, and the class that had it may want it again.
+ */
+uint32_t engine_trim(struct engine *e, uint32_t budget);
 
 /* ---- models ------------------------------------------------------------- */
 
@@ -203,9 +209,10 @@ struct class_counts {
 	int64_t free;
 	int64_t leased;
 	int64_t quarantined;
-	int64_t available; /* free, plus what unassigned extents would give */
+	int64_t available; /* free, plus what unassigned extents and empty ones of other classes would give */
 	int64_t num_pages; /* ids it could ever use */
 	uint32_t extents;
+	uint32_t empty; /* of these: no live page touches them */
 	uint32_t sessions;
 };
 /* In bytes over both halves: held + free + unusable = total. */

@@ -175,6 +175,7 @@ bool engine_class_count(const struct engine *e, uint32_t index, struct class_cou
 				      .available = pool_available(p, c),
 				      .num_pages = c->num_pages,
 				      .extents = (uint32_t)c->n_extents,
+				      .empty = (uint32_t)c->n_empty,
 				      .sessions = (uint32_t)c->n_sessions };
 	return true;
 }

@@ -28,6 +28,11 @@ void engine_stamp(struct engine *e, uint64_t stamp)
 	e->stamp = stamp;
 }
 
+uint32_t engine_trim(struct engine *e, uint32_t budget)
+{
+	return (uint32_t)pool_trim(&e->pool, budget > INT32_MAX ? INT32_MAX : (int32_t)budget);
+}
+
 struct engine *engine_free(struct engine *e)
 {
 	if (!e)
