@@ -133,6 +133,8 @@
 	REASON(REWIND_LIMIT, SWAKV_ELIMIT, "%sa rewind to %g tokens: by max_rewind no lower than %w")                  \
 	REASON(RESERVE_TOKENS, SWAKV_EINVALID, "max_tokens %g is below the %w that the request has")                   \
 	REASON(STEP_NEVER, SWAKV_ENEVER, "%sthe step needs %g pages, the pool can hold %w of this class")              \
+	REASON(NEVER_TOGETHER, SWAKV_ENEVER,                                                                           \
+	       "the layer groups of the request need %g bytes together, the pool has %w, in whole extents")            \
 	REASON(STEP_NO_PAGES, SWAKV_ENOPAGES, "%sthe step needs %g pages beyond its reservation, %w are free now")     \
 	REASON(GROUP_RANGE, SWAKV_EINVALID, "layer group %g is outside 0 to %w")
 

@@ -131,8 +131,8 @@ static void check_sequence(struct checker *k, const struct session *s, const str
 
 	if (s->slots[q->slot].seq != q - s->seqs)
 		violated(k, "session %u: slot %" PRId32 " does not know its sequence", s->tag, q->slot);
-	FOR_EACH_GROUP(g, s)
-	check_span(k, s, g, r, q);
+	FOR_EACH_GROUP (g, s)
+		check_span(k, s, g, r, q);
 }
 
 /* The agenda holds each sequence once, none before its parent. */
@@ -163,8 +163,8 @@ static void check_free_slots(struct checker *k, const struct session *s)
 		if (s->slots[i].seq >= 0)
 			used++;
 		else if (!s->ended) /* then its rows show what they held at the end */
-			FOR_EACH_GROUP(g, s)
-		check_row(k, s, g, i, &(struct mapped){ 0 });
+			FOR_EACH_GROUP (g, s)
+				check_row(k, s, g, i, &(struct mapped){ 0 });
 	}
 	if (used != s->n_sequences || used + s->n_free_seqs != (uint32_t)s->model.max_batch)
 		violated(k, "session %u: %u slots in use, %u sequences, %u free", s->tag, used, s->n_sequences,
@@ -173,8 +173,7 @@ static void check_free_slots(struct checker *k, const struct session *s)
 
 static void check_quarantine(struct checker *k, const struct session *s, uint32_t line)
 {
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		const struct page_chain *chain = &s->lines[line].quarantine.of[group_index(s, g)];
 		int32_t n = 0;
 
@@ -192,9 +191,9 @@ static void check_point(struct checker *k, const struct session *s, uint32_t lin
 		violated(k, "session %u line %u: point of value %" PRIu64 " out of order", s->tag, line, p->value);
 	if (p->request >= 0)
 		return;
-	FOR_EACH_GROUP(g, s)
-	for (int32_t page = point_chain(s, p, group_index(s, g))->first; page >= 0; page = g->class->link[page])
-		hold(k, s, g, page, PAGE_LEASED, "a releasing point");
+	FOR_EACH_GROUP (g, s)
+		for (int32_t page = point_chain(s, p, group_index(s, g))->first; page >= 0; page = g->class->link[page])
+			hold(k, s, g, page, PAGE_LEASED, "a releasing point");
 }
 
 static void check_lines(struct checker *k, const struct session *s)
@@ -233,10 +232,10 @@ static void check_session(struct checker *k, const struct session *s)
 			 s->n_transitions, requests, transitions);
 	check_free_slots(k, s);
 	check_lines(k, s);
-	FOR_EACH_GROUP(g, s)
-	if (k->held[group_index(s, g)] != g->n_held)
-		violated(k, "session %u group %u: holds %" PRId64 " pages, counted %" PRId64, s->tag, group_index(s, g),
-			 g->n_held, k->held[group_index(s, g)]);
+	FOR_EACH_GROUP (g, s)
+		if (k->held[group_index(s, g)] != g->n_held)
+			violated(k, "session %u group %u: holds %" PRId64 " pages, counted %" PRId64, s->tag,
+				 group_index(s, g), g->n_held, k->held[group_index(s, g)]);
 }
 
 static void check_class(struct checker *k, const struct engine *e, int index)

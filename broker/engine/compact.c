@@ -105,8 +105,7 @@ static void move_rows(struct session *s, struct request *r)
 
 	for (uint32_t i = 0; i < r->n_seqs; i++)
 		slots[i] = request_seq(s, r, i)->slot;
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		int32_t next_free = r->pending_batch;
 
 		for (uint32_t i = 0; i < r->n_seqs; i++)

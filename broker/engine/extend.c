@@ -61,8 +61,7 @@ static int sequence_fault(const struct session *s, const struct request *r, uint
 
 	if (e > r->capacity)
 		return SWAKV_ELIMIT;
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		int code = extend_fault(s, g, q, e, tokens, &lacking[group_index(s, g)]);
 
 		if (code && (!worst || code > worst))
@@ -78,8 +77,7 @@ static int tell_fault(struct session *s, struct request *r, uint32_t i, int32_t 
 
 	if (code == SWAKV_ELIMIT)
 		return fault_set(f, FAULT_CAPACITY, (int32_t)i, seq_endpoint(r, q), r->capacity);
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		struct mapped m = seq_mapped_at(s, g, q, seq_endpoint(r, q) + tokens);
 		int64_t unused = 0;
 
@@ -135,8 +133,7 @@ int extend_prepare(struct session *s, struct request *r, const struct counts *to
 		struct seq *q = request_seq(s, r, i);
 
 		q->advance = count_of(tokens, i);
-		FOR_EACH_GROUP(g, s)
-		{
+		FOR_EACH_GROUP (g, s) {
 			struct mapped m = seq_mapped_at(s, g, q, seq_endpoint(r, q) + q->advance);
 
 			if (m.resume < m.hi)
@@ -202,8 +199,7 @@ int extend_complete(struct session *s, struct request *r, const struct counts *a
 		struct seq *q = request_seq(s, r, i);
 		int64_t e = seq_endpoint(r, q) + accepted_of(accepted, i, pending_tokens(r, q));
 
-		FOR_EACH_GROUP(g, s)
-		{
+		FOR_EACH_GROUP (g, s) {
 			struct mapped m = seq_mapped(s, g, r, q);
 
 			clear_outside(s, g, r, q, &m, e, p.reached, &staged);
@@ -264,8 +260,7 @@ int request_rewind(struct session *s, uint64_t handle, const int32_t *tokens, ui
 		struct seq *q = request_seq(s, r, i);
 		int64_t e = seq_endpoint(r, q) - tokens[i];
 
-		FOR_EACH_GROUP(g, s)
-		{
+		FOR_EACH_GROUP (g, s) {
 			struct mapped m = seq_mapped(s, g, r, q);
 
 			clear_outside(s, g, r, q, &m, e, reached, &staged);

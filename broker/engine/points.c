@@ -156,8 +156,7 @@ static void point_reached(struct session *s, struct point *p)
 	line_remove(s, &s->lines[p->line], p);
 	if (p->request >= 0)
 		request_forget(s, p);
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		const struct page_chain *chain = point_chain(s, p, group_index(s, g));
 
 		if (p->request < 0)
@@ -243,16 +242,15 @@ void pages_release(struct session *s, uint32_t line, uint64_t value, const struc
 		point_open(s, line, value, NULL, chains);
 		return;
 	}
-	FOR_EACH_GROUP(g, s)
-	chain_return(g, &chains->of[group_index(s, g)]);
+	FOR_EACH_GROUP (g, s)
+		chain_return(g, &chains->of[group_index(s, g)]);
 }
 
 void pages_quarantine(struct session *s, uint32_t line, const struct page_chains *chains)
 {
 	struct line *l = &s->lines[line];
 
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		const struct page_chain *chain = &chains->of[group_index(s, g)];
 
 		for (int32_t page = chain->first; page >= 0; page = g->class->link[page])
@@ -266,8 +264,7 @@ int64_t quarantine_release(struct session *s, uint32_t line)
 	struct page_chains *q = &s->lines[line].quarantine;
 	int64_t n = page_chains_count(s, q);
 
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		chain_return(g, &q->of[group_index(s, g)]);
 		q->of[group_index(s, g)] = PAGE_CHAIN_EMPTY;
 	}

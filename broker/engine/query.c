@@ -193,8 +193,7 @@ void session_count(const struct session *s, struct session_counts *out)
 					.open_points = s->n_points,
 					.poisoned = s->poisoned,
 					.ended = s->ended };
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		out->leased += g->n_held;
 		out->bytes += 2 * (uint64_t)g->n_held * g->class->page_bytes;
 	}

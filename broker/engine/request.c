@@ -162,8 +162,7 @@ static void admit_sequence(struct session *s, struct request *r, uint32_t i, int
 	struct seq *q = &s->seqs[index];
 
 	*q = (struct seq){ .slot = slot, .map = -1 };
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		int32_t n = r->reservation[group_index(s, g)];
 
 		*seq_span(s, g, q) = (struct span){ .n_reserved = n };
@@ -205,26 +204,40 @@ static struct request *request_new(struct session *s, uint32_t stream, uint32_t 
 	return r;
 }
 
-/*
- * Makes sure that all pages of @needs (one a group) are free: 0, or why not. The
- * whole class could not hold them: never.
- */
+/* What could never be: a class would need more pages than it has ids, or all together more than the pool. */
+static int never_fault(const struct session *s, const struct pool_need *need, struct fault *f)
+{
+	uint64_t bytes = 0;
+
+	FOR_EACH_GROUP (g, s) {
+		int64_t sum = 0;
+
+		for (uint32_t i = 0; i < s->n_groups; i++)
+			sum += need[i].class == g->class ? need[i].pages : 0;
+		if (sum > g->class->num_pages)
+			return fault_set(f, FAULT_NEVER_FITS, -1, sum, g->class->num_pages);
+		bytes += 2 * (uint64_t)need[group_index(s, g)].pages * g->class->page_bytes;
+	}
+	return fault_set(f, FAULT_NEVER_TOGETHER, -1, (int64_t)bytes, (int64_t)(2 * s->engine->pool.half_bytes));
+}
+
 int session_provide(struct session *s, const int64_t *needs, struct fault *f)
 {
+	struct pool *pool = &s->engine->pool;
 	struct pool_need need[WIRE_MAX_GROUPS];
-	int64_t available;
+	int64_t available, sum = 0;
 	int missing;
 
-	FOR_EACH_GROUP(g, s)
-	{
-		uint32_t i = group_index(s, g);
-
-		need[i] = (struct pool_need){ g->class, needs[i] };
-		if (needs[i] > g->class->num_pages)
-			return fault_set(f, FAULT_NEVER_FITS, -1, needs[i], g->class->num_pages);
-	}
-	missing = pool_provide(&s->engine->pool, need, s->n_groups, &available);
-	return missing < 0 ? 0 : fault_set(f, FAULT_NO_PAGES, -1, needs[missing], available);
+	FOR_EACH_GROUP (g, s)
+		need[group_index(s, g)] = (struct pool_need){ g->class, needs[group_index(s, g)] };
+	missing = pool_provide(pool, need, s->n_groups, &available);
+	if (missing < 0)
+		return 0;
+	if (!pool_could_provide(pool, need, s->n_groups))
+		return never_fault(s, need, f);
+	for (uint32_t i = 0; i < s->n_groups; i++)
+		sum += need[i].class == need[missing].class ? need[i].pages : 0;
+	return fault_set(f, FAULT_NO_PAGES, -1, sum, available);
 }
 
 int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n,
@@ -245,8 +258,7 @@ int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const 
 		return code;
 	if (points_spare(s) < 1)
 		return fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		uint32_t i = group_index(s, g);
 
 		reservation[i] = group_reservation(s, g, capacity);
@@ -269,8 +281,7 @@ int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const 
 /* Pages of @more (one a group) join the reservation of @q. */
 static void reserve_more(struct session *s, struct request *r, struct seq *q, const int32_t *more)
 {
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		struct span *p = seq_span(s, g, q);
 		int32_t n = more[group_index(s, g)];
 
@@ -301,8 +312,7 @@ int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, stru
 		return fault_set(f, FAULT_MAX_TOKENS, -1, max_tokens, s->model.max_seq);
 	if (max_tokens < r->capacity)
 		return fault_set(f, FAULT_RESERVE_TOKENS, -1, max_tokens, r->capacity);
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		uint32_t i = group_index(s, g);
 
 		more[i] = group_reservation(s, g, max_tokens) - r->reservation[i];
@@ -311,8 +321,8 @@ int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, stru
 	if ((code = session_provide(s, needs, f)))
 		return code;
 	r->capacity = max_tokens;
-	FOR_EACH_GROUP(g, s)
-	r->reservation[group_index(s, g)] += more[group_index(s, g)];
+	FOR_EACH_GROUP (g, s)
+		r->reservation[group_index(s, g)] += more[group_index(s, g)];
 	for (uint32_t i = 0; i < r->n_seqs; i++)
 		reserve_more(s, r, request_seq(s, r, i), more);
 	if (r->phase == PHASE_EXECUTING)
@@ -360,8 +370,7 @@ static void dissolve_sequence(struct session *s, struct request *r, struct seq *
 {
 	struct slot *t = &s->slots[q->slot];
 
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		struct page_chain *chain = chains ? &chains->of[group_index(s, g)] : NULL;
 		int32_t *reserved = seq_reserved(s, g, q), n = seq_span(s, g, q)->n_reserved;
 

@@ -149,8 +149,7 @@ void seq_settle(struct session *s, const struct request *r, struct seq *q, int64
 
 	if (endpoint > q->high)
 		q->high = endpoint;
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		struct span *p = seq_span(s, g, q);
 		int64_t change = window_next_change(&g->window, endpoint, r->capacity);
 

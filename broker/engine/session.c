@@ -45,8 +45,7 @@ struct engine *engine_free(struct engine *e)
 
 static void session_release_memory(struct session *s)
 {
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		page_table_deinit(&g->table);
 		free(g->spans);
 		free(g->reserved);
@@ -139,8 +138,7 @@ static bool groups_init(struct session *s, const struct geometry geometry[], con
 {
 	uint32_t cell = 0;
 
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		uint32_t i = group_index(s, g);
 
 		if (!group_init(s, g, &geometry[i], &tables[i]))
@@ -156,9 +154,9 @@ static bool groups_init(struct session *s, const struct geometry geometry[], con
 
 static void groups_leave(struct session *s)
 {
-	FOR_EACH_GROUP(g, s)
-	if (g->class)
-		g->class->n_sessions--;
+	FOR_EACH_GROUP (g, s)
+		if (g->class)
+			g->class->n_sessions--;
 }
 
 struct session *session_new(struct engine *e, const struct model *m, const struct session_tables *tables, uint32_t tag)
@@ -192,8 +190,8 @@ struct session *session_free(struct session *s)
 	if (!s)
 		return NULL;
 	MUST(s->ended && s->n_requests == 0 && s->n_points == 0);
-	FOR_EACH_GROUP(g, s)
-	MUST(g->n_held == 0);
+	FOR_EACH_GROUP (g, s)
+		MUST(g->n_held == 0);
 	groups_leave(s);
 	LIST_REMOVE(s, siblings);
 	session_release_memory(s);

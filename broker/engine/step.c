@@ -78,8 +78,9 @@ int request_prefill_prepare(struct session *s, uint64_t handle, const int32_t *l
 		struct seq *q = request_seq(s, r, i);
 
 		q->length = lengths[i];
-		FOR_EACH_GROUP(g, s)
-		seq_bind(s, g, r, q, window_begin(&g->window, lengths[i]), window_end(&g->window, lengths[i]), d);
+		FOR_EACH_GROUP (g, s)
+			seq_bind(s, g, r, q, window_begin(&g->window, lengths[i]), window_end(&g->window, lengths[i]),
+				 d);
 	}
 	r->phase = PHASE_EXECUTING;
 	transition_begin(s, r, TRANSITION_PREFILL);
@@ -119,8 +120,7 @@ static int advance_fault(const struct session *s, const struct request *r, const
 
 	if (e > r->capacity)
 		return SWAKV_ELIMIT;
-	FOR_EACH_GROUP(g, s)
-	{
+	FOR_EACH_GROUP (g, s) {
 		const struct span *p = seq_span(s, g, q);
 
 		if (window_end(&g->window, e) - p->end > p->n_reserved)
@@ -175,8 +175,7 @@ static int decode_prepare(struct session *s, struct request *r, struct delivery 
 	for (uint32_t i = 0; i < n_due; i++) {
 		struct seq *q = agenda_seq(s, r, s->slot_scratch[i]);
 
-		FOR_EACH_GROUP(g, s)
-		{
+		FOR_EACH_GROUP (g, s) {
 			int32_t end = seq_span(s, g, q)->end;
 
 			if (window_end(&g->window, seq_endpoint(r, q) + 1) > end)
@@ -282,8 +281,9 @@ static int decode_complete(struct session *s, struct request *r, const struct wi
 		struct seq *q = agenda_seq(s, r, s->slot_scratch[i]);
 		int64_t e = seq_endpoint(r, q);
 
-		FOR_EACH_GROUP(g, s)
-		seq_unbind(s, g, r, q, seq_span(s, g, q)->begin, seq_retained_begin(g, q, e), p.reached, &staged);
+		FOR_EACH_GROUP (g, s)
+			seq_unbind(s, g, r, q, seq_span(s, g, q)->begin, seq_retained_begin(g, q, e), p.reached,
+				   &staged);
 		seq_settle(s, r, q, e);
 	}
 	agenda_settle(s, r, n_due);

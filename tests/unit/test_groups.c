@@ -117,6 +117,20 @@ Test(groups, classes_that_need_the_same_extents_are_admitted_jointly)
 	cr_assert_eq(class_of(1).available, 16);
 }
 
+Test(groups, what_the_pool_could_never_hold_at_once_is_told_so)
+{
+	struct model m = { .n_groups = 2,
+			   .n_streams = 1,
+			   .max_batch = 4,
+			   .max_seq = 400,
+			   .groups = { make_group(0, P, TOKEN_BYTES), make_group(0, P, TOKEN_BYTES) } };
+	int32_t slot = 0;
+	uint64_t h;
+
+	open_on(32ull * P * TOKEN_BYTES, 32ull * P * TOKEN_BYTES, m); /* 25 pages a group, 32 in all */
+	cr_assert_eq(begin_on(&w, 0, &h, 1, &slot), SWAKV_ENEVER);
+}
+
 Test(groups, groups_of_one_page_size_share_a_class)
 {
 	struct model m = { .n_groups = 2,
@@ -133,7 +147,10 @@ Test(groups, groups_of_one_page_size_share_a_class)
 	cr_assert_eq(class_of(0).leased, 7 + 16);
 	slot = 1;
 	cr_assert_eq(begin_on(&w, 0, &h, 1, &slot), SWAKV_ENOPAGES, "9 pages are left, 23 are needed");
-	prefill(&w, begin(&w, 1) ? h : h, 1);
+	slot = 1;
+	cr_assert_eq(request_begin(w.s, 0, 64, &slot, 1, &h, &w.f), 0, "4 and 4");
+	check_all(e);
+	cr_assert_eq(class_of(0).leased, 23 + 8);
 }
 
 Test(groups, rows_and_cells_of_a_delivery_are_counted_over_all_groups)
