@@ -111,7 +111,8 @@ Test(groups, classes_that_need_the_same_extents_are_admitted_jointly)
 
 	/* Either class alone would find its 16 pages in the one extent; both together do not. */
 	open_on(32ull * P * TOKEN_BYTES, 32ull * P * TOKEN_BYTES, m);
-	cr_assert_eq(begin_on(&w, 0, &h, 1, &slot), SWAKV_ENOPAGES);
+	cr_assert_eq(begin_on(&w, 0, &h, 1, &slot), SWAKV_ENEVER);
+	cr_assert_eq(w.f.reason, FAULT_NEVER_TOGETHER);
 	cr_assert_eq(class_of(0).leased + class_of(1).leased, 0);
 	cr_assert_eq(class_of(0).available, 32);
 	cr_assert_eq(class_of(1).available, 16);
