@@ -91,9 +91,19 @@ MUTATIONS = [
         ("\tt->generation++;\n", "\tt->generation |= 1;\n")]),
     ("reclaim forgets the pages behind points", "session.c", [
         ("\t\tpages_quarantine(s, line, &p->pages);\n", "")]),
-    ("an extent that was taken needlessly", "page_class.c", [
-        ("\twhile (c->n_free < n) {\n", "\twhile (c->n_free <= n && (c->n_free < n || p->n_unassigned)) {\n")]),
-    ("a page across two extents is used with one", "page_class.c", [
+    ("an extent that was taken needlessly", "pool.c", [
+        ("\tif (c->n_free >= n)\n\t\treturn;\n\tv.index", "\tif (c->n_free >= ++n)\n\t\treturn;\n\tv.index")]),
+    ("an extent is returned with a live page", "pool.c", [
+        ("if (!others || p->extents[x].n_live > 0)", "if (!others || p->extents[x].n_live > 1)"),
+        ("\tMUST(e->n_live == 0);\n", "\te->n_live = 0;\n"),
+        ("page < e->fresh; page++) {\n\t\tMUST(c->state[page] == PAGE_FREE);\n", "page < e->fresh; page++) {\n")]),
+    ("a page that ends in a second extent keeps only the first", "page_class.c", [
+        ("while (++x <= last)", "while (++x < last)")]),
+    ("an empty extent of another class does not count as available", "pool.c", [
+        ("next_stretch(p, x, index, true, &first)", "next_stretch(p, x, index, false, &first)")]),
+    ("pages of an extent that another class had are clean", "pool.c", [
+        ("if (e->former != 0 && e->former != index + 1)", "if (e->former == EXTENT_OF_MANY)")]),
+    ("a page across two extents is used with one", "pool.c", [
         ("*hi = (int32_t)(b / c->page_bytes);", "*hi = (int32_t)((b + c->page_bytes / 2) / c->page_bytes);")]),
     ("one update too few travels in a reply", "page_table.c", [
         ("d->n_updates == WIRE_MAX_INLINE_UPDATES", "d->n_updates == WIRE_MAX_INLINE_UPDATES - 1")]),
@@ -106,9 +116,8 @@ MUTATIONS = [
     ("a page stays dirty after it was scrubbed", "page_class.h", [
         ("\tc->user[page] = serial;\n", "\tif (former == PAGE_FRESH)\n\t\tc->user[page] = serial;\n")]),
     ("a page that was never bound forgets its user", "page_class.c", [
-        ("\tc->state[page] = PAGE_FREE;\n\tc->free_stack[c->n_free++] = page;\n}",
-         "\tc->state[page] = PAGE_FREE;\n\tif (page % 5 == 0)\n\t\tc->user[page] = PAGE_FRESH;\n"
-         "\tc->free_stack[c->n_free++] = page;\n}")]),
+        ("\tc->link[page] = e->top;\n",
+         "\tif (page % 5 == 0)\n\t\tc->user[page] = PAGE_FRESH;\n\tc->link[page] = e->top;\n")]),
     ("two sessions have one name", "session.c", [
         ("\ts->serial = ++e->last_serial;\n", "\ts->serial = 1 + ++e->last_serial % 2;\n")]),
     ("always does not mean always", "page_class.c", [
