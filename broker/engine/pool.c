@@ -472,6 +472,8 @@ static void take_extent(const struct provision *v, int32_t x, uint64_t from, uin
 	note_moved(p, x);
 	if (p->extent_class[x] >= 0)
 		extent_return(p, x);
+	/* Who had it within this provision wrote nothing. */
+	p->extents[x].former = p->extents[x].was_former;
 	extent_assign(p, v->class, v->index, x);
 }
 
