@@ -78,6 +78,8 @@ static const struct config_key keys[] = {
 	  "of it, for device page tables [a 64th, 64K to 64M]", false },
 	{ SECTION_POOL, "extent", KEY_SIZE, POOL_AT(extent), 1, 0, NULL, "SIZE",
 	  "what a page class takes at a time, of each half [64M, less for small pools]", false },
+	{ SECTION_POOL, "planar", KEY_SIZE, POOL_AT(planar), 1, 0, NULL, "SIZE",
+	  "cut the halves to a multiple of these bytes of a page: one base for its K and V [off]", false },
 	{ SECTION_MODEL, "window", KEY_I64, GROUP_AT(window), 1, INT32_MAX, NULL, "TOKENS", "window", true },
 	{ SECTION_MODEL, "page_tokens", KEY_U32, GROUP_AT(page_tokens), 16, 256, NULL, "TOKENS", "tokens a page [128]",
 	  false },

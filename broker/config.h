@@ -54,6 +54,7 @@ struct config_pool {
 	struct config_size size;
 	struct config_size table_area;
 	struct config_size extent;
+	struct config_size planar;
 };
 
 /* Only for --dry-run and the default extent: a worker declares its own model when it attaches. */

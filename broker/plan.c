@@ -5,6 +5,10 @@
  * The table area comes first, a multiple of 4 KiB; the rest is cut in two
  * halves. A size given in bytes is kept to 16 bytes, so that a pool of exactly
  * so many pages can be asked for; a percentage is rounded down to 2 MiB.
+ *
+ * V pages lie at the distance of a half from their K pages, and a V id is its K
+ * id + the number of pages. When pages of a size fill the half to its end, that
+ * distance is just so many pages, and both count from one base: a planar pool.
  */
 #include "plan.h"
 
@@ -88,6 +92,15 @@ int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_b
 		return EXIT_CODE_CONFIG;
 	}
 	pool->half_bytes = (bytes - pool->table_area_bytes) / 2 / HALF_ALIGN * HALF_ALIGN;
+	if (p->planar.value % HALF_ALIGN || p->planar.value > pool->half_bytes) {
+		snprintf(why, BACKEND_WHY,
+			 "planar is the bytes of a page: a multiple of %llu, at most a half of the pool (%s); %" PRIu64
+			 " is not",
+			 HALF_ALIGN, plan_bytes(pool->half_bytes, a), p->planar.value);
+		return EXIT_CODE_CONFIG;
+	}
+	if (p->planar.value)
+		pool->half_bytes = pool->half_bytes / p->planar.value * p->planar.value;
 	pool->extent_bytes = p->extent.value ? p->extent.value : default_extent(c, pool->half_bytes);
 	if (pool->extent_bytes > pool->half_bytes) {
 		snprintf(why, BACKEND_WHY, "extent of %s is larger than a half of the pool (%s)",

@@ -61,7 +61,7 @@ Test(config, every_kind_of_key_is_read)
 {
 	cr_assert_eq(read_text("# comment\n[broker]\nname = prod\nbackend = host\nspin_us = 0\n"
 			       "allow_uid = 0, 65534\nallow_gid=root\n"
-			       "[pool main]\nsize = 64G\ntable_area = 16M\ndevice = 3\nextent=4096\n" MODEL
+			       "[pool main]\nsize = 64G\ntable_area = 16M\ndevice = 3\nextent=4096\nplanar=1536K\n" MODEL
 			       "dtype = bf16\nv_head_dim = 32\n"),
 		     0, "%s", e.text);
 	cr_assert_str_eq(c.name, "prod");
@@ -76,6 +76,7 @@ Test(config, every_kind_of_key_is_read)
 	cr_assert_eq(c.pool.size.value, 64ull << 30);
 	cr_assert_not(c.pool.size.percent);
 	cr_assert_eq(c.pool.table_area.value, 16 << 20);
+	cr_assert_eq(c.pool.planar.value, 1536 << 10);
 	cr_assert_eq(c.pool.device.ordinal, 3);
 	cr_assert_eq(c.n_models, 1);
 	cr_assert_eq(c.models[0].model.groups[0].window, 1024);

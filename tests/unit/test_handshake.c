@@ -238,6 +238,19 @@ Test(handshake, random_damage_is_survived)
 	}
 }
 
+Test(handshake, k_and_v_of_a_planar_pool_have_one_base)
+{
+	uint64_t offsets[WIRE_MAX_GROUPS] = { 0 };
+	struct session_layout l;
+	struct wire_welcome w;
+
+	cr_assert_eq(check(), 0, "%s", r.text);
+	cr_assert_eq(pool.half_bytes % h.geometry[0].page_bytes, 0);
+	session_layout_init(&l, &h.model, h.geometry);
+	welcome_fill(&w, &h, &l, &pool, offsets);
+	cr_assert_eq(w.layouts[0].k_base, w.layouts[0].v_base);
+}
+
 /* V id = K id + num_pages, and V page 0 lies where the pool's V half begins. */
 Test(handshake, the_welcome_puts_the_v_half_behind_the_k_half)
 {

@@ -91,6 +91,37 @@ Test(plan, an_extent_holds_the_largest_configured_page)
 	cr_assert_geq(pool.extent_bytes, 64 * 256 * 64 * 2);
 }
 
+/* V id = K id + num_pages counts from the same base as K when the pages fill the half. */
+Test(plan, the_halves_of_a_planar_pool_are_whole_pages)
+{
+	static const uint64_t pages[] = { 16, 4096, 1536 << 10, 26 << 20, 48 };
+
+	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+		uint64_t plain;
+
+		c.pool.size.value = (1ull << 30) + 12345;
+		c.pool.planar.value = 0;
+		cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+		plain = pool.half_bytes;
+		c.pool.planar.value = pages[i];
+		cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+		cr_assert_eq(pool.half_bytes % pages[i], 0);
+		cr_assert_leq(pool.half_bytes, plain);
+		cr_assert_gt(pool.half_bytes + pages[i], plain);
+	}
+}
+
+Test(plan, a_planar_page_must_fit_and_be_one)
+{
+	c.pool.size.value = 8 << 20;
+	c.pool.planar.value = 4 << 20;
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), EXIT_CODE_CONFIG);
+	cr_assert(strstr(why, "planar"), "%s", why);
+	c.pool.planar.value = 1000;
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), EXIT_CODE_CONFIG);
+	cr_assert(strstr(why, "1000"), "%s", why);
+}
+
 Test(plan, impossible_cuts_are_refused)
 {
 	c.pool.size.value = 65536;
