@@ -14,7 +14,8 @@ SLOT = 64
 CODES = ["ok", "denied", "gone", "poisoned", "phase", "invalid", "busy", "pending", "never", "nopages", "limit",
          "nomem", "system", "version", "forked", "timedout", "device", "again", "unsupported"]
 OPS = ["", "nop", "begin", "prefill_prepare", "prefill_complete", "step_prepare", "step_complete", "compact_begin",
-       "compact_complete", "finish", "abandon", "shutdown", "close", "query_pages", "query_request", "query_state"]
+       "compact_complete", "finish", "abandon", "shutdown", "close", "query_pages", "query_request", "query_state",
+       "rewind", "reserve"]
 OP = {name: number for number, name in enumerate(OPS)}
 DONE, LINE, FAILED, POINT = range(4)
 
@@ -212,7 +213,7 @@ class Worker:
 
     # ---- lifecycle ----
     def begin(self, slots, stream=0, max_tokens=0):
-        payload = struct.pack("<IIq", stream, 0, max_tokens) + struct.pack("<%di" % len(slots), *slots)
+        payload = struct.pack("<IIqII", stream, 0, max_tokens, 0, 0) + struct.pack("<%di" % len(slots), *slots)
         return self.call("begin", payload, len(slots))[0]
 
     def prefill(self, request, lengths, fence=(DONE, 0, 0)):
