@@ -14,11 +14,8 @@
  */
 #include "density.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <libutil.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +23,7 @@
 
 #include "cleanup.h"
 #include "engine/window.h"
+#include "number.h"
 #include "trace.h"
 
 #define GIB ((int64_t)1 << 30)
@@ -67,21 +65,6 @@ static bool refuse(const char *name, const char *value, const char *expected)
 	return false;
 }
 
-/* A whole number, or with @sizes also "64G". -1: neither. */
-static int64_t number(const char *text, bool sizes)
-{
-	char *end;
-	int64_t n;
-
-	if (!isdigit((unsigned char)text[0]))
-		return -1;
-	if (sizes)
-		return dehumanize_number(text, &n) == 0 ? n : -1;
-	errno = 0;
-	n = strtoll(text, &end, 10);
-	return errno || *end ? -1 : n;
-}
-
 bool density_option(struct density_options *o, const char *name, const char *value)
 {
 	const struct {
@@ -96,18 +79,19 @@ bool density_option(struct density_options *o, const char *name, const char *val
 	char expected[80];
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-		int64_t n;
+		bool sizes = options[i].to == &o->pool;
+		uint64_t n;
 
 		if (strcmp(name, options[i].name) != 0)
 			continue;
-		n = number(value, options[i].to == &o->pool);
 		snprintf(expected, sizeof(expected), "a number from %" PRId64 " to %" PRId64, options[i].least,
 			 options[i].most);
-		if (n < options[i].least || n > options[i].most)
+		if (!(sizes ? number_read_bytes : number_read)(value, (uint64_t)options[i].least,
+							       (uint64_t)options[i].most, &n))
 			return refuse(name, value, expected);
 		if (options[i].to == &o->page_tokens && (n & (n - 1)))
 			return refuse(name, value, "a power of two");
-		*options[i].to = n;
+		*options[i].to = (int64_t)n;
 		return true;
 	}
 	return refuse(name, value, "to be known");

@@ -9,6 +9,7 @@
 
 #include "bench.h"
 #include "density.h"
+#include "number.h"
 #include "output.h"
 #include "peer.h"
 #include "plot.h"
@@ -84,9 +85,24 @@ static void list(void)
 		puts(figures[i].name);
 }
 
+/* "A,B" */
+static bool parse_cpus(const char *text, int cpu[2])
+{
+	uint64_t a, b;
+	const char *end;
+
+	if (!number_read_prefix(text, 0, INT32_MAX, &a, &end) || *end != ',' || !number_read(end + 1, 0, INT32_MAX, &b))
+		return false;
+	cpu[0] = (int)a;
+	cpu[1] = (int)b;
+	return true;
+}
+
 /* @name is that of the long option, where it has one. */
 static void take_option(int c, const char *name, struct arguments *a)
 {
+	uint64_t n;
+
 	switch (c) {
 	case 'q':
 		bench.options.quick = true;
@@ -98,15 +114,17 @@ static void take_option(int c, const char *name, struct arguments *a)
 		bench.options.only = optarg;
 		break;
 	case 'c':
-		if (sscanf(optarg, "%d,%d", &bench.options.cpu[0], &bench.options.cpu[1]) != 2 ||
-		    bench.options.cpu[0] < 0)
+		if (!parse_cpus(optarg, bench.options.cpu))
 			a->exit_code = bad_usage("--cpus needs two numbers, not", optarg);
 		break;
 	case OPT_NO_PIN:
 		bench.options.pin = false;
 		break;
 	case OPT_SPIN:
-		bench.options.spin_us = (uint32_t)strtoul(optarg, NULL, 10);
+		if (!number_read(optarg, 1, 1000000, &n))
+			a->exit_code = bad_usage("--spin-us needs a number from 1 to 1000000, not", optarg);
+		else
+			bench.options.spin_us = (uint32_t)n;
 		break;
 	case OPT_PLOT:
 		a->plot = optarg;
