@@ -328,18 +328,13 @@ int config_key_store(const struct config_key *key, void *target, const char *val
 
 static int default_socket(struct config *c, struct config_error *e)
 {
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
-	int n;
+	const char *folder = instance_folder(0);
 
-	if (runtime && runtime[0] == '/')
-		n = snprintf(c->socket, sizeof(c->socket), "%s/swakv/%s.sock", runtime, c->name);
-	else
-		n = snprintf(c->socket, sizeof(c->socket), "/run/swakv/%s.sock", c->name);
-	if (n >= (int)sizeof(c->socket))
+	if (instance_socket(c->socket, sizeof(c->socket), folder, c->name) >= (int)sizeof(c->socket))
 		return config_fail(e,
 				   "the socket path made of XDG_RUNTIME_DIR=\"%s\" and name \"%s\" is longer than %zu "
 				   "bytes: give socket",
-				   runtime, c->name, sizeof(c->socket) - 1);
+				   folder, c->name, sizeof(c->socket) - 1);
 	return 0;
 }
 

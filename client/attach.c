@@ -293,6 +293,8 @@ int swakv_session_attach(const struct swakv_attach_options *options, const struc
 	struct swakv_session *s;
 	int r;
 
+	if (!out)
+		return text_set(&a.why, SWAKV_EINVALID, "no place for the session was given (NULL)");
 	*out = NULL;
 	s = calloc(1, sizeof(*s));
 	if (!s)

@@ -54,26 +54,36 @@ static int connection_name(struct connection *c, const char *broker, struct text
 	return 0;
 }
 
-static int connection_path(struct connection *c, const char *path, struct text *why)
+/* @n: what snprintf() said of c->path. */
+static int connection_path_fits(const struct connection *c, int n, struct text *why)
 {
-	const char *run = getenv("XDG_RUNTIME_DIR");
-	int n;
-
-	c->given = path != NULL;
-	if (path)
-		n = snprintf(c->path, sizeof(c->path), "%s", path);
-	else if (run && *run)
-		n = snprintf(c->path, sizeof(c->path), "%s/swakv/%s.sock", run, c->broker);
-	else
-		n = snprintf(c->path, sizeof(c->path), "/run/swakv/%s.sock", c->broker);
-	if (n < 0 || (size_t)n >= sizeof(c->path))
-		return text_set(why, SWAKV_EINVALID,
-				"the socket path '%s...' is longer than the %zu characters allowed", c->path,
-				sizeof(c->path) - 1);
-	return 0;
+	if (n >= 0 && (size_t)n < sizeof(c->path))
+		return 0;
+	return text_set(why, SWAKV_EINVALID, "the socket path '%s...' is longer than the %zu characters allowed",
+			c->path, sizeof(c->path) - 1);
 }
 
 /* ---- connect ------------------------------------------------------------------ */
+
+static int connection_no_socket(const struct connection *c, struct text *why)
+{
+	if (c->given)
+		return text_set(why, SWAKV_EGONE,
+				"no broker '%s': there is no socket %s, the path given by the caller; start one with "
+				"'swakvd --name %s --socket %s', or give no path",
+				c->broker, c->path, c->broker, c->path);
+	if (c->missed)
+		return text_set(
+			why, SWAKV_EGONE,
+			"no broker '%s': there is no socket %s/swakv/%s.sock ($XDG_RUNTIME_DIR must be the same "
+			"for both), and no %s; start one with 'swakvd --name %s', or name another by "
+			"$SWAKV_BROKER",
+			c->broker, instance_folder(0), c->broker, c->path, c->broker);
+	return text_set(why, SWAKV_EGONE,
+			"no broker '%s': there is no socket %s; start one with 'swakvd --name %s', or name another by "
+			"$SWAKV_BROKER ($XDG_RUNTIME_DIR, which is not set here, must be the same for both)",
+			c->broker, c->path, c->broker);
+}
 
 static int connection_failed(const struct connection *c, int e, struct text *why)
 {
@@ -81,16 +91,8 @@ static int connection_failed(const struct connection *c, int e, struct text *why
 
 	switch (e) {
 	case ENOENT:
-		if (c->given)
-			return text_set(
-				why, SWAKV_EGONE,
-				"no broker '%s': there is no socket %s, the path given by the caller; start one "
-				"with 'swakvd --name %s --socket %s', or give no path",
-				c->broker, c->path, c->broker, c->path);
-		return text_set(why, SWAKV_EGONE,
-				"no broker '%s': there is no socket %s; start one with 'swakvd --name %s', or name "
-				"another by $SWAKV_BROKER ($XDG_RUNTIME_DIR must be the same for both)",
-				c->broker, c->path, c->broker);
+	case ENOTDIR:
+		return connection_no_socket(c, why);
 	case ECONNREFUSED:
 		if (stat(c->path, &st) == 0 && !S_ISSOCK(st.st_mode))
 			return text_set(why, SWAKV_EGONE, "%s is not a socket: give the path of a broker's socket",
@@ -102,9 +104,10 @@ static int connection_failed(const struct connection *c, int e, struct text *why
 	case EACCES:
 	case EPERM:
 		return text_set(why, SWAKV_EDENIED,
-				"uid %u may not open the socket %s of broker '%s'; the broker's access list and the "
+				"uid %u may not open the socket %s of broker '%s'%s; the broker's access list and the "
 				"socket's mode decide that",
-				(unsigned)getuid(), c->path, c->broker);
+				(unsigned)getuid(), c->path, c->broker,
+				c->missed ? ", and $XDG_RUNTIME_DIR has none of that name" : "");
 	case ETIMEDOUT:
 		return text_set(why, SWAKV_ETIMEDOUT,
 				"the broker '%s' accepts no connection on %s in the time given; 'swakv-status --name "
@@ -115,30 +118,67 @@ static int connection_failed(const struct connection *c, int e, struct text *why
 	}
 }
 
-int connection_open(struct connection *c, const char *broker, const char *socket_path, struct text *why)
+/* 0, or the errno with which c->path could not be connected to. */
+static int connection_try(struct connection *c)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	const struct timespec pause = { .tv_nsec = 1000000 };
-	struct ucred peer = { 0 };
-	socklen_t len = sizeof(peer);
-	int r = connection_name(c, broker, why);
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-	if (r == 0)
-		r = connection_path(c, socket_path, why);
-	if (r < 0)
-		return r;
 	memcpy(address.sun_path, c->path, sizeof(address.sun_path));
-	c->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (c->sock < 0)
-		return text_set(why, SWAKV_ESYSTEM, "no socket could be made: %s", strerror(errno));
 	while (connect(c->sock, (const struct sockaddr *)&address, sizeof(address)) < 0) {
 		if (errno == EAGAIN && clock_ns() < c->deadline) {
 			nanosleep(&pause, NULL); /* the queue of connections is full */
 			continue;
 		}
 		if (errno != EINTR)
-			return connection_failed(c, errno == EAGAIN ? ETIMEDOUT : errno, why);
+			return errno == EAGAIN ? ETIMEDOUT : errno;
 	}
+	return 0;
+}
+
+static int connection_try_path(struct connection *c, const char *path, struct text *why)
+{
+	int r, n = snprintf(c->path, sizeof(c->path), "%s", path);
+
+	c->given = true;
+	r = connection_path_fits(c, n, why);
+	if (r < 0)
+		return r;
+	r = connection_try(c);
+	return r ? connection_failed(c, r, why) : 0;
+}
+
+/* The first folder that has a socket of the name decides, whatever comes of that socket. */
+static int connection_try_name(struct connection *c, struct text *why)
+{
+	const char *folder;
+	int e = ENOENT;
+
+	for (unsigned int i = 0; (e == ENOENT || e == ENOTDIR) && (folder = instance_folder(i)); i++) {
+		int r = connection_path_fits(c, instance_socket(c->path, sizeof(c->path), folder, c->broker), why);
+
+		if (r < 0)
+			return r;
+		c->missed = i > 0;
+		e = connection_try(c);
+	}
+	return e ? connection_failed(c, e, why) : 0;
+}
+
+int connection_open(struct connection *c, const char *broker, const char *socket_path, struct text *why)
+{
+	struct ucred peer = { 0 };
+	socklen_t len = sizeof(peer);
+	int r = connection_name(c, broker, why);
+
+	if (r < 0)
+		return r;
+	c->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (c->sock < 0)
+		return text_set(why, SWAKV_ESYSTEM, "no socket could be made: %s", strerror(errno));
+	r = socket_path ? connection_try_path(c, socket_path, why) : connection_try_name(c, why);
+	if (r < 0)
+		return r;
 	if (getsockopt(c->sock, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0)
 		c->broker_pid = peer.pid;
 	return 0;

@@ -21,7 +21,8 @@ struct connection {
 	uint32_t n_fds;
 	int broker_pid; /* as the kernel told, for texts */
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	bool given; /* the path came from the caller, not from the name */
+	bool given;  /* the path came from the caller, not from the name */
+	bool missed; /* it is the second that was tried: the user's own folder has none of the name */
 	char broker[WIRE_NAME];
 	uint64_t deadline; /* CLOCK_MONOTONIC, ns */
 };

@@ -203,8 +203,14 @@ int swakv_session_ping(swakv_session *s, swakv_ticket *ticket)
 
 void swakv_session_get_info(const swakv_session *s, struct swakv_session_info *out)
 {
-	const struct wire_pool *pool = &s->welcome.pools[s->welcome.tables[0].pool];
+	const struct wire_pool *pool;
 
+	if (!out)
+		return;
+	*out = (struct swakv_session_info){ 0 };
+	if (!s)
+		return;
+	pool = &s->welcome.pools[s->welcome.tables[0].pool];
 	*out = (struct swakv_session_info){
 		.session_id = s->welcome.session_id,
 		.generation = s->welcome.session_generation,
@@ -261,12 +267,13 @@ int64_t swakv_session_private_pages(const swakv_session *s)
 {
 	int64_t n = 0;
 
-	for (uint32_t i = 0; i < s->welcome.n_groups; i++)
+	for (uint32_t i = 0; s && i < s->welcome.n_groups; i++)
 		n += s->welcome.layouts[i].private_pages;
 	return n;
 }
 
 void swakv_session_get_counters(const swakv_session *s, struct swakv_session_counters *out)
 {
-	*out = s->counters;
+	if (out)
+		*out = s ? s->counters : (struct swakv_session_counters){ 0 };
 }

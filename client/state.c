@@ -179,7 +179,9 @@ int swakv_sequence_get_group_state(swakv_request *r, uint32_t seq, uint32_t grou
 
 	if (e < 0)
 		return e;
-	if (!out || seq > INT32_MAX)
+	if (!out)
+		return session_error(r->session, SWAKV_EINVALID, "no place for the state was given");
+	if (seq > INT32_MAX)
 		return session_error(r->session, SWAKV_EINVALID,
 				     "sequence %" PRIu32 " is outside the batch (size %" PRIu32 ")", seq, r->n);
 	*out = (struct swakv_sequence_state){ 0 };
@@ -196,6 +198,8 @@ int swakv_sequence_get_group_state(swakv_request *r, uint32_t seq, uint32_t grou
 
 void swakv_sequence_state_clear(struct swakv_sequence_state *state)
 {
+	if (!state)
+		return;
 	free(state->bindings);
 	free(state->new_bindings);
 	free(state->retiring);

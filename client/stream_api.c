@@ -135,6 +135,8 @@ int swakv_stream_launch_host(swakv_session *s, uint32_t stream, void (*fn)(void 
 
 	if (!st)
 		return r;
+	if (!fn)
+		return session_error(s, SWAKV_EINVALID, "stream %" PRIu32 ": no function was given", stream);
 	if (!st->backend->launch_host)
 		return session_error(s, SWAKV_EUNSUPPORTED, "stream %" PRIu32 " (%s) runs no host work", stream,
 				     st->backend->name);

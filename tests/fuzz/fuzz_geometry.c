@@ -156,7 +156,7 @@ static struct sizes_options make_options(struct input *in)
 	struct sizes_options o = { .page_tokens = 16u << (flags & 3), .n_rules = 2 };
 
 	o.max_seq = flags & 4 ? 1 + input_u32(in) % INT32_MAX : 0;
-	o.pool = flags & 8 ? 1 + (uint64_t)input_u32(in) << (input_u8(in) % 31) : 0;
+	o.pool = flags & 8 ? (1 + (uint64_t)input_u32(in)) << (input_u8(in) % 31) : 0;
 	o.extent = flags & 16 ? 1 + input_u32(in) : 0;
 	o.largest_page = flags & 32 ? 1 + (uint64_t)input_u32(in) : 0;
 	o.rules[1] = (struct rule){ 1 + input_u32(in) % INT32_MAX, 1 + input_u8(in), input_u16(in) };

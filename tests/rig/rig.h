@@ -35,6 +35,9 @@ struct rig_shape {
 	int32_t sinks;  /* not 0: every query head has one */
 };
 
+/* One that tests change in a field or two. */
+extern const struct rig_shape rig_base;
+
 /* Where the two parts of the rig's memory lie for whoever executes. */
 struct rig_bases {
 	uint64_t arrays;

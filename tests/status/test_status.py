@@ -352,7 +352,8 @@ class Options(unittest.TestCase):
     def test_wrong_usage(self):
         wrong = (["--nonsense"], ["extra"], ["--session", "x"], ["--session=-1"], ["--session=4294967296"],
                  ["--request", "1:"], ["--request", "1:x"], ["--request", "1:2:3"], ["--watch", "0"],
-                 ["--watch=nan"], ["--watch", "1", "--count", "0"], ["--json", "--prometheus"], ["--name", "a/b"],
+                 ["--watch=nan"], ["--watch=0x1"], ["--count", "0x5"], ["--count", "5x"],
+                 ["--watch", "1", "--count", "0"], ["--json", "--prometheus"], ["--name", "a/b"],
                  ["--name", "x" * 32], ["--name", ""])
         for arguments in wrong:
             r = status(*arguments)

@@ -500,18 +500,111 @@ Test(client_call, request_of_another_session_is_refused)
 	fake_end(&other, s);
 }
 
-Test(client_call, null_handles_are_refused)
+static void nothing_runs(void *arg)
 {
-	int32_t length = 1;
+	cr_assert_fail("it ran");
+}
+
+Test(client_call, null_sessions_are_refused)
+{
+	const struct swakv_begin_options o = { .n_slots = 0 };
+	struct swakv_step step = { 0 };
+	struct swakv_layout layout;
+	struct swakv_fence fence;
+	swakv_request *r;
+	int64_t n;
 
 	cr_expect_eq(swakv_session_ping(NULL, NULL), SWAKV_EINVALID);
-	cr_expect_eq(swakv_prefill_prepare(NULL, &length, 1, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_session_shutdown(NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_session_get_layout(NULL, 0, &layout), SWAKV_EINVALID);
+	cr_expect_eq(swakv_session_free_pages(NULL, &n), SWAKV_EINVALID);
+	cr_expect_eq(swakv_stream_bind_host(NULL, 0, false), SWAKV_EINVALID);
+	cr_expect_eq(swakv_stream_bind_cuda(NULL, 0, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_stream_bind_cuda2(NULL, 0, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_stream_bind_custom(NULL, 0, NULL, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_stream_capture_begin(NULL, 0), SWAKV_EINVALID);
+	cr_expect_eq(swakv_stream_capture_end(NULL, 0), SWAKV_EINVALID);
+	cr_expect_eq(swakv_stream_set_replay(NULL, 0, true), SWAKV_EINVALID);
+	cr_expect_eq(swakv_stream_replay(NULL, 0, NULL, &fence), SWAKV_EINVALID);
+	cr_expect_eq(swakv_stream_launch_host(NULL, 0, nothing_runs, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_stream_mark(NULL, 0, &fence), SWAKV_EINVALID);
+	cr_expect_eq(swakv_stream_synchronize(NULL, 0), SWAKV_EINVALID);
+	cr_expect_eq(swakv_poll(NULL, 1), SWAKV_EINVALID);
+	cr_expect_eq(swakv_wait(NULL, 1), SWAKV_EINVALID);
+	cr_expect_eq(swakv_request_begin(NULL, &o, &r, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_step_prepare(NULL, &step, 1, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_step_complete(NULL, &step, 1, NULL), SWAKV_EINVALID);
+}
+
+Test(client_call, null_requests_are_refused)
+{
+	struct swakv_sequence_state sequence;
+	struct swakv_request_state state;
+	const int32_t one[] = { 1 };
+
+	cr_expect_eq(swakv_prefill_prepare(NULL, one, 1, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_prefill_complete(NULL, SWAKV_DONE, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_decode_prepare(NULL, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_decode_complete(NULL, SWAKV_DONE, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_compact_begin(NULL, one, 1, 1, 0, 0, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_compact_complete(NULL, SWAKV_DONE, NULL), SWAKV_EINVALID);
 	cr_expect_eq(swakv_request_finish(NULL, NULL), SWAKV_EINVALID);
-	cr_expect_not(swakv_request_valid(NULL));
-	cr_expect_eq(swakv_request_batch(NULL), 0);
+	cr_expect_eq(swakv_request_abandon(NULL, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_request_get_state(NULL, &state), SWAKV_EINVALID);
+	cr_expect_eq(swakv_sequence_get_state(NULL, 0, &sequence), SWAKV_EINVALID);
+}
+
+/* Zeros, where a struct is to be filled: nobody may take what lay there before for an answer. */
+Test(client_call, what_returns_no_code_answers_null)
+{
+	struct swakv_session_info info, no_info = { 0 };
+	struct swakv_session_counters counters, no_counters = { 0 };
+
+	memset(&info, 0xaa, sizeof(info));
+	memset(&counters, 0xaa, sizeof(counters));
+	swakv_session_get_info(NULL, &info);
+	swakv_session_get_counters(NULL, &counters);
+	cr_expect_arr_eq(&info, &no_info, sizeof(info));
+	cr_expect_arr_eq(&counters, &no_counters, sizeof(counters));
+	swakv_session_get_info(NULL, NULL);
+	swakv_session_get_info(session, NULL);
+	swakv_session_get_counters(session, NULL);
+	swakv_sequence_state_clear(NULL);
 	swakv_request_free(NULL);
 	swakv_session_close(NULL);
 	cr_expect_str_eq(swakv_session_error(NULL), "no session was given");
+	cr_expect_eq(swakv_session_private_pages(NULL), 0);
+	cr_expect_null(swakv_stream_cuda(NULL, 0));
+	cr_expect_not(swakv_request_valid(NULL));
+	cr_expect_eq(swakv_request_batch(NULL), 0);
+	cr_expect_eq(swakv_request_slot(NULL, 0), -1);
+	cr_expect(swakv_fence_reached(NULL, SWAKV_DONE));
+	cr_expect_not(swakv_fence_reached(NULL, (struct swakv_fence){ SWAKV_FENCE_LINE, 0, 0 }));
+}
+
+#define WANTS(call, what)                                                                                              \
+	do {                                                                                                           \
+		cr_expect_eq((call), SWAKV_EINVALID);                                                                  \
+		cr_expect_not_null(strstr(swakv_session_error(session), what), "%s", swakv_session_error(session));    \
+	} while (0)
+
+Test(client_call, a_place_for_the_answer_must_be_given)
+{
+	const struct swakv_group g = { .kind = SWAKV_SLIDING, .window = 16, .page_tokens = 16 };
+	const struct swakv_model m = { .name = "m", .groups = &g, .n_groups = 1, .max_batch = 1, .max_seq = 16 };
+	int32_t slot = 0;
+	swakv_request *r = fake_begin(&fake, session, 0, &slot, 1);
+	char why[128] = "";
+
+	cr_expect_eq(swakv_session_attach(NULL, &m, NULL, why, sizeof(why)), SWAKV_EINVALID);
+	cr_expect_str_eq(why, "no place for the session was given (NULL)");
+	cr_expect_eq(swakv_session_get_layout(session, 0, NULL), SWAKV_EINVALID);
+	WANTS(swakv_session_free_pages(session, NULL), "no place for the number");
+	WANTS(swakv_request_get_state(r, NULL), "no place for the state");
+	WANTS(swakv_sequence_get_state(r, 0, NULL), "no place for the state");
+	WANTS(swakv_stream_launch_host(session, 0, NULL, NULL), "no function");
+	WANTS(swakv_request_begin(session, NULL, &r, NULL), "1 to 4 slots");
+	cr_expect_null(r);
 }
 
 Test(client_call, step_that_fits_no_message_is_refused)

@@ -1,31 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which mark proves the end of a step: one that lies behind its work. */
-#include <criterion/criterion.h>
 #include <string.h>
 
-#include "fake_broker.h"
+#include "client_fixture.h"
 
-static struct fake fake;
-static swakv_session *session;
 static const struct fake_delivery nothing;
 
-static void setup(void)
-{
-	fake_open(&fake);
-	session = fake_attach(&fake, &(struct swakv_attach_options){ 0 });
-}
-
-static void teardown(void)
-{
-	fake_end(&fake, session);
-}
-
-TestSuite(client_fence, .init = setup, .fini = teardown);
-
-static swakv_request *begin(int32_t slot)
-{
-	return fake_begin(&fake, session, 0, &slot, 1);
-}
+TestSuite(client_fence, .init = client_setup, .fini = client_teardown);
 
 static struct swakv_fence mark(void)
 {
@@ -46,18 +27,12 @@ static void collect(swakv_ticket t, uint16_t op)
 
 static void prepare(swakv_request *r)
 {
-	swakv_ticket t;
-
-	cr_assert_eq(swakv_decode_prepare(r, &t), 0);
-	collect(t, WIRE_OP_STEP_PREPARE);
+	cr_assert_eq(decode(r, &nothing), 0);
 }
 
 static void completes(swakv_request *r, struct swakv_fence f)
 {
-	swakv_ticket t;
-
-	cr_assert_eq(swakv_decode_complete(r, f, &t), 0, "%s", swakv_session_error(session));
-	collect(t, WIRE_OP_STEP_COMPLETE);
+	cr_assert_eq(complete(r, f), 0, "%s", swakv_session_error(session));
 }
 
 #define REFUSED(call, ...)                                                                                             \
@@ -73,7 +48,7 @@ static void completes(swakv_request *r, struct swakv_fence f)
 
 Test(client_fence, a_mark_from_before_the_prepare_is_no_proof)
 {
-	swakv_request *r = begin(0);
+	swakv_request *r = begin(0, 0);
 	struct swakv_fence old;
 	swakv_ticket t;
 
@@ -90,7 +65,7 @@ Test(client_fence, a_mark_from_before_the_prepare_is_no_proof)
 
 Test(client_fence, each_kind_of_step_is_looked_at)
 {
-	swakv_request *r = begin(0);
+	swakv_request *r = begin(0, 0);
 	struct swakv_fence old = mark();
 	const int32_t keep[] = { 0 };
 	struct swakv_step step = { .request = r };
@@ -123,7 +98,7 @@ Test(client_fence, each_kind_of_step_is_looked_at)
 /* The work of both lies before the one mark, and the line had been armed for it when the second was prepared. */
 Test(client_fence, requests_of_a_stream_may_share_a_mark)
 {
-	swakv_request *a = begin(0), *b = begin(1);
+	swakv_request *a = begin(0, 0), *b = begin(0, 1);
 	struct swakv_fence both;
 
 	prepare(a);
@@ -136,7 +111,7 @@ Test(client_fence, requests_of_a_stream_may_share_a_mark)
 /* Prepared after another's mark, a step wants one of its own. */
 Test(client_fence, a_mark_of_another_request_counts_only_behind_the_prepare)
 {
-	swakv_request *a = begin(0), *b = begin(1);
+	swakv_request *a = begin(0, 0), *b = begin(0, 1);
 	struct swakv_fence of_a;
 	swakv_ticket t;
 
@@ -151,7 +126,7 @@ Test(client_fence, a_mark_of_another_request_counts_only_behind_the_prepare)
 /* What comes before it in the order of errors is the broker's to say. */
 Test(client_fence, the_wrong_phase_is_left_to_the_broker)
 {
-	swakv_request *r = begin(0);
+	swakv_request *r = begin(0, 0);
 	struct swakv_fence old = mark();
 	struct fake_command c;
 	swakv_ticket t;

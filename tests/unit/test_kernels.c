@@ -52,20 +52,6 @@ Test(apply, five_hundred_updates_all_land_and_nothing_else)
 
 /* ---- rig helpers ---- */
 
-static const struct rig_shape base = {
-	.window = 100,
-	.page_tokens = 32,
-	.layers = 2,
-	.kv_heads = 2,
-	.q_heads = 4,
-	.k_dim = 40,
-	.v_dim = 24,
-	.dtype = KERNEL_F16,
-	.n_rows = 4,
-	.endpoints = { 230, 99, 0, 257 },
-	.seed = 1,
-};
-
 /* Pages full of NaN, then the KV of every layer: what a window needs is written, all else is poison. */
 static struct rig *filled(const struct rig_shape *shape)
 {
@@ -128,7 +114,7 @@ static void check_placement(const struct rig_shape *shape)
 
 Test(kv_write, every_byte_lies_where_the_layout_says)
 {
-	check_placement(&base);
+	check_placement(&rig_base);
 }
 
 /* A stride of 128 KiB and page ids around 70,000: byte offsets of 9 GiB. */
@@ -136,7 +122,7 @@ static const struct rig_shape *wide(void)
 {
 	static struct rig_shape s;
 
-	s = base;
+	s = rig_base;
 	s.num_pages = 70000;
 	s.padding = 128 * 1024 - 2 * 32 * 2 * 40 * 2;
 	return &s;
@@ -155,7 +141,7 @@ Test(kv_write, page_ids_beyond_32_bits_of_offset)
 
 Test(kv_write, tokens_without_a_page_touch_nothing)
 {
-	struct rig *r = rig_new(&base);
+	struct rig *r = rig_new(&rig_base);
 	struct kernel_kv_write w = rig_kv_write(r, rig_host(r), 0);
 	int32_t *slots = (int32_t *)(r->arrays + r->token_slots);
 	int64_t *positions = (int64_t *)(r->arrays + r->positions);
@@ -173,7 +159,7 @@ Test(kv_write, tokens_without_a_page_touch_nothing)
 
 Test(fill, k_and_v_of_the_pages_and_not_one_byte_more)
 {
-	struct rig_shape shape = base;
+	struct rig_shape shape = rig_base;
 	struct rig *r;
 	struct kernel_fill fill;
 
@@ -197,7 +183,7 @@ Test(fill, k_and_v_of_the_pages_and_not_one_byte_more)
 
 Test(attention, window_smaller_than_a_page)
 {
-	struct rig_shape s = base;
+	struct rig_shape s = rig_base;
 
 	s.window = 5;
 	check(&s);
@@ -207,7 +193,7 @@ Test(attention, window_smaller_than_a_page)
 
 Test(attention, window_of_exactly_one_page)
 {
-	struct rig_shape s = base;
+	struct rig_shape s = rig_base;
 
 	s.window = s.page_tokens;
 	s.endpoints[1] = 32;
@@ -216,7 +202,7 @@ Test(attention, window_of_exactly_one_page)
 
 Test(attention, window_a_multiple_of_the_page)
 {
-	struct rig_shape s = base;
+	struct rig_shape s = rig_base;
 
 	s.window = 4 * s.page_tokens;
 	s.endpoints[0] = 256;
@@ -225,12 +211,12 @@ Test(attention, window_a_multiple_of_the_page)
 
 Test(attention, window_not_a_multiple_of_the_page)
 {
-	check(&base);
+	check(&rig_base);
 }
 
 Test(attention, endpoint_inside_the_first_window)
 {
-	struct rig_shape s = base;
+	struct rig_shape s = rig_base;
 
 	s.window = 4096;
 	check(&s);
@@ -238,7 +224,7 @@ Test(attention, endpoint_inside_the_first_window)
 
 Test(attention, unbounded_window_is_full_attention)
 {
-	struct rig_shape s = base;
+	struct rig_shape s = rig_base;
 
 	s.window = INT64_MAX;
 	check(&s);
@@ -246,7 +232,7 @@ Test(attention, unbounded_window_is_full_attention)
 
 Test(attention, grouped_queries_with_more_heads_than_one_pass)
 {
-	struct rig_shape s = base;
+	struct rig_shape s = rig_base;
 
 	s.kv_heads = 2;
 	s.q_heads = 22;
@@ -261,7 +247,7 @@ Test(attention, grouped_queries_with_more_heads_than_one_pass)
 
 Test(attention, sinks_join_the_sum_and_nothing_else)
 {
-	struct rig_shape s = base;
+	struct rig_shape s = rig_base;
 
 	s.sinks = 1;
 	check(&s);
@@ -269,7 +255,7 @@ Test(attention, sinks_join_the_sum_and_nothing_else)
 
 Test(attention, soft_cap_bends_the_scores)
 {
-	struct rig_shape s = base;
+	struct rig_shape s = rig_base;
 
 	s.soft_cap = 2;
 	check(&s);
@@ -283,7 +269,7 @@ Test(attention, head_dims_of_every_form)
 					   { 512, 512 }, { 72, 136 },  { 17, 3 } };
 
 	for (size_t i = 0; i < sizeof(dims) / sizeof(dims[0]); i++) {
-		struct rig_shape s = base;
+		struct rig_shape s = rig_base;
 
 		s.k_dim = dims[i][0];
 		s.v_dim = dims[i][1];
@@ -294,7 +280,7 @@ Test(attention, head_dims_of_every_form)
 Test(attention, every_element_type)
 {
 	for (int32_t dtype = KERNEL_F16; dtype <= KERNEL_F32; dtype++) {
-		struct rig_shape s = base;
+		struct rig_shape s = rig_base;
 
 		s.dtype = dtype;
 		check(&s);
@@ -304,7 +290,7 @@ Test(attention, every_element_type)
 Test(attention, page_sizes_from_16_to_256)
 {
 	for (int32_t tokens = 16; tokens <= 256; tokens *= 2) {
-		struct rig_shape s = base;
+		struct rig_shape s = rig_base;
 
 		s.page_tokens = tokens;
 		s.window = 300;
@@ -315,7 +301,7 @@ Test(attention, page_sizes_from_16_to_256)
 
 Test(attention, mistral_geometry_of_one_layer)
 {
-	struct rig_shape s = base;
+	struct rig_shape s = rig_base;
 
 	s = (struct rig_shape){ .window = 4096,
 				.page_tokens = 128,
@@ -338,9 +324,9 @@ Test(attention, page_ids_beyond_32_bits_of_offset)
 
 Test(attention, padding_rows_give_zeros)
 {
-	struct rig *r = filled(&base);
+	struct rig *r = filled(&rig_base);
 	struct kernel_attention a = rig_attention(r, rig_host(r), 0);
-	int64_t row = (int64_t)base.q_heads * base.v_dim;
+	int64_t row = (int64_t)rig_base.q_heads * rig_base.v_dim;
 
 	/* Row 2 has slot -1 and endpoint 0; now also a row with a slot but no token, and one with tokens but no slot.
 	 */
@@ -358,10 +344,10 @@ Test(attention, padding_rows_give_zeros)
 static void check_missing(struct rig *r, int32_t row)
 {
 	struct kernel_attention a = rig_attention(r, rig_host(r), 1);
-	int64_t n = (int64_t)base.q_heads * base.v_dim;
+	int64_t n = (int64_t)rig_base.q_heads * rig_base.v_dim;
 
 	kernel_attention_cpu(&a);
-	for (int32_t i = 0; i < base.n_rows; i++) {
+	for (int32_t i = 0; i < rig_base.n_rows; i++) {
 		if (i != row) {
 			cr_assert_leq(rig_error(r, 1, rig_out(r), i), rig_tolerance(r));
 			continue;
@@ -375,7 +361,7 @@ Test(attention, empty_entry_in_the_window_gives_nan)
 {
 	for (int32_t column = 130 / 32; column <= 229 / 32; column++) {
 		for (int32_t half = 0; half < 2; half++) {
-			struct rig *r = filled(&base);
+			struct rig *r = filled(&rig_base);
 			int32_t slot = r->max_batch - 1;
 
 			rig_table(r)[(slot * 2 + half) * r->width + column] = -1;
@@ -387,7 +373,7 @@ Test(attention, empty_entry_in_the_window_gives_nan)
 
 Test(attention, id_outside_the_pool_gives_nan_and_is_not_followed)
 {
-	struct rig *r = filled(&base);
+	struct rig *r = filled(&rig_base);
 
 	rig_table(r)[(r->max_batch - 1) * 2 * r->width + 5] = INT32_MAX;
 	check_missing(r, 0);
@@ -396,16 +382,16 @@ Test(attention, id_outside_the_pool_gives_nan_and_is_not_followed)
 
 Test(attention, endpoint_beyond_the_row_gives_nan)
 {
-	struct rig *r = filled(&base);
+	struct rig *r = filled(&rig_base);
 
-	((int64_t *)(r->arrays + r->endpoints))[0] = (int64_t)r->width * base.page_tokens + 1;
+	((int64_t *)(r->arrays + r->endpoints))[0] = (int64_t)r->width * rig_base.page_tokens + 1;
 	check_missing(r, 0);
 	rig_free(r);
 }
 
 Test(attention, nothing_outside_the_window_is_read)
 {
-	struct rig *r = filled(&base);
+	struct rig *r = filled(&rig_base);
 	struct kernel_attention a = rig_attention(r, rig_host(r), 0);
 	const struct rig_shape *s = &r->shape;
 
@@ -425,11 +411,11 @@ Test(attention, nothing_outside_the_window_is_read)
 
 Test(attention, nan_inside_the_window_shows)
 {
-	struct rig *r = filled(&base);
+	struct rig *r = filled(&rig_base);
 	struct kernel_attention a = rig_attention(r, rig_host(r), 0);
 	uint64_t at = (uint64_t)rig_page(r, 0, 130 / 32) * r->page_stride;
 
-	memset(r->pool + at + (130 % 32) * (uint64_t)(base.kv_heads * base.k_dim * 2), 0xff, 2);
+	memset(r->pool + at + (130 % 32) * (uint64_t)(rig_base.kv_heads * rig_base.k_dim * 2), 0xff, 2);
 	kernel_attention_cpu(&a);
 	cr_assert(isinf(rig_error(r, 0, rig_out(r), 0)));
 	rig_free(r);
@@ -437,11 +423,11 @@ Test(attention, nan_inside_the_window_shows)
 
 Test(attention, large_scores_do_not_overflow)
 {
-	struct rig *r = filled(&base);
+	struct rig *r = filled(&rig_base);
 	struct kernel_attention a = rig_attention(r, rig_host(r), 0);
 	float *q = (float *)(r->arrays + r->q);
 
-	for (int32_t i = 0; i < base.n_rows * base.q_heads * base.k_dim; i++)
+	for (int32_t i = 0; i < rig_base.n_rows * rig_base.q_heads * rig_base.k_dim; i++)
 		q[i] *= 300;
 	kernel_attention_cpu(&a);
 	/* Scores of thousands: float's unit there is 2^-13, and it enters the exponent. */

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "density.h"
+#include "number.h"
 #include "output.h"
 #include "peer.h"
 #include "plot.h"
@@ -54,16 +56,19 @@ static void usage(FILE *out)
 	      "      --spin-us=N     how long broker and workers spin before they sleep [50]\n"
 	      "      --plot=FILE     write latency distribution and scaling as SVG\n"
 	      "      --trace=FILE    serve a CSV trace (TIMESTAMP,ContextTokens,GeneratedTokens) by many workers\n"
+	      "      --density       instead of all that: how many sequences of the trace fit in the same bytes\n"
 	      "  -l, --list          names of the groups of figures\n"
 	      "  -h, --help          this text\n"
 	      "      --version       version\n",
 	      out);
 }
 
-enum { OPT_PLOT = 256, OPT_TRACE, OPT_NO_PIN, OPT_SPIN, OPT_VERSION, OPT_WORKER };
+enum { OPT_PLOT = 256, OPT_TRACE, OPT_NO_PIN, OPT_SPIN, OPT_VERSION, OPT_WORKER, OPT_DENSITY, OPT_DENSITY_VALUE };
 
 struct arguments {
 	bool json;
+	bool density;
+	struct density_options density_options;
 	const char *plot;
 	int exit_code; /* -1: go on */
 };
@@ -80,8 +85,24 @@ static void list(void)
 		puts(figures[i].name);
 }
 
-static void take_option(int c, struct arguments *a)
+/* "A,B" */
+static bool parse_cpus(const char *text, int cpu[2])
 {
+	uint64_t a, b;
+	const char *end;
+
+	if (!number_read_prefix(text, 0, INT32_MAX, &a, &end) || *end != ',' || !number_read(end + 1, 0, INT32_MAX, &b))
+		return false;
+	cpu[0] = (int)a;
+	cpu[1] = (int)b;
+	return true;
+}
+
+/* @name is that of the long option, where it has one. */
+static void take_option(int c, const char *name, struct arguments *a)
+{
+	uint64_t n;
+
 	switch (c) {
 	case 'q':
 		bench.options.quick = true;
@@ -93,21 +114,30 @@ static void take_option(int c, struct arguments *a)
 		bench.options.only = optarg;
 		break;
 	case 'c':
-		if (sscanf(optarg, "%d,%d", &bench.options.cpu[0], &bench.options.cpu[1]) != 2 ||
-		    bench.options.cpu[0] < 0)
+		if (!parse_cpus(optarg, bench.options.cpu))
 			a->exit_code = bad_usage("--cpus needs two numbers, not", optarg);
 		break;
 	case OPT_NO_PIN:
 		bench.options.pin = false;
 		break;
 	case OPT_SPIN:
-		bench.options.spin_us = (uint32_t)strtoul(optarg, NULL, 10);
+		if (!number_read(optarg, 1, 1000000, &n))
+			a->exit_code = bad_usage("--spin-us needs a number from 1 to 1000000, not", optarg);
+		else
+			bench.options.spin_us = (uint32_t)n;
 		break;
 	case OPT_PLOT:
 		a->plot = optarg;
 		break;
 	case OPT_TRACE:
 		bench.options.trace = optarg;
+		break;
+	case OPT_DENSITY:
+		a->density = true;
+		break;
+	case OPT_DENSITY_VALUE:
+		if (!density_option(&a->density_options, name, optarg))
+			a->exit_code = 2;
 		break;
 	case OPT_WORKER:
 		a->exit_code = stage_worker(optarg);
@@ -141,17 +171,26 @@ static void parse(int argc, char **argv, struct arguments *a)
 		{ "spin-us", required_argument, NULL, OPT_SPIN },
 		{ "plot", required_argument, NULL, OPT_PLOT },
 		{ "trace", required_argument, NULL, OPT_TRACE },
+		{ "density", no_argument, NULL, OPT_DENSITY },
+		{ "pool", required_argument, NULL, OPT_DENSITY_VALUE },
+		{ "token-bytes", required_argument, NULL, OPT_DENSITY_VALUE },
+		{ "window", required_argument, NULL, OPT_DENSITY_VALUE },
+		{ "page-tokens", required_argument, NULL, OPT_DENSITY_VALUE },
+		{ "max-seq", required_argument, NULL, OPT_DENSITY_VALUE },
+		{ "in-flight", required_argument, NULL, OPT_DENSITY_VALUE },
+		{ "max-rewind", required_argument, NULL, OPT_DENSITY_VALUE },
 		{ "list", no_argument, NULL, 'l' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, OPT_VERSION },
 		{ "worker", required_argument, NULL, OPT_WORKER },
 		{ 0 },
 	};
-	int c;
+	int c, index = 0;
 
 	a->exit_code = -1;
-	while (a->exit_code < 0 && (c = getopt_long(argc, argv, "qjo:c:lh", options, NULL)) >= 0)
-		take_option(c, a);
+	density_options_init(&a->density_options);
+	while (a->exit_code < 0 && (c = getopt_long(argc, argv, "qjo:c:lh", options, &index)) >= 0)
+		take_option(c, options[index].name, a);
 	if (a->exit_code < 0 && optind < argc)
 		a->exit_code = bad_usage("unexpected argument", argv[optind]);
 }
@@ -213,6 +252,11 @@ int main(int argc, char **argv)
 	parse(argc, argv, &a);
 	if (a.exit_code >= 0)
 		return a.exit_code;
+	if (a.density) {
+		a.density_options.trace = bench.options.trace;
+		a.density_options.json = a.json;
+		return density_run(&a.density_options);
+	}
 	main_pid = getpid();
 	atexit(cleanup);
 	signal(SIGINT, on_signal);

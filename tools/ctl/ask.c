@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "instance.h"
 #include "status_page.h"
 
 enum { RETRY_MS = 10 };
@@ -50,17 +51,13 @@ static bool set_path(struct asking *a, const char *workers)
 	return admin_socket_path(workers, a->address.sun_path, sizeof(a->address.sun_path));
 }
 
-/* Where a broker of that name listens unless it was told otherwise. */
-static bool usual_path(struct asking *a)
+/* Where a broker of that name listens unless it was told otherwise: below @folder. */
+static bool usual_path(struct asking *a, const char *folder)
 {
-	const char *run = getenv("XDG_RUNTIME_DIR");
 	char path[256];
+	int n = instance_socket(path, sizeof(path), folder, a->q->broker);
 
-	if (run && *run)
-		snprintf(path, sizeof(path), "%s/swakv/%s.sock", run, a->q->broker);
-	else
-		snprintf(path, sizeof(path), "/run/swakv/%s.sock", a->q->broker);
-	return set_path(a, path);
+	return n >= 0 && (size_t)n < sizeof(path) && set_path(a, path);
 }
 
 /* Where the live broker of that name says that it listens: its run-time folder may be another user's. */
@@ -128,6 +125,19 @@ static int connect_until(struct asking *a)
 	return 0;
 }
 
+/* 0, or the errno of the last path that was tried; ENAMETOOLONG: it is none. */
+static int connect_by_name(struct asking *a)
+{
+	const char *folder;
+	int e = ENOENT;
+
+	for (unsigned int i = 0; (e == ENOENT || e == ENAMETOOLONG) && (folder = instance_folder(i)); i++)
+		e = usual_path(a, folder) ? connect_until(a) : ENAMETOOLONG;
+	if (e && e != ETIMEDOUT && shown_path(a))
+		e = connect_until(a);
+	return e;
+}
+
 static enum ctl_exit open_connection(struct asking *a)
 {
 	int e;
@@ -135,14 +145,15 @@ static enum ctl_exit open_connection(struct asking *a)
 	a->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (a->socket < 0)
 		return no_broker(a, strerror(errno));
-	if (a->q->socket ? !set_path(a, a->q->socket) : !usual_path(a) && !shown_path(a)) {
+	if (!a->q->socket)
+		e = connect_by_name(a);
+	else
+		e = set_path(a, a->q->socket) ? connect_until(a) : ENAMETOOLONG;
+	if (e == ENAMETOOLONG) {
 		SAY(a, "the path of the broker's socket is longer than %zu bytes",
 		    sizeof(a->address.sun_path) - sizeof(ADMIN_SOCKET_SUFFIX));
 		return CTL_USAGE;
 	}
-	e = connect_until(a);
-	if (!a->q->socket && (e == ENOENT || e == ECONNREFUSED) && shown_path(a))
-		e = connect_until(a);
 	if (e == EACCES || e == EPERM) {
 		SAY(a, "uid %u may not open %s: only root, the broker's own user and those of its admin_uid may",
 		    (unsigned)getuid(), a->address.sun_path);

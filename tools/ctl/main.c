@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - options of swakv-ctl */
-#include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,6 +7,7 @@
 #include <string.h>
 
 #include "instance.h"
+#include "number.h"
 #include "output.h"
 #include "show.h"
 
@@ -49,21 +49,11 @@ static bool usage_error(const char *what, const char *value)
 /* "ID" or "ID.GENERATION". */
 static bool parse_session(struct admin_request *r, const char *text)
 {
-	unsigned long id, generation = 0;
-	const char *at = text;
-	char *end;
+	uint64_t id, generation = 0;
+	const char *end;
 
-	errno = 0;
-	id = strtoul(at, &end, 10);
-	if (*at < '0' || *at > '9' || id < 1 || id > ADMIN_MAX_SESSIONS)
-		return usage_error("not a session (ID or ID.GENERATION):", text);
-	if (*end == '.') {
-		at = end + 1;
-		generation = strtoul(at, &end, 10);
-		if (*at < '0' || *at > '9' || generation < 1 || generation > UINT32_MAX)
-			return usage_error("not a session (ID or ID.GENERATION):", text);
-	}
-	if (*end || errno)
+	if (!number_read_prefix(text, 1, ADMIN_MAX_SESSIONS, &id, &end) ||
+	    (*end == '.' ? !number_read(end + 1, 1, UINT32_MAX, &generation) : *end != '\0'))
 		return usage_error("not a session (ID or ID.GENERATION):", text);
 	r->session = (uint32_t)id;
 	r->generation = (uint32_t)generation;
@@ -80,10 +70,9 @@ static bool parse_model(struct admin_request *r, const char *text)
 
 static bool parse_timeout(struct question *q, const char *text)
 {
-	char *end;
-	double seconds = strtod(text, &end);
+	double seconds;
 
-	if (end == text || *end || !(seconds >= 0.001 && seconds <= 3600))
+	if (!number_read_seconds(text, 0.001, 3600, &seconds))
 		return usage_error("not a time from 0.001 to 3600 seconds:", text);
 	q->timeout_ms = (uint32_t)(seconds * 1000);
 	return true;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -12,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "exits.h"
+#include "number.h"
 
 #define TOOL "swakv-demo-worker"
 
@@ -121,11 +121,9 @@ static int complain(const char *option, const char *value, const char *expected)
 /* A whole number from @least to @most into *@out; -1, or the exit status. */
 static int number(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *out)
 {
-	char expected[96], *end;
+	char expected[96];
 
-	errno = 0;
-	*out = strtoull(text, &end, 10);
-	if (!errno && text[0] >= '0' && text[0] <= '9' && !*end && *out >= least && *out <= most)
+	if (number_read(text, least, most, out))
 		return -1;
 	snprintf(expected, sizeof(expected), "a whole number from %" PRIu64 " to %" PRIu64, least, most);
 	return complain(option, text, expected);
@@ -168,10 +166,9 @@ static int set_dtype(struct overrides *v, const char *text)
 
 static int set_time_limit(struct options *o, const char *text)
 {
-	char *end;
-	double seconds = strtod(text, &end);
+	double seconds;
 
-	if (end == text || *end || !(seconds > 0) || seconds > 1e9)
+	if (!number_read_seconds(text, 1e-9, 1e9, &seconds))
 		return complain("time-limit", text, "seconds, more than 0");
 	o->time_limit_ns = (uint64_t)(seconds * 1e9);
 	return -1;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 
 #include "cleanup.h"
+#include "number.h"
 
 #define TRACE_HEADER     "TIMESTAMP,ContextTokens,GeneratedTokens"
 #define TRACE_MAX_TOKENS INT32_MAX
@@ -31,15 +31,11 @@ static int refuse(const struct place *at, const char *what, const char *value, c
 /* A whole number without sign or blanks. False: it is none, or above TRACE_MAX_TOKENS. */
 static bool parse_tokens(const char *text, int64_t least, int64_t *out)
 {
-	char *end;
+	uint64_t n;
 
-	if (!isdigit((unsigned char)text[0]))
+	if (!number_read(text, (uint64_t)least, TRACE_MAX_TOKENS, &n))
 		return false;
-	errno = 0;
-	long long v = strtoll(text, &end, 10);
-	if (errno || *end || v < least || v > TRACE_MAX_TOKENS)
-		return false;
-	*out = v;
+	*out = (int64_t)n;
 	return true;
 }
 

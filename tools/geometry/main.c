@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - options of swakv-geometry */
-#include <ctype.h>
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <libutil.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "number.h"
 #include "output.h"
 #include "print.h"
 
@@ -51,25 +49,23 @@ static bool usage_error(const char *what, const char *value)
 
 static bool parse_count(const char *option, const char *text, int64_t least, int64_t *out)
 {
-	char what[80], *end = NULL;
+	char what[80];
+	uint64_t n;
 
-	errno = 0;
-	*out = isdigit((unsigned char)text[0]) ? strtoll(text, &end, 10) : -1;
-	if (end && *end == '\0' && errno == 0 && *out >= least && *out <= INT32_MAX)
+	if (number_read(text, (uint64_t)least, INT32_MAX, &n)) {
+		*out = (int64_t)n;
 		return true;
+	}
 	snprintf(what, sizeof(what), "%s needs a whole number from %" PRId64 " to 2147483647, not", option, least);
 	return usage_error(what, text);
 }
 
 static bool parse_bytes(const char *option, const char *text, uint64_t *out)
 {
-	int64_t n = 0;
 	char what[80];
 
-	if (isdigit((unsigned char)text[0]) && dehumanize_number(text, &n) == 0 && n > 0) {
-		*out = (uint64_t)n;
+	if (number_read_bytes(text, 1, INT64_MAX, out))
 		return true;
-	}
 	snprintf(what, sizeof(what), "%s needs a size like 64G, not", option);
 	return usage_error(what, text);
 }

@@ -4,7 +4,7 @@
 
 #include "print.h"
 
-/* "max_advance 1, 2 steps in flight, rewind 0" */
+/* "max_advance 1, in_flight 2, max_rewind 0" */
 static const char *rule_text(const struct rule *r, char buf[96])
 {
 	if (r->max_advance == 0)
@@ -96,26 +96,34 @@ static void print_pool(FILE *out, const struct sizes *z)
 /* What the numbers alone do not say. */
 static void print_notes(FILE *out, const struct hf_config *c, const struct sizes *z)
 {
-	for (uint32_t i = 0; i < c->n_notes; i++)
-		fprintf(out, "note: %s\n", c->notes[i]);
+	const char *gap = "\n"; /* before the first */
+
+	for (uint32_t i = 0; i < c->n_notes; i++, gap = "")
+		fprintf(out, "%snote: %s\n", gap, c->notes[i]);
 	for (uint32_t i = 0; i < z->n_groups; i++) {
 		const struct group_sizes *g = &z->groups[i];
 
-		if (g->parts > 1 && g->part == 0)
+		if (g->parts > 1 && g->part == 0) {
 			fprintf(out,
-				"note: groups %" PRIu32 " to %" PRIu32 " are equal parts of one, so that no page is "
+				"%snote: groups %" PRIu32 " to %" PRIu32 " are equal parts of one, so that no page is "
 				"above %" PRIu64 " bytes\n",
-				i, i + g->parts - 1, z->options.largest_page);
-		if (g->padding)
+				gap, i, i + g->parts - 1, z->options.largest_page);
+			gap = "";
+		}
+		if (g->padding) {
 			fprintf(out,
-				"note: group %" PRIu32 ": K and V heads differ in size; %" PRIu64
+				"%snote: group %" PRIu32 ": K and V heads differ in size; %" PRIu64
 				" bytes of each pair of pages hold nothing\n",
-				i, g->padding);
-		if (g->k_is_v)
+				gap, i, g->padding);
+			gap = "";
+		}
+		if (g->k_is_v) {
 			fprintf(out,
-				"note: group %" PRIu32 ": V comes from K's projection, but only K is rotated: both are "
-				"kept\n",
-				i);
+				"%snote: group %" PRIu32
+				": V comes from K's projection, but only K is rotated: both are kept\n",
+				gap, i);
+			gap = "";
+		}
 	}
 }
 
@@ -128,7 +136,5 @@ void print_text(FILE *out, const char *path, const struct hf_config *c, const st
 	print_rules(out, z);
 	if (z->options.pool)
 		print_pool(out, z);
-	if (c->n_notes || z->n_groups)
-		fputc('\n', out);
 	print_notes(out, c, z);
 }

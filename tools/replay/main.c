@@ -17,6 +17,7 @@
 
 #include "cleanup.h"
 #include "interrupt.h"
+#include "number.h"
 #include "output.h"
 #include "report.h"
 #include "worker.h"
@@ -204,14 +205,11 @@ static int play_in_order(char **paths, int n, const struct options *options)
 
 enum { FLAG_JSON = 1000, FLAG_VERSION, FLAG_WORKER };
 
-static bool read_count(const char *text, int low, int high, int *out)
+static bool read_count(const char *text, unsigned int low, unsigned int high, int *out)
 {
-	char *end;
-	long n;
+	uint64_t n;
 
-	errno = 0;
-	n = strtol(text, &end, 10);
-	if (errno || end == text || *end || n < low || n > high)
+	if (!number_read(text, low, high, &n))
 		return false;
 	*out = (int)n;
 	return true;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - options of swakv-status */
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "number.h"
 #include "output.h"
 #include "view.h"
 #include "watch.h"
@@ -45,23 +45,11 @@ static bool usage_error(const char *what, const char *value)
 	return false;
 }
 
-static bool parse_number(const char *text, uint64_t max, uint64_t *value, const char **end)
-{
-	char *stop;
-
-	if (*text < '0' || *text > '9') /* strtoull would take signs and blanks */
-		return false;
-	errno = 0;
-	*value = strtoull(text, &stop, 0);
-	*end = stop;
-	return errno == 0 && *value <= max;
-}
-
 static bool parse_session(struct view *v, const char *text, const char **end)
 {
 	uint64_t id;
 
-	if (!parse_number(text, UINT32_MAX, &id, end))
+	if (!number_read_prefix(text, 0, UINT32_MAX, &id, end))
 		return false;
 	v->one_session = true;
 	v->session = (uint32_t)id;
@@ -74,20 +62,10 @@ static bool parse_request(struct view *v, const char *text)
 
 	if (!parse_session(v, text, &end))
 		return false;
-	if (*end == ':') {
-		v->one_request = true;
-		if (!parse_number(end + 1, UINT64_MAX, &v->handle, &end))
-			return false;
-	}
-	return *end == '\0';
-}
-
-static bool parse_seconds(struct options *o, const char *text)
-{
-	char *end;
-
-	o->seconds = strtod(text, &end);
-	return end != text && *end == '\0' && o->seconds >= 0.001 && o->seconds <= 86400;
+	if (*end != ':')
+		return *end == '\0';
+	v->one_request = true;
+	return number_read_handle(end + 1, &v->handle);
 }
 
 /* The value of an option that may go without: behind '=', or the next word when it is no option. */
@@ -102,7 +80,6 @@ static const char *optional_value(int argc, char **argv)
 static bool apply(struct options *o, int option, const char *value)
 {
 	const char *end = "";
-	uint64_t n;
 
 	switch (option) {
 	case 's':
@@ -117,13 +94,12 @@ static bool apply(struct options *o, int option, const char *value)
 		return true;
 	case 'w':
 		o->watch = true;
-		if (value && !parse_seconds(o, value))
+		if (value && !number_read_seconds(value, 0.001, 86400, &o->seconds))
 			return usage_error("not a time from 0.001 to 86400 seconds:", value);
 		return true;
 	case 'n':
-		if (!parse_number(value, UINT32_MAX, &n, &end) || *end || n == 0)
-			return usage_error("not a count:", value);
-		o->count = n;
+		if (!number_read(value, 1, UINT32_MAX, &o->count))
+			return usage_error("not a count from 1 to 4294967295:", value);
 		return true;
 	}
 	return false;

@@ -18,7 +18,9 @@
  * <swakv/error.h>; swakv_session_error() has the sentence that says which
  * argument, which sequence and which value. A refused call changes nothing, but
  * for SWAKV_ELIMIT of a prepare, which turns the request to finishing. A NULL
- * session or request is SWAKV_EINVALID where the call returns a code.
+ * session or request, or NULL for what is to be filled in, is SWAKV_EINVALID where
+ * the call returns a code. The others answer NULL too: with what they say below, or
+ * a struct of zeros.
  *
  * Arguments are borrowed for the call and copied, unless it says otherwise.
  * Lengths count tokens, sizes count bytes. "Spec section N" is the page
@@ -140,7 +142,7 @@ void swakv_session_close(swakv_session *s);
  */
 int swakv_session_shutdown(swakv_session *s);
 
-/* The sentence of the session's last refused call. Valid until its next call. Never NULL. */
+/* The sentence of the session's last refused call. Valid until its next call. Never NULL, for no session either. */
 const char *swakv_session_error(const swakv_session *s);
 
 /* One command there and back that does nothing: is the broker alive, and how far away? @ticket as below. */
@@ -274,7 +276,7 @@ int swakv_stream_set_replay(swakv_session *s, uint32_t stream, bool on);
 int swakv_stream_replay(swakv_session *s, uint32_t stream, void *graph, struct swakv_fence *fence);
 
 int swakv_stream_bind_custom(swakv_session *s, uint32_t stream, const struct swakv_stream_ops *ops, void *arg);
-/* The CUstream of a CUDA stream, NULL otherwise. */
+/* The CUstream of a CUDA stream, NULL otherwise: of another backend, unbound, or of no session. */
 void *swakv_stream_cuda(swakv_session *s, uint32_t stream);
 
 /* Host backend: runs @fn(@arg) in stream order: the counterpart of a kernel launch. */
@@ -287,7 +289,7 @@ int swakv_stream_launch_host(swakv_session *s, uint32_t stream, void (*fn)(void 
  * SWAKV_EDEVICE: the stream refused the write; complete with SWAKV_FENCE_FAILED.
  */
 int swakv_stream_mark(swakv_session *s, uint32_t stream, struct swakv_fence *fence);
-/* True when @fence has been reached. Reads one cached word. */
+/* True when @fence has been reached: SWAKV_DONE always, all others never for NULL. Reads one cached word. */
 bool swakv_fence_reached(const swakv_session *s, struct swakv_fence fence);
 /* Waits until everything given to @stream has ended. SWAKV_EDEVICE: it failed. On an unbound stream: 0. */
 int swakv_stream_synchronize(swakv_session *s, uint32_t stream);
@@ -335,9 +337,9 @@ int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *opti
 void swakv_request_free(swakv_request *r);
 /* False after finish, abandon, a poison that took the request, or the session's end; false for NULL. */
 bool swakv_request_valid(const swakv_request *r);
-/* Sequences of the request now. */
+/* Sequences of the request now, 0 for NULL. */
 uint32_t swakv_request_batch(const swakv_request *r);
-/* Slot of sequence @seq, -1 when out of range. */
+/* Slot of sequence @seq, -1 when out of range, as for NULL. */
 int32_t swakv_request_slot(const swakv_request *r, uint32_t seq);
 
 /* @lengths: one a sequence, in tokens, each in [1, max_tokens of begin]. @n: the batch. On success the table updates
@@ -458,12 +460,13 @@ struct swakv_sequence_state {
 };
 int swakv_sequence_get_state(swakv_request *r, uint32_t seq, struct swakv_sequence_state *out); /* of group 0 */
 int swakv_sequence_get_group_state(swakv_request *r, uint32_t seq, uint32_t group, struct swakv_sequence_state *out);
+/* NULL is ignored. Safe to repeat. */
 void swakv_sequence_state_clear(struct swakv_sequence_state *state);
 
 /* Pages of a group's class that could be admitted now. Waits for the broker, as the calls above do. */
 int swakv_session_free_pages(swakv_session *s, int64_t *out); /* of group 0 */
 int swakv_session_group_free_pages(swakv_session *s, uint32_t group, int64_t *out);
-/* Pages a sequence of max_seq reserves, in all groups together; of one: swakv_layout. Asks nobody. */
+/* Pages a sequence of max_seq reserves, in all groups together; of one: swakv_layout. 0 for NULL. Asks nobody. */
 int64_t swakv_session_private_pages(const swakv_session *s);
 
 struct swakv_session_counters {

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+
+#include "number.h"
+
+static const char *const none[] = { "", " 1", "+1", "-1", "1 ", "x", "0x10", "1e3", "1k1", "1,000", "inf", "nan" };
+
+Test(number, a_whole_number_has_nothing_but_digits)
+{
+	uint64_t n = 77;
+
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		cr_expect_not(number_read(none[i], 0, UINT64_MAX, &n), "\"%s\"", none[i]);
+	cr_expect_not(number_read("1K", 0, UINT64_MAX, &n), "it means no size");
+	cr_expect_eq(n, 77, "a refusal leaves it alone");
+	cr_expect(number_read("010", 0, UINT64_MAX, &n));
+	cr_expect_eq(n, 10, "no octal");
+	cr_expect(number_read("18446744073709551615", 0, UINT64_MAX, &n));
+	cr_expect_eq(n, UINT64_MAX);
+	cr_expect_not(number_read("18446744073709551616", 0, UINT64_MAX, &n));
+}
+
+Test(number, a_number_outside_its_bounds_is_none)
+{
+	uint64_t n;
+
+	cr_expect(number_read("5", 5, 7, &n));
+	cr_expect(number_read("7", 5, 7, &n));
+	cr_expect_not(number_read("4", 5, 7, &n));
+	cr_expect_not(number_read("8", 5, 7, &n));
+}
+
+Test(number, a_prefix_says_where_it_ends)
+{
+	const char *end = NULL;
+	uint64_t n;
+
+	cr_expect(number_read_prefix("12.3", 1, 256, &n, &end));
+	cr_expect_eq(n, 12);
+	cr_expect_str_eq(end, ".3");
+	cr_expect_not(number_read_prefix(".3", 1, 256, &n, &end));
+}
+
+Test(number, a_handle_is_read_as_it_is_shown)
+{
+	uint64_t n = 0;
+
+	cr_expect(number_read_handle("0x1f00000001", &n));
+	cr_expect_eq(n, 0x1f00000001);
+	cr_expect(number_read_handle("31", &n));
+	cr_expect_eq(n, 31);
+	cr_expect_not(number_read_handle("0x", &n));
+	cr_expect_not(number_read_handle("0x-1", &n));
+	cr_expect_not(number_read_handle("0x1g", &n));
+	cr_expect_not(number_read_handle("1f", &n));
+	cr_expect_not(number_read_handle("0x10000000000000000", &n));
+}
+
+Test(number, sizes_have_suffixes)
+{
+	uint64_t n = 0;
+
+	cr_expect(number_read_bytes("4096", 1, INT64_MAX, &n));
+	cr_expect_eq(n, 4096);
+	cr_expect(number_read_bytes("64M", 1, INT64_MAX, &n));
+	cr_expect_eq(n, 64 << 20);
+	cr_expect(number_read_bytes("2G", 1, INT64_MAX, &n));
+	cr_expect_eq(n, 2ull << 30);
+	cr_expect_not(number_read_bytes("0", 1, INT64_MAX, &n));
+	cr_expect_not(number_read_bytes("1G", 1, 1 << 20, &n));
+	cr_expect_not(number_read_bytes("99999999999999999999G", 1, INT64_MAX, &n));
+	cr_expect_not(number_read_bytes("-64M", 1, INT64_MAX, &n));
+	cr_expect_not(number_read_bytes("64 M", 1, INT64_MAX, &n));
+	cr_expect_not(number_read_bytes("64Q", 1, INT64_MAX, &n));
+	cr_expect_not(number_read_bytes("many", 1, INT64_MAX, &n));
+	cr_expect_not(number_read_bytes("", 1, INT64_MAX, &n));
+}
+
+Test(number, seconds_have_a_point_perhaps)
+{
+	double n = 0;
+
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		cr_expect_not(number_read_seconds(none[i], 0, 1e9, &n), "\"%s\"", none[i]);
+	cr_expect(number_read_seconds("0.5", 0.001, 10, &n));
+	cr_expect_float_eq(n, 0.5, 1e-12);
+	cr_expect(number_read_seconds("10", 0.001, 10, &n));
+	cr_expect_not(number_read_seconds("0.0001", 0.001, 10, &n));
+	cr_expect_not(number_read_seconds("10.1", 0.001, 10, &n));
+	cr_expect_not(number_read_seconds("1.2.3", 0, 10, &n));
+}
