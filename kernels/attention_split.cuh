@@ -2,19 +2,23 @@
 /*
  * attention_split.cuh - decode attention at memory speed, for 16-bit pages
  *
- * A block takes one (row, kv head, up to 5 or 10 of its query heads, split of
- * the window) and goes through it in tiles, so each K and V element is read once
- * for all of them. While a tile is worked on in shared memory the next one is on
- * its way, copied past the registers. A tile is
- *   1. scored by matrix instructions,
- *   2. weighed by a running softmax in base 2,
- *   3. summed by matrix instructions.
+ * A block takes one (row, kv head, up to 8 of its query heads, split of the
+ * window), so each K and V element is read once for all of them. Its warps share
+ * the window in chunks of 16 tokens and work alone: each has its own chunk in
+ * shared memory, its own running softmax (in base 2) and its own sums in
+ * registers. They meet once, at the end. While a warp weighs one half of its
+ * chunk, the other half of it or of the next one is on its way, copied past the
+ * registers; that there are many warps keeps the memory busy, and a deeper chain
+ * of chunks, with fewer warps that have room for it, was slower.
  *
- * Those take 16-bit numbers and add up in float. K and V are 16-bit anyway; a
- * query (and a weight) is given as the sum of three 16-bit numbers, each the
- * rest of the one before, in three rows of the same instruction: with few
- * queries a kv head those rows would be empty. So nothing is rounded to less than
- * a float, and the instruction costs the same.
+ * Scores and sums are made by matrix instructions, which take 16-bit numbers and
+ * add up in float. K and V are 16-bit anyway; a query (and a weight) is given as
+ * the sum of 16-bit numbers, each the rest of the one before: two of f16, three
+ * of bf16, so that nothing is rounded to less than a float. Rows 0 to 7 of an
+ * instruction are the first parts of 8 heads, rows 8 to 15 their second parts:
+ * one thread then holds both parts of a sum. Third parts take one more
+ * instruction. The scores of an instruction lie where the next one wants its
+ * weights, so they never leave the registers.
  *
  * Splits of one row write {max, sum, accumulator} to the workspace, and
  * swakv_attention_join adds them up. Sinks and the division come last.
@@ -24,15 +28,16 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <cuda_pipeline.h>
 
 #include "attention_split.h"
 #include "kernels.h"
 #include "paging.h"
 
-#define SUB     16 /* tokens that surely lie in one page */
+#define CHUNK   SPLIT_CHUNK
+#define HEADS   SPLIT_HEADS
 #define THREADS SPLIT_THREADS
 #define WARPS   (THREADS / 32)
+#define ALL     0xffffffffu
 #define LOG2E   1.4426950408889634f
 
 /* What a block works on. */
@@ -42,6 +47,8 @@ struct share {
 	int32_t kv_head;
 	int32_t first_head; /* query head */
 	int32_t n_heads;
+	int32_t first_v; /* elements of V's vectors */
+	int32_t n_v;
 };
 
 /* ---- matrix instructions ------------------------------------------------------ */
@@ -67,257 +74,237 @@ static __device__ __forceinline__ void load_matrices(uint32_t r[4], const uint16
 {
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
 		     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-		     : "r"((uint32_t)__cvta_generic_to_shared(row)));
+		     : "r"((uint32_t)__cvta_generic_to_shared(row))
+		     : "memory");
+}
+
+/* Two of them: rows 0 to 7 of a; its rows 8 to 15 are zero. */
+static __device__ __forceinline__ void load_upper(uint32_t r[4], const uint16_t *row)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
+		     : "=r"(r[0]), "=r"(r[2])
+		     : "r"((uint32_t)__cvta_generic_to_shared(row))
+		     : "memory");
+	r[1] = r[3] = 0;
 }
 
 static __device__ __forceinline__ void load_transposed(uint32_t r[4], const uint16_t *row)
 {
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
 		     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-		     : "r"((uint32_t)__cvta_generic_to_shared(row)));
+		     : "r"((uint32_t)__cvta_generic_to_shared(row))
+		     : "memory");
 }
 
-template <bool BF16> static __device__ __forceinline__ uint16_t narrow(float x)
+/* Rounds both to 16 bits, @a in the lower half, and leaves what is lost. */
+template <bool BF16> static __device__ __forceinline__ uint32_t next_part(float *a, float *b)
 {
-	return BF16 ? __bfloat16_as_ushort(__float2bfloat16(x)) : __half_as_ushort(__float2half(x));
-}
+	uint32_t pair;
 
-template <bool BF16> static __device__ __forceinline__ float widen(uint16_t x)
-{
-	return BF16 ? __bfloat162float(__ushort_as_bfloat16(x)) : __half2float(__ushort_as_half(x));
-}
+	if (BF16) {
+		__nv_bfloat162 x = __floats2bfloat162_rn(*a, *b);
 
-/* Writes @x as three numbers, @apart elements from each other. */
-template <bool BF16> static __device__ __forceinline__ void put_parts(uint16_t *to, int apart, float x)
-{
-#pragma unroll
-	for (int i = 0; i < SPLIT_PARTS; i++) {
-		uint16_t part = narrow<BF16>(x);
+		*a -= __low2float(x);
+		*b -= __high2float(x);
+		pair = *(uint32_t *)&x;
+	} else {
+		__half2 x = __floats2half2_rn(*a, *b);
 
-		to[i * apart] = part;
-		x -= widen<BF16>(part);
+		*a -= __low2float(x);
+		*b -= __high2float(x);
+		pair = *(uint32_t *)&x;
 	}
+	return pair;
 }
 
-/* ---- a tile on its way -------------------------------------------------------- */
+/* ---- a chunk on its way -------------------------------------------------------- */
 
-/* Addresses of a tile's stretches of SUB tokens, of this layer and kv head; 0: no page. */
-template <int TILE> struct tile_pages {
-	uint64_t k[TILE / SUB];
-	uint64_t v[TILE / SUB];
-};
+static __device__ __forceinline__ void copy_async(uint16_t *to, uint64_t from)
+{
+	asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;"
+		     :
+		     : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from)
+		     : "memory");
+}
 
-/* A table entry on its way to one of the first TILE / SUB threads: asked for early, looked at late. */
+static __device__ __forceinline__ void copy_commit(void)
+{
+	asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* Waits for the older of a warp's two groups of copies: keys and values of its chunk, in turn. */
+static __device__ __forceinline__ void copy_wait(void)
+{
+	asm volatile("cp.async.wait_group 1;" ::: "memory");
+	__syncwarp();
+}
+
+/* Pages of 32 chunks of a warp, a lane each: asked for early, looked at late. -1: none, or no page of this pool. */
 struct lookup {
 	int32_t k, v;
-	bool needed;
+	bool missing; /* one that the window needs */
 };
 
-/* Asks for the pages of the tile at @at. */
-template <int TILE>
-static __device__ __forceinline__ lookup tile_ask(const kernel_attention &p, const share &s, int64_t at)
+/* The share's first chunk begins at @first; chunk i of a warp is number i * WARPS + warp of them. */
+static __device__ __forceinline__ int64_t chunk_at(int64_t first, int i)
+{
+	return first + ((int64_t)i * WARPS + threadIdx.x / 32) * CHUNK;
+}
+
+/* Pages of the chunks from @i on. */
+static __device__ __forceinline__ lookup ask(const kernel_attention &p, const share &s, int64_t first, int i)
 {
 	const kernel_pages *g = &p.pages;
-	int64_t pos = at + (int)threadIdx.x * SUB, column = pos / (uint32_t)g->page_tokens;
-	lookup l = { -1, -1, threadIdx.x < TILE / SUB && pos < s.end && pos + SUB > s.begin };
+	int64_t at = chunk_at(first, i + threadIdx.x % 32);
+	lookup l = { -1, -1, false };
 
-	if (l.needed && column < g->width) {
-		const int32_t *row = paging_row(g, s.slot);
-
-		l.k = row[column];
-		l.v = row[g->width + column];
+	if (at < s.end && !paging_lookup(g, paging_row(g, s.slot), at / (uint32_t)g->page_tokens, &l.k, &l.v)) {
+		l.k = l.v = -1;
+		l.missing = true;
 	}
 	return l;
 }
 
-/* Turns what was asked for into addresses. True: a page that the window needs is missing, or none of this pool. */
-template <int TILE>
-static __device__ __forceinline__ bool tile_answer(const kernel_attention &p, const share &s, int64_t at,
-						   const lookup &l, tile_pages<TILE> *t)
-{
-	const kernel_pages *g = &p.pages;
-	int i = threadIdx.x;
-	int32_t token = (int32_t)((at + i * SUB) & (g->page_tokens - 1));
-	bool found = l.k >= 0 && l.k < g->num_pages && l.v >= g->num_pages && l.v - g->num_pages < g->num_pages;
-
-	if (i >= TILE / SUB)
-		return false;
-	t->k[i] = t->v[i] = 0;
-	if (found) {
-		t->k[i] = paging_layer(g, g->k_base, l.k, p.layer) + paging_vector(g, token, s.kv_head, g->k_head_dim);
-		t->v[i] = paging_layer(g, g->v_base, l.v, p.layer) + paging_vector(g, token, s.kv_head, g->v_head_dim);
-	}
-	return l.needed && !found;
-}
-
-/* Pieces of 16 bytes a vector, and what divides by their number: a tile has less than 2^12 pieces, a vector at most 2^6. */
-struct fetch_lane {
-	uint32_t chunks, inverse;
+/* One half of a warp's chunks: how its vectors lie in the pages and in shared memory. */
+struct side {
+	uint64_t base;    /* of page 0, at this layer, kv head and first element */
+	uint32_t stride;  /* bytes from token to token */
+	uint32_t pieces;  /* of 16 bytes a vector: at most 2^6 */
+	uint32_t inverse; /* what divides by them, for numbers below 2^10 */
+	int row;          /* elements from token to token in shared memory */
 };
 
-static __device__ __forceinline__ fetch_lane fetch_lane_of(int dim)
+static __device__ __forceinline__ side side_of(const kernel_attention &p, int32_t kv_head, uint64_t base, int32_t dim,
+					       int32_t first, int32_t n)
 {
-	uint32_t chunks = (uint32_t)dim / 8;
+	uint32_t pieces = (uint32_t)n / 8;
 
-	return { chunks, ((1u << 20) + chunks - 1) / chunks };
+	return { paging_layer(&p.pages, base, 0, p.layer) + paging_vector(&p.pages, 0, kv_head, dim) + (uint64_t)first * 2,
+		 (uint32_t)(p.pages.kv_heads * dim * 2), pieces, ((1u << 20) + pieces - 1) / pieces, SPLIT_ROW(n) };
 }
 
 /*
- * Starts to copy the vectors of one half of a tile to @to, rows of @row elements;
- * zeros where the window has no token.
+ * Starts to copy the chunk at @at from page @page to @to; zeros where the window
+ * has no token, or no page. @whole: every token is wanted and there.
  */
-template <int TILE>
-static __device__ __forceinline__ void tile_fetch(const share &s, const fetch_lane &l, int64_t at, const uint64_t *pages,
-						  int row, uint32_t stride, uint16_t *to)
+static __device__ __forceinline__ void fetch(const kernel_attention &p, const share &s, const side &h, int64_t at,
+					     int32_t page, bool whole, uint16_t *to)
 {
-	bool whole = at >= s.begin && at + TILE <= s.end;
+	uint32_t token = (uint32_t)at & (uint32_t)(p.pages.page_tokens - 1);
+	uint64_t from = h.base + (uint64_t)page * p.pages.page_stride + (uint64_t)token * h.stride;
 
 #pragma unroll 4
-	for (uint32_t i = threadIdx.x; i < TILE * l.chunks; i += THREADS) {
-		int t = (int)(i * l.inverse >> 20), c = (int)(i - (uint32_t)t * l.chunks);
-		uint64_t base = pages[t / SUB];
-		uint16_t *dst = to + t * row + c * 8;
+	for (uint32_t i = threadIdx.x % 32; i < CHUNK * h.pieces; i += 32) {
+		uint32_t t = i * h.inverse >> 20, c = i - t * h.pieces;
+		uint16_t *dst = to + t * h.row + c * 8;
 
-		if (base && (whole || (at + t >= s.begin && at + t < s.end)))
-			__pipeline_memcpy_async(dst, (const char *)(base + (uint32_t)(t % SUB) * stride + c * 16), 16);
+		if (whole || (page >= 0 && at + t >= s.begin && at + t < s.end))
+			copy_async(dst, from + t * h.stride + c * 16);
 		else
 			*(uint4 *)dst = make_uint4(0, 0, 0, 0);
 	}
 }
 
-/* ---- a tile in shared memory ------------------------------------------------------ */
-
-/* Scores of the parts: score[row][token] = queries[row] . keys[token]. A warp takes every WARPS-th eight tokens. */
-template <bool BF16, int MT, int TILE>
-static __device__ __forceinline__ void tile_scores(const uint16_t *keys, const uint16_t *queries, int row, float *score)
-{
-	int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-
-	for (int first = warp * 8; first < TILE; first += WARPS * 8) {
-		const uint16_t *key = keys + (first + lane % 8) * row + lane / 8 * 8;
-		const uint16_t *query = queries + lane % 16 * row + lane / 16 * 8;
-		float c[MT][4] = {};
-
-#pragma unroll 2
-		for (int d = 0; d + 8 < row; d += 32) {
-			uint32_t b[4], a[4];
-
-			load_matrices(b, key + d);
-#pragma unroll
-			for (int m = 0; m < MT; m++) {
-				load_matrices(a, query + m * 16 * row + d);
-				multiply_add<BF16>(c[m], a, b[0], b[1]);
-				load_matrices(a, query + m * 16 * row + d + 16);
-				multiply_add<BF16>(c[m], a, b[2], b[3]);
-			}
-		}
-#pragma unroll
-		for (int m = 0; m < MT; m++) {
-			float *to = score + (m * 16 + lane / 4) * (TILE + 4) + first + lane % 4 * 2;
-
-			*(float2 *)to = make_float2(c[m][0], c[m][1]);
-			*(float2 *)(to + 8 * (TILE + 4)) = make_float2(c[m][2], c[m][3]);
-		}
-	}
-}
+/* ---- a chunk in shared memory ------------------------------------------------------ */
 
 /*
- * Joins the parts of the scores and turns them into weights, in parts again,
- * under the new maximum. THREADS / (8 MT) threads a head; max, sum and
- * correction of each head in shared memory.
+ * Scores of the lane's head with its 4 of the 16 tokens: 2 * (lane % 4) and the
+ * next, and both 8 later. @queries: rows of parts of heads, as in the head of this file.
  */
-template <bool BF16, int MT, int TILE>
-static __device__ __forceinline__ void tile_softmax(const kernel_attention &p, const share &s, int64_t at,
-						    const float *score, uint16_t *weight, float *max, float *sum,
-						    float *fix)
+template <bool BF16>
+static __device__ __forceinline__ void chunk_scores(const uint16_t *keys, const uint16_t *queries, int dim, int row,
+						    float score[4])
 {
-	constexpr int HEADS = SPLIT_HEADS(MT), LANES = THREADS / 8 / MT, EACH = TILE / LANES;
-	bool own = (int)threadIdx.x / LANES < HEADS; /* the last threads go through the first head and write nothing */
-	int head = own ? threadIdx.x / LANES : 0, i = threadIdx.x % LANES;
-	float x[EACH], most = -INFINITY, total = 0, before;
+	int lane = threadIdx.x % 32;
+	const uint16_t *key = keys + (lane / 16 * 8 + lane % 8) * row + lane / 8 % 2 * 8;
+	const uint16_t *query = queries + lane % 16 * row + lane / 16 * 8;
+	const uint16_t *third = queries + (16 + lane % 8) * row + lane / 8 % 2 * 8;
+	float c[2][4] = {}, rest[2][4] = {};
 
-#pragma unroll
-	for (int k = 0; k < EACH; k++) {
-		int t = i + k * LANES;
-		int64_t pos = at + t;
+#pragma unroll 4
+	for (int d = 0; d < dim; d += 16) {
+		uint32_t a[4], b[4];
 
-		x[k] = (score[head * (TILE + 4) + t] + score[(HEADS + head) * (TILE + 4) + t] +
-			score[(2 * HEADS + head) * (TILE + 4) + t]) *
-		       p.scale;
-		if (p.soft_cap > 0)
-			x[k] = p.soft_cap * tanhf(x[k] / p.soft_cap);
-		x[k] = pos >= s.begin && pos < s.end ? x[k] * LOG2E : -INFINITY;
-		most = fmaxf(most, x[k]);
-	}
-#pragma unroll
-	for (int o = LANES / 2; o > 0; o /= 2)
-		most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, o));
-	before = own ? max[head] : -INFINITY;
-	most = fmaxf(most, before);
-#pragma unroll
-	for (int k = 0; k < EACH; k++) {
-		x[k] = x[k] == -INFINITY ? 0 : exp2f(x[k] - most);
-		total += x[k];
-	}
-#pragma unroll
-	for (int o = LANES / 2; o > 0; o /= 2)
-		total += __shfl_xor_sync(0xffffffffu, total, o);
-	__syncwarp(); /* every lane has read its head's maximum */
-	if (!own)
-		return;
-#pragma unroll
-	for (int k = 0; k < EACH; k++)
-		put_parts<BF16>(weight + head * (TILE + 8) + i + k * LANES, HEADS * (TILE + 8), x[k]);
-	if (i == 0) {
-		fix[head] = before == -INFINITY ? 0 : exp2f(before - most);
-		max[head] = most;
-		sum[head] = sum[head] * fix[head] + total;
-	}
-}
-
-/* acc[row][d] += weights[row][token] values[token][d]. A warp takes every WARPS-th eight elements of d: NV of them. */
-template <bool BF16, int MT, int TILE, int NV>
-static __device__ __forceinline__ void tile_values(const uint16_t *values, int dim, const uint16_t *weight,
-						   const float *fix, float acc[MT][NV][4])
-{
-	constexpr int HEADS = SPLIT_HEADS(MT);
-	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = SPLIT_V_ROW(dim);
-
-#pragma unroll
-	for (int m = 0; m < MT; m++) {
-		float upper = fix[(m * 16 + lane / 4) % HEADS], lower = fix[(m * 16 + lane / 4 + 8) % HEADS];
-
-#pragma unroll
-		for (int j = 0; j < NV; j++) {
-			acc[m][j][0] *= upper;
-			acc[m][j][1] *= upper;
-			acc[m][j][2] *= lower;
-			acc[m][j][3] *= lower;
+		load_matrices(b, key + d);
+		load_matrices(a, query + d);
+		multiply_add<BF16>(c[0], a, b[0], b[1]);
+		multiply_add<BF16>(c[1], a, b[2], b[3]);
+		if (BF16) {
+			load_upper(a, third + d);
+			multiply_add<BF16>(rest[0], a, b[0], b[1]);
+			multiply_add<BF16>(rest[1], a, b[2], b[3]);
 		}
 	}
 #pragma unroll
-	for (int t = 0; t < TILE; t += 32) {
-		uint32_t a[MT][2][4];
+	for (int i = 0; i < 4; i++)
+		score[i] = c[i / 2][i % 2] + (c[i / 2][i % 2 + 2] + rest[i / 2][i % 2]);
+}
+
+/* A lane's head: the running maximum, and its own share of the sum. */
+struct running {
+	float max, sum;
+};
+
+/* Turns scores into weights under the new maximum. Returns what sums so far are to be multiplied by. */
+static __device__ __forceinline__ float weigh(const kernel_attention &p, const share &s, int64_t at, float x[4],
+					      running *r)
+{
+	bool whole = at >= s.begin && at + CHUNK <= s.end;
+	float most = r->max, fix, base;
 
 #pragma unroll
-		for (int m = 0; m < MT; m++)
-#pragma unroll
-			for (int k = 0; k < 2; k++)
-				load_matrices(a[m][k], weight + (m * 16 + lane % 16) * (TILE + 8) + t + k * 16 +
-							       lane / 16 * 8);
-#pragma unroll
-		for (int j = 0; j < NV; j++) {
-			int d = (j * WARPS + warp) * 8;
-			uint32_t b[4];
+	for (int i = 0; i < 4; i++) {
+		int64_t pos = at + i / 2 * 8 + threadIdx.x % 4 * 2 + i % 2;
 
-			if (d >= dim)
-				break;
-			load_transposed(b, values + (t + lane) * row + d);
+		x[i] *= p.scale;
+		if (p.soft_cap > 0)
+			x[i] = p.soft_cap * tanhf(x[i] / p.soft_cap);
+		x[i] = whole || (pos >= s.begin && pos < s.end) ? x[i] * LOG2E : -INFINITY;
+		most = fmaxf(most, x[i]);
+	}
+	most = fmaxf(most, __shfl_xor_sync(ALL, most, 1));
+	most = fmaxf(most, __shfl_xor_sync(ALL, most, 2));
+	base = most == -INFINITY ? 0 : most;
+	fix = exp2f(r->max - base);
+	r->max = most;
+	r->sum *= fix;
 #pragma unroll
-			for (int m = 0; m < MT; m++) {
-				multiply_add<BF16>(acc[m][j], a[m][0], b[0], b[1]);
-				multiply_add<BF16>(acc[m][j], a[m][1], b[2], b[3]);
-			}
+	for (int i = 0; i < 4; i++) {
+		x[i] = exp2f(x[i] - base);
+		r->sum += x[i];
+	}
+	return fix;
+}
+
+/* acc[row][d] += weights[row][token] values[token][d], rows as above. */
+template <bool BF16, int NV>
+static __device__ __forceinline__ void chunk_values(const uint16_t *values, int dim, int row, float x[4],
+						    float acc[NV][4])
+{
+	int lane = threadIdx.x % 32;
+	const uint16_t *value = values + lane % 16 * row + lane / 16 * 8;
+	uint32_t a[4], third[4] = {};
+
+	a[0] = next_part<BF16>(&x[0], &x[1]);
+	a[1] = next_part<BF16>(&x[0], &x[1]);
+	a[2] = next_part<BF16>(&x[2], &x[3]);
+	a[3] = next_part<BF16>(&x[2], &x[3]);
+	if (BF16) {
+		third[0] = next_part<BF16>(&x[0], &x[1]);
+		third[2] = next_part<BF16>(&x[2], &x[3]);
+	}
+#pragma unroll
+	for (int j = 0; j < NV; j += 2) {
+		uint32_t b[4];
+
+		if (j * 8 >= dim)
+			break;
+		load_transposed(b, value + j * 8);
+		multiply_add<BF16>(acc[j], a, b[0], b[1]);
+		multiply_add<BF16>(acc[j + 1], a, b[2], b[3]);
+		if (BF16) {
+			multiply_add<BF16>(acc[j], third, b[0], b[1]);
+			multiply_add<BF16>(acc[j + 1], third, b[2], b[3]);
 		}
 	}
 }
@@ -346,161 +333,229 @@ static __device__ __forceinline__ float *partial_of(const kernel_attention &p, i
 	       ((row * p.q_heads + head) * p.n_splits + split) * (int64_t)(p.pages.v_head_dim + 2);
 }
 
-/* Joins the parts and writes the result, or the split's part of it. @joined: [MT * 16][v_dim]. */
-template <int MT, int NV>
-static __device__ void write_share(const kernel_attention &p, const share &s, int64_t row, int32_t split, bool missing,
-				   const float *max, const float *sum, const float acc[MT][NV][4], float *joined)
+/* What the warps have of each head; their sums, [WARPS][HEADS][n_v], lie where the chunks were. */
+struct meeting {
+	float max[WARPS][HEADS], sum[WARPS][HEADS];
+};
+
+/* A warp's sums go to shared memory: both parts of one are with the same lane. */
+template <int NV>
+static __device__ __forceinline__ void leave_sums(const share &s, const running &r, const float acc[NV][4], meeting *m,
+						  float *sums)
 {
-	constexpr int HEADS = SPLIT_HEADS(MT);
-	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, dim = p.pages.v_head_dim;
+	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, head = lane / 4;
+	float sum = r.sum + __shfl_xor_sync(ALL, r.sum, 1);
 
+	sum += __shfl_xor_sync(ALL, sum, 2);
+	if (lane % 4 == 0) {
+		m->max[warp][head] = r.max;
+		m->sum[warp][head] = sum;
+	}
 #pragma unroll
-	for (int m = 0; m < MT; m++)
-#pragma unroll
-		for (int j = 0; j < NV; j++) {
-			int d = (j * WARPS + warp) * 8 + lane % 4 * 2;
-			float *to = joined + (m * 16 + lane / 4) * dim + d;
+	for (int j = 0; j < NV; j++) {
+		int d = j * 8 + lane % 4 * 2;
 
-			if (d < dim) {
-				*(float2 *)to = make_float2(acc[m][j][0], acc[m][j][1]);
-				*(float2 *)(to + 8 * dim) = make_float2(acc[m][j][2], acc[m][j][3]);
-			}
-		}
-	__syncthreads();
+		if (d < s.n_v)
+			*(float2 *)(sums + (warp * HEADS + head) * s.n_v + d) =
+				make_float2(acc[j][0] + acc[j][2], acc[j][1] + acc[j][3]);
+	}
+}
+
+/* Joins the warps' sums and writes the result, or the split's part of it. */
+static __device__ void write_share(const kernel_attention &p, const share &s, int64_t row, int32_t split, bool missing,
+				   const meeting &m, const float *sums)
+{
 	for (int h = 0; h < s.n_heads; h++) {
-		float *part = p.n_splits > 1 ? partial_of(p, row, s.first_head + h, split) : NULL;
-		float *out = (float *)p.out + (row * p.q_heads + s.first_head + h) * dim;
-		float scale, total = with_sink(p, s.first_head + h, max[h], sum[h], &scale);
+		int32_t head = s.first_head + h;
+		float *part = p.n_splits > 1 ? partial_of(p, row, head, split) : NULL;
+		float *out = (float *)p.out + (row * p.q_heads + head) * p.pages.v_head_dim + s.first_v;
+		float most = -INFINITY, sum = 0, fix[WARPS], scale, total;
 
-		for (int d = threadIdx.x; d < dim; d += THREADS) {
-			float x = joined[h * dim + d] + joined[(HEADS + h) * dim + d] + joined[(2 * HEADS + h) * dim + d];
+#pragma unroll
+		for (int w = 0; w < WARPS; w++)
+			most = fmaxf(most, m.max[w][h]);
+#pragma unroll
+		for (int w = 0; w < WARPS; w++) {
+			fix[w] = m.max[w][h] == -INFINITY ? 0 : exp2f(m.max[w][h] - most);
+			sum += m.sum[w][h] * fix[w];
+		}
+		total = with_sink(p, head, most, sum, &scale);
+		for (int d = threadIdx.x; d < s.n_v; d += THREADS) {
+			float x = 0;
 
+#pragma unroll
+			for (int w = 0; w < WARPS; w++)
+				x += sums[(w * HEADS + h) * s.n_v + d] * fix[w];
 			if (part)
-				part[2 + d] = x;
+				part[2 + s.first_v + d] = x;
 			else
 				out[d] = missing ? NAN : x * scale / total;
 		}
-		if (part && threadIdx.x == 0) {
-			part[0] = missing ? NAN : max[h];
-			part[1] = sum[h];
+		if (part && threadIdx.x == 0 && s.first_v == 0) {
+			part[0] = missing ? NAN : most;
+			part[1] = sum;
 		}
 	}
 }
 
-/* The queries in parts; rows without a query, and elements behind a vector's end, are 0 in all that is multiplied. */
-template <bool BF16, int MT, int TILE>
-static __device__ void prepare_shared(const kernel_attention &p, const share &s, int64_t row, uint16_t *memory,
-				      uint16_t *queries)
+/* The queries in parts; what is no query, and elements behind a vector's end, are 0 in all that is multiplied. */
+template <bool BF16>
+static __device__ __forceinline__ void prepare_queries(const kernel_attention &p, const share &s, int64_t row,
+						       uint16_t *queries)
 {
-	int dim = p.pages.k_head_dim, k_row = SPLIT_K_ROW(dim);
-	int n = SPLIT_SHARED(MT, TILE, dim, p.pages.v_head_dim) / 16;
+	int dim = p.pages.k_head_dim, stride = SPLIT_ROW(dim);
+	const float *q = (const float *)p.q + (row * p.q_heads + s.first_head) * (int64_t)dim;
 
-	for (int i = threadIdx.x; i < n; i += THREADS)
-		((uint4 *)memory)[i] = make_uint4(0, 0, 0, 0);
-	__syncthreads();
-	for (int i = threadIdx.x; i < s.n_heads * dim; i += THREADS)
-		put_parts<BF16>(queries + i / dim * k_row + i % dim, SPLIT_HEADS(MT) * k_row,
-				((const float *)p.q)[(row * p.q_heads + s.first_head) * (int64_t)dim + i]);
+	for (int i = threadIdx.x; i < HEADS * stride / 2; i += THREADS) {
+		int h = i / (stride / 2), d = i % (stride / 2) * 2;
+		bool none = h >= s.n_heads || d >= dim;
+		float a = none ? 0 : q[h * dim + d], b = none ? 0 : q[h * dim + d + 1];
+
+#pragma unroll
+		for (int k = 0; k < SPLIT_PARTS(BF16); k++)
+			*(uint32_t *)(queries + (k * HEADS + h) * stride + d) = next_part<BF16>(&a, &b);
+	}
 }
 
-template <bool BF16, int MT, int TILE, int NV>
+/* Keys of half a step of the instruction end in 8 elements that no copy writes. */
+static __device__ __forceinline__ void clear_ends(int dim, int stride, uint16_t *keys)
+{
+	if (threadIdx.x % 32 < CHUNK && dim % 16 != 0)
+		*(uint4 *)(keys + threadIdx.x % 32 * stride + dim) = make_uint4(0, 0, 0, 0);
+}
+
+/* A warp's way through its chunks of a share. */
+struct walk {
+	side k, v;
+	int64_t first;    /* of the share's first chunk */
+	int n;            /* chunks */
+	lookup now, next; /* pages of the chunk that is fetched and its neighbours, and of the 32 after those */
+	bool missing;
+};
+
+static __device__ __forceinline__ walk walk_of(const kernel_attention &p, const share &s)
+{
+	int64_t first = s.begin / CHUNK * CHUNK, all = s.begin < s.end ? (s.end - first + CHUNK - 1) / CHUNK : 0;
+	int warp = threadIdx.x / 32;
+	walk w;
+
+	w.k = side_of(p, s.kv_head, p.pages.k_base, p.pages.k_head_dim, 0, p.pages.k_head_dim);
+	w.v = side_of(p, s.kv_head, p.pages.v_base, p.pages.v_head_dim, s.first_v, s.n_v);
+	w.first = first;
+	w.n = all > warp ? (int)((all - warp + WARPS - 1) / WARPS) : 0;
+	w.now = ask(p, s, first, 0);
+	w.next = ask(p, s, first, 32);
+	w.missing = w.now.missing;
+	return w;
+}
+
+/* Starts to fetch one side of chunk @i, if there is one, as a group of copies; keys first, chunk by chunk. */
+template <bool VALUES>
+static __device__ __forceinline__ void walk_fetch(const kernel_attention &p, const share &s, walk *w, int i, uint16_t *to)
+{
+	if (i < w->n) {
+		int64_t at = chunk_at(w->first, i);
+		int32_t page;
+
+		if (!VALUES && i % 32 == 0 && i > 0) {
+			w->now = w->next;
+			w->missing |= w->now.missing;
+			w->next = ask(p, s, w->first, i + 32);
+		}
+		page = __shfl_sync(ALL, VALUES ? w->now.v : w->now.k, i % 32);
+		fetch(p, s, VALUES ? w->v : w->k, at, page, page >= 0 && at >= s.begin && at + CHUNK <= s.end, to);
+	}
+	copy_commit();
+}
+
+template <bool BF16, int NV>
 static __device__ void attend_share_split(const kernel_attention &p, const share &s, int64_t row, int32_t split)
 {
 	extern __shared__ __align__(16) uint16_t split_memory[];
-	__shared__ float max[SPLIT_HEADS(MT)], sum[SPLIT_HEADS(MT)], fix[SPLIT_HEADS(MT)];
-	__shared__ tile_pages<TILE> pages[3]; /* looked up two tiles ahead */
-	int k_dim = p.pages.k_head_dim, v_dim = p.pages.v_head_dim, k_row = SPLIT_K_ROW(k_dim), v_row = SPLIT_V_ROW(v_dim);
-	int stage = SPLIT_STAGE(TILE, k_dim, v_dim) / 2;
-	uint16_t *queries = split_memory + 2 * stage, *weight = queries + SPLIT_QUERIES(MT, k_dim) / 2;
-	float *score = (float *)(weight + SPLIT_WEIGHTS(MT, TILE) / 2);
-	uint32_t k_stride = (uint32_t)p.pages.kv_heads * k_dim * 2, v_stride = (uint32_t)p.pages.kv_heads * v_dim * 2;
-	int64_t first = s.begin / SUB * SUB, n = s.begin < s.end ? (s.end - first + TILE - 1) / TILE : 0;
-	fetch_lane k_lane = fetch_lane_of(k_dim), v_lane = fetch_lane_of(v_dim);
-	float acc[MT][NV][4] = {};
-	bool missing;
+	__shared__ meeting m;
+	walk w = walk_of(p, s);
+	int chunk = CHUNK * (w.k.row + w.v.row);
+	uint16_t *keys = split_memory + (int)threadIdx.x / 32 * chunk, *values = keys + CHUNK * w.k.row;
+	uint16_t *queries = split_memory + WARPS * chunk;
+	running r = { -INFINITY, 0 };
+	float acc[NV][4] = {};
 
-	prepare_shared<BF16, MT, TILE>(p, s, row, split_memory, queries);
-	if (threadIdx.x < SPLIT_HEADS(MT)) {
-		max[threadIdx.x] = -INFINITY;
-		sum[threadIdx.x] = 0;
-	}
-	missing = tile_answer<TILE>(p, s, first, tile_ask<TILE>(p, s, first), &pages[0]);
-	missing |= tile_answer<TILE>(p, s, first + TILE, tile_ask<TILE>(p, s, first + TILE), &pages[1]);
+	clear_ends(p.pages.k_head_dim, w.k.row, keys);
+	walk_fetch<false>(p, s, &w, 0, keys);
+	walk_fetch<true>(p, s, &w, 0, values);
+	prepare_queries<BF16>(p, s, row, queries);
 	__syncthreads();
-	if (n > 0) {
-		tile_fetch<TILE>(s, k_lane, first, pages[0].k, k_row, k_stride, split_memory);
-		tile_fetch<TILE>(s, v_lane, first, pages[0].v, v_row, v_stride, split_memory + TILE * k_row);
-	}
-	__pipeline_commit();
-	for (int64_t i = 0; i < n; i++) {
-		int64_t at = first + i * TILE;
-		uint16_t *now = split_memory + i % 2 * stage, *next = split_memory + (i + 1) % 2 * stage;
+	for (int i = 0; i < w.n; i++) {
+		float x[4], fix;
 
-		if (i + 1 < n) {
-			tile_fetch<TILE>(s, k_lane, at + TILE, pages[(i + 1) % 3].k, k_row, k_stride, next);
-			tile_fetch<TILE>(s, v_lane, at + TILE, pages[(i + 1) % 3].v, v_row, v_stride,
-					 next + TILE * k_row);
+		copy_wait();
+		chunk_scores<BF16>(keys, queries, p.pages.k_head_dim, w.k.row, x);
+		__syncwarp(); /* all lanes have done with them */
+		walk_fetch<false>(p, s, &w, i + 1, keys);
+		fix = weigh(p, s, chunk_at(w.first, i), x, &r);
+		if (__any_sync(ALL, fix != 1)) {
+#pragma unroll
+			for (int j = 0; j < NV * 4; j++)
+				acc[j / 4][j % 4] *= fix;
 		}
-		__pipeline_commit();
-		lookup asked = tile_ask<TILE>(p, s, at + 2 * TILE);
-		__pipeline_wait_prior(1);
-		__syncthreads();
-		tile_scores<BF16, MT, TILE>(now, queries, k_row, score);
-		__syncthreads();
-		tile_softmax<BF16, MT, TILE>(p, s, at, score, weight, max, sum, fix);
-		__syncthreads();
-		tile_values<BF16, MT, TILE, NV>(now + TILE * k_row, v_dim, weight, fix, acc);
-		missing |= tile_answer<TILE>(p, s, at + 2 * TILE, asked, &pages[(i + 2) % 3]);
-		__syncthreads();
+		copy_wait();
+		chunk_values<BF16, NV>(values, s.n_v, w.v.row, x, acc);
+		__syncwarp();
+		walk_fetch<true>(p, s, &w, i + 1, values);
 	}
-	__pipeline_wait_prior(0);
-	missing = __syncthreads_or(missing);
-	write_share<MT, NV>(p, s, row, split, missing, max, sum, acc, (float *)split_memory);
+	__syncthreads();
+	leave_sums<NV>(s, r, acc, &m, (float *)split_memory);
+	w.missing = __syncthreads_or(w.missing);
+	write_share(p, s, row, split, w.missing, m, (const float *)split_memory);
 }
 
-/* The part of row @row that block @i of the grid takes. False: nothing of the window falls to it. */
-template <int G, int TILE> static __device__ bool share_of(const kernel_attention &p, int64_t i, share *s, int64_t *row, int32_t *split)
+/* The part of the work that is block @i of the grid. False: nothing of the window falls to it. */
+static __device__ bool share_of(const kernel_attention &p, int64_t i, share *s, int64_t *row, int32_t *split)
 {
-	int32_t group = p.q_heads / p.pages.kv_heads, parts = (group + G - 1) / G, part;
-	int64_t end, begin, tiles, each;
+	int32_t group = p.q_heads / p.pages.kv_heads, parts = SPLIT_UP(group, HEADS), part;
+	int32_t v_parts = SPLIT_UP(p.pages.v_head_dim, SPLIT_MOST_V);
+	int64_t end, begin, first, each;
 
-	*split = (int32_t)(i % p.n_splits);
-	i /= p.n_splits;
+	/* What reads the same K and V stands side by side. */
+	s->first_v = (int32_t)(i % v_parts) * SPLIT_MOST_V;
+	s->n_v = p.pages.v_head_dim - s->first_v < SPLIT_MOST_V ? p.pages.v_head_dim - s->first_v : SPLIT_MOST_V;
+	i /= v_parts;
 	part = (int32_t)(i % parts);
 	i /= parts;
+	*split = (int32_t)(i % p.n_splits);
+	i /= p.n_splits;
 	s->kv_head = (int32_t)(i % p.pages.kv_heads);
 	*row = i / p.pages.kv_heads;
 	s->slot = ((const int32_t *)p.slots)[*row];
-	s->first_head = s->kv_head * group + part * G;
-	s->n_heads = group - part * G < G ? group - part * G : G;
+	s->first_head = s->kv_head * group + part * HEADS;
+	s->n_heads = group - part * HEADS < HEADS ? group - part * HEADS : HEADS;
 	end = ((const int64_t *)p.endpoints)[*row];
 	begin = end > p.window ? end - p.window : 0;
-	tiles = (end - begin / SUB * SUB + TILE - 1) / TILE;
-	each = (tiles + p.n_splits - 1) / p.n_splits * TILE;
-	s->begin = *split == 0 ? begin : begin / SUB * SUB + *split * each;
-	s->end = begin / SUB * SUB + (*split + 1) * each < end ? begin / SUB * SUB + (*split + 1) * each : end;
+	first = begin / CHUNK * CHUNK;
+	each = SPLIT_UP(SPLIT_UP(end - first, CHUNK * WARPS), p.n_splits) * CHUNK * WARPS;
+	s->begin = *split == 0 ? begin : first + *split * each;
+	s->end = first + (*split + 1) * each < end ? first + (*split + 1) * each : end;
 	return s->slot >= 0 && end > 0;
 }
 
-template <bool BF16, int MT, int TILE, int NV> static __device__ void attend(const kernel_attention &p)
+template <bool BF16, int NV> static __device__ void attend(const kernel_attention &p)
 {
-	constexpr int G = SPLIT_HEADS(MT);
-	int32_t group = p.q_heads / p.pages.kv_heads, parts = (group + G - 1) / G;
-	int64_t n = (int64_t)p.n * p.pages.kv_heads * parts * p.n_splits;
+	int64_t n = (int64_t)p.n * p.pages.kv_heads * SPLIT_UP(p.q_heads / p.pages.kv_heads, HEADS) *
+		    SPLIT_UP(p.pages.v_head_dim, SPLIT_MOST_V) * p.n_splits;
 
 	for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
 		int64_t row;
 		int32_t split;
 		share s;
 
-		if (share_of<G, TILE>(p, i, &s, &row, &split)) {
-			attend_share_split<BF16, MT, TILE, NV>(p, s, row, split);
+		if (share_of(p, i, &s, &row, &split)) {
+			attend_share_split<BF16, NV>(p, s, row, split);
 		} else {
 			for (int h = 0; h < s.n_heads && split == 0; h++)
-				for (int d = threadIdx.x; d < p.pages.v_head_dim; d += THREADS)
+				for (int d = threadIdx.x; d < s.n_v; d += THREADS)
 					((float *)p.out)[(row * p.q_heads + s.first_head + h) *
 								 (int64_t)p.pages.v_head_dim +
-							 d] = 0;
+							 s.first_v + d] = 0;
 		}
 		__syncthreads();
 	}
@@ -544,22 +599,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) swakv_attention_join(const
 	}
 }
 
-/* The tile shrinks as vectors grow, so that several blocks share a multiprocessor's memory; see kernels/launch.c. */
-/* MT 1 or 2: up to 5 or 10 heads a block. Vectors (the longer of K and V) of up to 64, 128, 256 and 512 elements. */
-#define SPLIT_KERNEL(type, bf16, mt, dim)                                                                              \
-	extern "C" __global__ void __launch_bounds__(THREADS, 2)                                                       \
-		swakv_attention_##type##_m##mt##_d##dim(const __grid_constant__ kernel_attention p)                    \
+/* By the elements of V that a block takes; a K of any length goes with each. */
+#define SPLIT_KERNEL(type, bf16, dim, blocks)                                                                          \
+	extern "C" __global__ void __launch_bounds__(THREADS, blocks)                                                  \
+		swakv_attention_##type##_d##dim(const __grid_constant__ kernel_attention p)                            \
 	{                                                                                                              \
-		attend<bf16, mt, SPLIT_TILE(dim), dim / 8 / WARPS>(p);                                                 \
+		attend<bf16, dim / 8>(p);                                                                              \
 	}
 #define SPLIT_KERNELS(type, bf16)                                                                                      \
-	SPLIT_KERNEL(type, bf16, 1, 64)                                                                                \
-	SPLIT_KERNEL(type, bf16, 2, 64)                                                                                \
-	SPLIT_KERNEL(type, bf16, 1, 128)                                                                               \
-	SPLIT_KERNEL(type, bf16, 2, 128)                                                                               \
-	SPLIT_KERNEL(type, bf16, 1, 256)                                                                               \
-	SPLIT_KERNEL(type, bf16, 2, 256)                                                                               \
-	SPLIT_KERNEL(type, bf16, 1, 512)
+	SPLIT_KERNEL(type, bf16, 64, 4)                                                                                \
+	SPLIT_KERNEL(type, bf16, 128, 3)                                                                               \
+	SPLIT_KERNEL(type, bf16, 256, 2)
 SPLIT_KERNELS(f16, false)
 SPLIT_KERNELS(bf16, true)
 

@@ -3,26 +3,25 @@
 #ifndef SWAKV_ATTENTION_SPLIT_H
 #define SWAKV_ATTENTION_SPLIT_H
 
-#define SPLIT_THREADS 256
+#define SPLIT_THREADS 128
+#define SPLIT_CHUNK   16  /* tokens that a warp takes at a time */
+#define SPLIT_HEADS   8   /* most query heads of a block */
+#define SPLIT_MOST_V  256 /* most elements of V's vectors of a block */
 
-/* A query is three 16-bit numbers, so 16 rows of a matrix instruction hold 5 heads, and 32 rows 10. */
-#define SPLIT_PARTS     3
-#define SPLIT_HEADS(mt) ((mt)*5)
+#define SPLIT_UP(n, by) (((n) + (by)-1) / (by))
 
-/* Tokens of a tile: fewer as vectors grow, so that two blocks share a multiprocessor's memory. */
-#define SPLIT_TILE(dim) ((dim) <= 64 ? 128 : (dim) <= 128 ? 64 : 32)
+/* 16-bit numbers that add up to a float. */
+#define SPLIT_PARTS(bf16) ((bf16) ? 3 : 2)
 
-/* Elements of a row in shared memory: whole steps of the instruction, and 16 bytes that keep rows off the same banks.
+/*
+ * Elements of a row in shared memory: whole steps of the instruction, and 16
+ * bytes that keep eight rows off the same banks.
  */
-#define SPLIT_K_ROW(dim) (((dim) + 31) / 32 * 32 + 8)
-#define SPLIT_V_ROW(dim) ((dim) + 8)
+#define SPLIT_ROW(dim) (SPLIT_UP(dim, 16) * 16 + 8)
 
-/* Bytes of the dynamic shared memory: two tiles of K and V, queries, weights, scores. */
-#define SPLIT_STAGE(tile, k, v) ((tile) * (SPLIT_K_ROW(k) + SPLIT_V_ROW(v)) * 2)
-#define SPLIT_QUERIES(mt, k)    ((mt)*16 * SPLIT_K_ROW(k) * 2)
-#define SPLIT_WEIGHTS(mt, tile) ((mt)*16 * ((tile) + 8) * 2)
-#define SPLIT_SCORES(mt, tile)  ((mt)*16 * ((tile) + 4) * 4)
-#define SPLIT_SHARED(mt, tile, k, v)                                                                                   \
-	(2 * SPLIT_STAGE(tile, k, v) + SPLIT_QUERIES(mt, k) + SPLIT_WEIGHTS(mt, tile) + SPLIT_SCORES(mt, tile))
+/* Bytes of the dynamic shared memory: a chunk of K and V for each warp, and the queries. */
+#define SPLIT_CHUNKS(k, v) (SPLIT_THREADS / 32 * SPLIT_CHUNK * (SPLIT_ROW(k) + SPLIT_ROW(v)) * 2)
+#define SPLIT_QUERIES(k)   (3 * SPLIT_HEADS * SPLIT_ROW(k) * 2)
+#define SPLIT_SHARED(k, v) (SPLIT_CHUNKS(k, v) + SPLIT_QUERIES(k))
 
 #endif

@@ -194,19 +194,16 @@ static int driver_choose(struct driver *d, const uint8_t *uuid, int ordinal)
 	return driver_check(d, d->api.cuDeviceGet(&d->device, ordinal), "cuDeviceGet(%d)", ordinal);
 }
 
-static int driver_attribute(struct driver *d, CUdevice_attribute attribute, bool *out)
+static int driver_attribute(struct driver *d, CUdevice_attribute attribute, int *out)
 {
-	int value = 0;
-	int r = driver_check(d, d->api.cuDeviceGetAttribute(&value, attribute, d->device), "cuDeviceGetAttribute(%d)",
-			     (int)attribute);
-
-	*out = value != 0;
-	return r;
+	return driver_check(d, d->api.cuDeviceGetAttribute(out, attribute, d->device), "cuDeviceGetAttribute(%d)",
+			    (int)attribute);
 }
 
 static int driver_describe(struct driver *d)
 {
 	struct driver_device *i = &d->info;
+	int integrated = 0, stream_write = 0, shared = 0;
 	CUuuid uuid;
 	size_t total = 0;
 	int r;
@@ -214,9 +211,13 @@ static int driver_describe(struct driver *d)
 	if ((r = driver_check(d, d->api.cuDeviceGetName(i->name, sizeof(i->name), d->device), "cuDeviceGetName()")) ||
 	    (r = driver_check(d, d->api.cuDeviceGetUuid(&uuid, d->device), "cuDeviceGetUuid()")) ||
 	    (r = driver_check(d, d->api.cuDeviceTotalMem(&total, d->device), "cuDeviceTotalMem()")) ||
-	    (r = driver_attribute(d, CU_DEVICE_ATTRIBUTE_INTEGRATED, &i->integrated)) ||
-	    (r = driver_attribute(d, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, &i->stream_write_supported)))
+	    (r = driver_attribute(d, CU_DEVICE_ATTRIBUTE_INTEGRATED, &integrated)) ||
+	    (r = driver_attribute(d, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, &stream_write)) ||
+	    (r = driver_attribute(d, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &shared)))
 		return r;
+	i->integrated = integrated != 0;
+	i->stream_write_supported = stream_write != 0;
+	i->shared_bytes = (uint32_t)shared;
 	memcpy(i->uuid, uuid.bytes, sizeof(i->uuid));
 	i->total_bytes = total;
 	/* No attribute tells a slice of a GPU from a GPU; its name does. */

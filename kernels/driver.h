@@ -33,7 +33,8 @@ struct driver_device {
 	uint8_t uuid[16];
 	char name[64];
 	uint64_t total_bytes;
-	int driver_version; /* as cuDriverGetVersion() */
+	int driver_version;    /* as cuDriverGetVersion() */
+	uint32_t shared_bytes; /* shared memory that a block may have when its launch asks for it */
 	bool mig, integrated, stream_write_supported;
 };
 

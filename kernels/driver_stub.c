@@ -7,7 +7,7 @@
 int driver_open(struct driver **out, const char *library, const uint8_t *uuid, int ordinal, char *why)
 {
 	*out = NULL;
-	snprintf(why, DRIVER_WHY, "this build has no CUDA backend: build it where cuda.h (CUDA 12.0 or newer) is");
+	snprintf(why, DRIVER_WHY, "this build has no CUDA backend: build it where cuda.h (CUDA 12.1 or newer) is");
 	return SWAKV_EUNSUPPORTED;
 }
 

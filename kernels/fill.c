@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
+
 #include "kernels.h"
 #include "paging.h"
 
@@ -10,7 +12,9 @@ static void fill_page(uint64_t address, uint64_t bytes, uint16_t pattern)
 		p[i] = pattern;
 }
 
-_Static_assert(sizeof(struct kernel_scrub) <= 4096, "a scrub launch must fit the classic 4 KiB of kernel parameters");
+_Static_assert(offsetof(struct kernel_scrub, list) + KERNEL_SCRUB_FEW * sizeof(int32_t) <= 4096 &&
+		       sizeof(struct kernel_scrub) <= 32764,
+	       "a scrub launch must fit the kernel parameters");
 
 void kernel_scrub_cpu(const struct kernel_scrub *p)
 {

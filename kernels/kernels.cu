@@ -4,8 +4,9 @@
  *
  * Each takes its parameter block by value as a __grid_constant__, so a launch
  * copies it and nothing of it needs to outlive the call. Grids are bounded and
- * the loops stride over the rest, so any size fits a launch. Addresses come
- * from paging.h, the same as the CPU twins'.
+ * the loops stride over the rest, so any size fits a launch; only what fills and
+ * copies pages has a block for each piece of them. Addresses come from paging.h,
+ * the same as the CPU twins'.
  */
 #include <cuda_fp16.h>
 
@@ -107,12 +108,16 @@ static __device__ __forceinline__ uint64_t line_up(uint64_t at)
 	return (at + LINE - 1) / LINE * LINE;
 }
 
-/* Work on whole pages is shared out in pieces, so that one large page fills the device, too. */
+/*
+ * Work on whole pages is shared out in pieces, so that one large page fills the
+ * device, too. Every thread finds its piece by itself, before it can read a byte:
+ * in 32 bits, since a division of 64 would take longer than the piece does.
+ */
 struct piece {
 	uint64_t at; /* address in the page that is written; whole lines but at the page's ends */
-	uint64_t bytes;
-	int64_t page; /* index into the list */
-	int half;     /* 0: K, 1: V */
+	uint32_t bytes;
+	uint32_t page; /* index into the list */
+	int half;      /* 0: K, 1: V */
 };
 
 static __device__ __forceinline__ uint64_t page_address(const kernel_pages *g, int half, int32_t id)
@@ -120,136 +125,194 @@ static __device__ __forceinline__ uint64_t page_address(const kernel_pages *g, i
 	return paging_layer(g, half ? g->v_base : g->k_base, half ? id + g->num_pages : id, 0);
 }
 
-static __device__ __forceinline__ int64_t pieces_a_page(const kernel_pages *g)
+static __device__ __forceinline__ uint32_t pieces_a_page(const kernel_pages *g)
 {
-	return (int64_t)((g->page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE);
+	return (uint32_t)((g->page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE);
 }
 
 /* Piece @i of the @n pages in @list: first all of K, then all of V, so that neighbours work on neighbours. */
-static __device__ __forceinline__ piece piece_of(const kernel_pages *g, const int32_t *list, int32_t n, int64_t i)
+static __device__ __forceinline__ piece piece_of(const kernel_pages *g, const int32_t *list, int32_t n, uint32_t i)
 {
-	int64_t each = pieces_a_page(g), k = i % each;
-	piece c = { 0, 0, i / each % n, i / each >= n };
-	uint64_t start = page_address(g, c.half, list[c.page]), last = start + g->page_stride;
-	uint64_t next = k + 1 == each ? last : line_up(start + (uint64_t)(k + 1) * KERNEL_PIECE);
+	uint32_t each = pieces_a_page(g), page = i / each, k = i - page * each;
+	piece c = { 0, 0, page, page >= (uint32_t)n };
+	uint64_t start, last, next;
 
+	c.page -= c.half ? (uint32_t)n : 0;
+	start = page_address(g, c.half, list[c.page]);
+	last = start + g->page_stride;
+	next = k + 1 == each ? last : line_up(start + (uint64_t)(k + 1) * KERNEL_PIECE);
 	c.at = k == 0 ? start : line_up(start + (uint64_t)k * KERNEL_PIECE);
-	c.bytes = (next < last ? next : last) - (c.at < last ? c.at : last);
+	c.bytes = (uint32_t)((next < last ? next : last) - (c.at < last ? c.at : last));
 	return c;
 }
 
-static __device__ __forceinline__ uint64_t line_head(uint64_t at, uint64_t bytes)
+/* Bytes before the first whole line. */
+static __device__ __forceinline__ uint32_t line_head(uint64_t at, uint32_t bytes)
 {
-	uint64_t head = line_up(at) - at;
+	uint32_t head = (uint32_t)(line_up(at) - at);
 
 	return head < bytes ? head : bytes;
 }
 
 /* Fills @bytes with the whole block; both are multiples of 2. */
-static __device__ void block_fill(uint64_t to, uint64_t bytes, uint16_t pattern)
+static __device__ void block_fill(uint64_t to, uint32_t bytes, uint16_t pattern)
 {
-	uint32_t two = pattern | (uint32_t)pattern << 16, i = threadIdx.x;
-	uint32_t head = (uint32_t)line_head(to, bytes), n = (uint32_t)(bytes - head) / sizeof(uint4);
+	uint32_t two = pattern | (uint32_t)pattern << 16, head = line_head(to, bytes);
+	uint32_t n = (bytes - head) / (uint32_t)sizeof(uint4), tail = head + n * (uint32_t)sizeof(uint4);
 	uint4 *wide = (uint4 *)(to + head), four = make_uint4(two, two, two, two);
 
-	for (uint32_t k = threadIdx.x; k < head / 2; k += blockDim.x)
-		((uint16_t *)to)[k] = pattern;
-	for (; i + 3 * blockDim.x < n; i += 4 * blockDim.x)
+	if (threadIdx.x < head / 2)
+		((uint16_t *)to)[threadIdx.x] = pattern;
 #pragma unroll
-		for (int k = 0; k < 4; k++)
-			__stcs(&wide[i + k * blockDim.x], four);
-	for (; i < n; i += blockDim.x)
-		wide[i] = four;
-	for (uint64_t k = (head + n * sizeof(uint4)) / 2 + threadIdx.x; k < bytes / 2; k += blockDim.x)
-		((uint16_t *)to)[k] = pattern;
+	for (uint32_t i = threadIdx.x; i < KERNEL_PIECE / sizeof(uint4); i += KERNEL_FILL_THREADS)
+		if (i < n)
+			__stcs(&wide[i], four);
+	if (threadIdx.x < (bytes - tail) / 2)
+		((uint16_t *)(to + tail))[threadIdx.x] = pattern;
 }
 
-extern "C" __global__ void __launch_bounds__(256) swakv_fill(const __grid_constant__ struct kernel_fill p)
+static __device__ __forceinline__ void fill(const kernel_pages *g, const int32_t *list, int32_t n_pages,
+					    uint16_t pattern)
 {
-	int64_t n = 2 * (int64_t)p.n_pages * pieces_a_page(&p.pages);
+	piece c = piece_of(g, list, n_pages, blockIdx.x);
 
-	for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
-		piece c = piece_of(&p.pages, (const int32_t *)p.page_list, p.n_pages, i);
+	block_fill(c.at, c.bytes, pattern);
+}
 
-		block_fill(c.at, c.bytes, p.pattern);
+extern "C" __global__ void __launch_bounds__(KERNEL_FILL_THREADS)
+	swakv_fill(const __grid_constant__ struct kernel_fill p)
+{
+	fill(&p.pages, (const int32_t *)p.page_list, p.n_pages, p.pattern);
+}
+
+extern "C" __global__ void __launch_bounds__(KERNEL_FILL_THREADS)
+	swakv_scrub(const __grid_constant__ struct kernel_scrub p)
+{
+	fill(&p.pages, p.list, p.n_pages, 0);
+}
+
+/* The beginning of a struct kernel_scrub. */
+struct scrub_few {
+	kernel_pages pages;
+	int32_t n_pages;
+	int32_t list[KERNEL_SCRUB_FEW];
+};
+
+extern "C" __global__ void __launch_bounds__(KERNEL_FILL_THREADS)
+	swakv_scrub_few(const __grid_constant__ struct scrub_few p)
+{
+	fill(&p.pages, p.list, p.n_pages, 0);
+}
+
+/* Words of 16 bytes that a warp copies: side by side, so many for each lane. */
+#define EACH       8u
+#define WARP_WORDS (EACH * WARP)
+
+/* @N words of a lane, a warp's width apart, between sides that stand alike to 16 bytes; @left of them are there. */
+template <uint32_t N, bool ALL_THERE>
+static __device__ __forceinline__ void copy_words(uint4 *to, const uint4 *from, int32_t left)
+{
+	uint4 held[N];
+
+#pragma unroll
+	for (uint32_t k = 0; k < N; k++)
+		if (ALL_THERE || (int32_t)(k * WARP) < left)
+			held[k] = __ldcs(&from[k * WARP]);
+#pragma unroll
+	for (uint32_t k = 0; k < N; k++)
+		if (ALL_THERE || (int32_t)(k * WARP) < left)
+			__stcs(&to[k * WARP], held[k]);
+}
+
+/* At most a piece. */
+static __device__ __forceinline__ void block_copy_words(uint4 *to, const uint4 *from, uint32_t words)
+{
+	uint32_t first = threadIdx.x / WARP * WARP_WORDS + threadIdx.x % WARP;
+	int32_t left = (int32_t)(words - first);
+
+	to += first;
+	from += first;
+	if (words == KERNEL_PIECE / sizeof(uint4)) {
+		copy_words<EACH, true>(to, from, left);
+	} else {
+		copy_words<EACH / 2, false>(to, from, left);
+		copy_words<EACH / 2, false>(to + WARP_WORDS / 2, from + WARP_WORDS / 2,
+					    left - (int32_t)WARP_WORDS / 2);
 	}
 }
 
-extern "C" __global__ void __launch_bounds__(256) swakv_scrub(const __grid_constant__ struct kernel_scrub p)
+/* The 16 bytes that begin @bytes (1 to 15) behind @a's first, @b being what follows @a. */
+static __device__ __forceinline__ uint4 word_between(uint4 a, uint4 b, uint32_t bytes)
 {
-	int64_t n = 2 * (int64_t)p.n_pages * pieces_a_page(&p.pages);
+	bool two = bytes & 8, one = bytes & 4;
+	uint32_t x0 = two ? a.z : a.x, x1 = two ? a.w : a.y, x2 = two ? b.x : a.z, x3 = two ? b.y : a.w,
+		 x4 = two ? b.z : b.x, x5 = two ? b.w : b.y, bits = bytes % 4 * 8;
 
-	for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
-		piece c = piece_of(&p.pages, p.list, (int32_t)p.n_pages, i);
-
-		block_fill(c.at, c.bytes, 0);
-	}
+	x0 = one ? x1 : x0;
+	x1 = one ? x2 : x1;
+	x2 = one ? x3 : x2;
+	x3 = one ? x4 : x3;
+	x4 = one ? x5 : x4;
+	return make_uint4(__funnelshift_r(x0, x1, bits), __funnelshift_r(x1, x2, bits), __funnelshift_r(x2, x3, bits),
+			  __funnelshift_r(x3, x4, bits));
 }
 
 /*
- * Copies @bytes between sides that stand differently to 16 bytes, but alike to
- * @WIDTH: what is left on both ends goes 2 bytes at a time.
+ * The same from a side that stands @bytes behind a 16-byte word: each word is put
+ * together of two, the first of them at @from. A word is read when a part of it
+ * is copied, and no other.
  */
-template <typename WIDTH> static __device__ void block_copy_as(uint64_t to, uint64_t from, uint64_t bytes)
+static __device__ __forceinline__ void block_copy_between(uint4 *to, const uint4 *from, uint32_t words, uint32_t bytes)
 {
-	uint64_t n = bytes / sizeof(WIDTH), i = threadIdx.x;
-	const WIDTH *src = (const WIDTH *)from;
-	WIDTH *dst = (WIDTH *)to;
+	uint32_t first = threadIdx.x / WARP * WARP_WORDS + threadIdx.x % WARP;
+	int32_t left = (int32_t)(words - first);
 
-	for (; i + 7 * blockDim.x < n; i += 8 * blockDim.x) {
-		WIDTH held[8];
+	to += first;
+	from += first;
+	for (uint32_t k = 0; k < EACH; k += 2, left -= 2 * WARP, to += 2 * WARP, from += 2 * WARP) {
+		uint4 a[2], b[2];
 
 #pragma unroll
-		for (int k = 0; k < 8; k++)
-			held[k] = __ldcs(&src[i + k * blockDim.x]);
+		for (int32_t j = 0; j < 2; j++)
+			if (j * WARP < left) {
+				a[j] = from[j * WARP];
+				b[j] = from[j * WARP + 1];
+			}
 #pragma unroll
-		for (int k = 0; k < 8; k++)
-			__stcs(&dst[i + k * blockDim.x], held[k]);
+		for (int32_t j = 0; j < 2; j++)
+			if (j * WARP < left)
+				__stcs(&to[j * WARP], word_between(a[j], b[j], bytes));
 	}
-	for (; i < n; i += 8 * blockDim.x) {
-		WIDTH held[8];
-
-#pragma unroll
-		for (int k = 0; k < 8; k++)
-			if (i + k * blockDim.x < n)
-				held[k] = src[i + k * blockDim.x];
-#pragma unroll
-		for (int k = 0; k < 8; k++)
-			if (i + k * blockDim.x < n)
-				dst[i + k * blockDim.x] = held[k];
-	}
-	for (i = n * sizeof(WIDTH) / 2 + threadIdx.x; i < bytes / 2; i += blockDim.x)
-		((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
 }
 
-extern "C" __global__ void __launch_bounds__(128) swakv_copy(const __grid_constant__ struct kernel_copy p)
+/* What no whole word is left for: less than a line. */
+static __device__ __forceinline__ void block_copy_end(uint64_t to, uint64_t from, uint32_t bytes)
+{
+	if (threadIdx.x < bytes / 2)
+		((uint16_t *)to)[threadIdx.x] = ((const uint16_t *)from)[threadIdx.x];
+}
+
+extern "C" __global__ void __launch_bounds__(KERNEL_COPY_THREADS, 2)
+	swakv_copy(const __grid_constant__ struct kernel_copy p)
 {
 	const kernel_pages *g = &p.pages;
 	const int32_t *from = (const int32_t *)p.from_list, *to = (const int32_t *)p.to_list;
-	int64_t n = 2 * (int64_t)p.n_pages * pieces_a_page(g);
+	piece c = piece_of(g, to, p.n_pages, blockIdx.x);
+	uint64_t src = page_address(g, c.half, from[c.page]) + (c.at - page_address(g, c.half, to[c.page]));
+	uint32_t head = line_head(c.at, c.bytes), words = (c.bytes - head) / (uint32_t)sizeof(uint4);
+	uint32_t tail = head + words * (uint32_t)sizeof(uint4), apart = (uint32_t)(src + head) % sizeof(uint4);
 
-	for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
-		piece c = piece_of(g, to, p.n_pages, i);
-		uint64_t src = page_address(g, c.half, from[c.page]) + (c.at - page_address(g, c.half, to[c.page]));
-		uint64_t dst = c.at, head = line_head(dst, c.bytes), apart = (src ^ dst) % sizeof(uint4);
-
-		block_copy_as<uint16_t>(dst, src, head);
-		dst += head;
-		src += head;
-		c.bytes -= head;
-		if (apart == 0)
-			block_copy_as<uint4>(dst, src, c.bytes);
-		else if (apart % sizeof(uint2) == 0)
-			block_copy_as<uint2>(dst, src, c.bytes);
-		else if (apart % sizeof(uint32_t) == 0)
-			block_copy_as<uint32_t>(dst, src, c.bytes);
-		else
-			block_copy_as<uint16_t>(dst, src, c.bytes);
-	}
+	static_assert(KERNEL_COPY_THREADS * EACH * sizeof(uint4) == KERNEL_PIECE, "a block copies a piece");
+	block_copy_end(c.at, src, head);
+	block_copy_end(c.at + tail, src + tail, c.bytes - tail);
+	if (apart == 0)
+		block_copy_words((uint4 *)(c.at + head), (const uint4 *)(src + head), words);
+	else
+		block_copy_between((uint4 *)(c.at + head), (const uint4 *)(src + head - apart), words, apart);
 }
 
 /* Elements of [@at, @at + @bytes) that are not @pattern, as far as this thread looks; both are multiples of 2. */
-static __device__ uint32_t block_differences(uint64_t at, uint64_t bytes, uint16_t pattern)
+static __device__ uint32_t block_differences(uint64_t at, uint32_t bytes, uint16_t pattern)
 {
 	uint32_t two = pattern | (uint32_t)pattern << 16, n = 0;
 	uint64_t head = line_head(at, bytes), wide = (bytes - head) / sizeof(uint4);
@@ -273,9 +336,9 @@ static __device__ uint32_t block_differences(uint64_t at, uint64_t bytes, uint16
 
 extern "C" __global__ void __launch_bounds__(256) swakv_check(const __grid_constant__ struct kernel_check p)
 {
-	int64_t n = 2 * (int64_t)p.n_pages * pieces_a_page(&p.pages);
+	uint32_t n = 2 * (uint32_t)p.n_pages * pieces_a_page(&p.pages);
 
-	for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
+	for (uint32_t i = blockIdx.x; i < n; i += gridDim.x) {
 		piece c = piece_of(&p.pages, (const int32_t *)p.page_list, p.n_pages, i);
 		uint32_t differ = block_differences(c.at, c.bytes, ((const uint16_t *)p.patterns)[c.page]);
 

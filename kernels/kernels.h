@@ -127,7 +127,8 @@ void kernel_fill_cpu(const struct kernel_fill *p);
 
 /* ---- scrub: zeroes over pages, their ids in the parameters ---------------------- */
 
-#define KERNEL_SCRUB_MAX 960
+#define KERNEL_SCRUB_MAX 8000 /* in the 32,764 bytes of parameters that a launch may have since CUDA 12.1 */
+#define KERNEL_SCRUB_FEW 960  /* in the classic 4 KiB: a launch copies all that its kernel takes */
 
 /* As a fill with 0; nothing needs to outlive the launch. */
 struct kernel_scrub {
@@ -198,8 +199,11 @@ struct kernel_check {
 };
 void kernel_check_cpu(const struct kernel_check *p);
 
-/* Bytes of a page that one block fills, copies or checks at a time. */
-#define KERNEL_PIECE (16u << 10)
+/* Bytes of a page that one block fills, copies or checks at a time, and the threads of a block that fills and copies.
+ */
+#define KERNEL_PIECE        (64u << 10)
+#define KERNEL_FILL_THREADS 1024u
+#define KERNEL_COPY_THREADS 512u
 
 /* ---- element conversion (round to nearest even) ----------------------------- */
 
@@ -220,6 +224,7 @@ uint16_t float_to_bf16(float f);
 #define KERNEL_NAME_CHECK     "swakv_check"
 #define KERNEL_NAME_EMPTY     "swakv_empty" /* no parameters, does nothing: what a launch costs at least */
 #define KERNEL_NAME_SCRUB     "swakv_scrub"
+#define KERNEL_NAME_SCRUB_FEW "swakv_scrub_few" /* the same with at most KERNEL_SCRUB_FEW ids */
 #define KERNEL_NAME_COUNT     "swakv_count"
 #define KERNEL_NAME_RING      "swakv_apply_ring"
 

@@ -8,12 +8,13 @@
 #define WARP           32u
 #define APPLY_BLOCK    128u
 #define COPY_BLOCK     256u
-#define PAGE_BLOCK     128u /* a piece is eight loads of 16 bytes for each thread */
-#define ATTENTION_WARP 4u   /* warps a block, if their accumulators fit */
+#define ATTENTION_WARP 4u /* warps a block, if their accumulators fit */
 #define SPLIT_BLOCK    ((uint32_t)SPLIT_THREADS)
-#define SPLIT_BLOCKS   264u /* a large GPU works on about so many at a time */
-#define SPLIT_TOKENS   256  /* fewest tokens that a split is worth */
+#define SPLIT_TOKENS   256 /* fewest tokens that a split is worth */
+#define SPLIT_COST     128 /* tokens that a block could have read while it begins and ends */
 #define SPLIT_MOST     64u
+#define GPU_SHARED     (228u << 10) /* bytes of shared memory of each of so many multiprocessors, on a large GPU */
+#define GPU_PARTS      132u
 #define SHARED_MAX     (48u << 10) /* bytes that need no opting in, on every device */
 
 static uint32_t bounded_grid(uint64_t blocks)
@@ -39,17 +40,12 @@ int driver_run_kv_write(struct driver *d, void *stream, const struct kernel_kv_w
 
 /* ---- attention ------------------------------------------------------------------ */
 
-enum { DIM_64, DIM_128, DIM_256, DIM_512, N_DIMS };
+enum { DIM_64, DIM_128, DIM_256, N_DIMS };
 
-/* By element type, rows of the matrix instructions / 16, and the longer of the two vectors. */
-#define SPLIT_NAMES(type)                                                                                              \
-	{                                                                                                              \
-		{ KERNEL_NAME_ATTENTION "_" type "_m1_d64", KERNEL_NAME_ATTENTION "_" type "_m1_d128",                 \
-		  KERNEL_NAME_ATTENTION "_" type "_m1_d256", KERNEL_NAME_ATTENTION "_" type "_m1_d512" },              \
-			{ KERNEL_NAME_ATTENTION "_" type "_m2_d64", KERNEL_NAME_ATTENTION "_" type "_m2_d128",         \
-			  KERNEL_NAME_ATTENTION "_" type "_m2_d256", NULL },                                           \
-	}
-static const char *const split_names[2][2][N_DIMS] = { SPLIT_NAMES("f16"), SPLIT_NAMES("bf16") };
+static const char *const split_names[2][N_DIMS] = {
+	{ KERNEL_NAME_ATTENTION "_f16_d64", KERNEL_NAME_ATTENTION "_f16_d128", KERNEL_NAME_ATTENTION "_f16_d256" },
+	{ KERNEL_NAME_ATTENTION "_bf16_d64", KERNEL_NAME_ATTENTION "_bf16_d128", KERNEL_NAME_ATTENTION "_bf16_d256" },
+};
 
 /* Vectors of 16 bytes everywhere, and dims that the kernels were made for. */
 static bool split_takes(const struct kernel_attention *p)
@@ -63,61 +59,75 @@ static bool split_takes(const struct kernel_attention *p)
 
 static int split_dim(const struct kernel_attention *p)
 {
-	int32_t k = p->pages.k_head_dim, v = p->pages.v_head_dim, dim = k > v ? k : v;
+	int32_t v = p->pages.v_head_dim;
 
-	return dim <= 64 ? DIM_64 : dim <= 128 ? DIM_128 : dim <= 256 ? DIM_256 : DIM_512;
+	return v <= 64 ? DIM_64 : v <= 128 ? DIM_128 : DIM_256;
 }
 
-/* Sets of 16 rows: one takes 5 query heads of a kv head, two 10. */
-static int split_rows(const struct kernel_attention *p)
+static uint32_t split_shared(const struct kernel_attention *p)
 {
-	return p->q_heads / p->pages.kv_heads <= SPLIT_HEADS(1) || split_dim(p) == DIM_512 ? 1 : 2;
+	int32_t v = p->pages.v_head_dim < SPLIT_MOST_V ? p->pages.v_head_dim : SPLIT_MOST_V;
+
+	return (uint32_t)SPLIT_SHARED(p->pages.k_head_dim, v);
+}
+
+/* Blocks that a multiprocessor has room for. */
+static uint32_t split_resident(const struct kernel_attention *p)
+{
+	static const uint32_t registers_for[N_DIMS] = { 4, 3, 2 }; /* see the kernels' bounds */
+	uint32_t fit = GPU_SHARED / (split_shared(p) + 1024), most = registers_for[split_dim(p)];
+
+	return fit < most ? fit : most;
 }
 
 /* Blocks of one split. */
 static uint64_t split_blocks(const struct kernel_attention *p)
 {
-	uint64_t heads = (uint64_t)(p->q_heads / p->pages.kv_heads), per = (uint64_t)SPLIT_HEADS(split_rows(p));
+	uint64_t heads = (uint64_t)(p->q_heads / p->pages.kv_heads);
 
-	return (uint64_t)p->n * (uint64_t)p->pages.kv_heads * ((heads + per - 1) / per);
+	return (uint64_t)p->n * (uint64_t)p->pages.kv_heads * SPLIT_UP(heads, SPLIT_HEADS) *
+	       SPLIT_UP((uint64_t)p->pages.v_head_dim, SPLIT_MOST_V);
 }
 
+/*
+ * Blocks are worked on in rounds of as many as the GPU has room for, and the last
+ * round takes as long when it is not full: so many splits that little is left over.
+ */
 uint64_t kernel_attention_plan(struct kernel_attention *p)
 {
-	int64_t tokens = p->longest > 0 && p->longest < p->window ? p->longest : p->window;
-	uint64_t blocks, most, want;
+	uint64_t tokens = (uint64_t)(p->longest > 0 && p->longest < p->window ? p->longest : p->window);
+	uint64_t most = tokens / SPLIT_TOKENS < SPLIT_MOST ? tokens / SPLIT_TOKENS : SPLIT_MOST, least = UINT64_MAX;
+	uint64_t room;
 
 	p->n_splits = 1;
-	if (p->n <= 0 || !split_takes(p))
+	if (p->n <= 0 || most <= 1 || !split_takes(p))
 		return 0;
-	blocks = split_blocks(p);
-	most = tokens / SPLIT_TOKENS < SPLIT_MOST ? (uint64_t)(tokens / SPLIT_TOKENS) : SPLIT_MOST;
-	want = (SPLIT_BLOCKS + blocks - 1) / blocks;
-	want = want < most ? want : most;
-	if (want <= 1)
+	room = GPU_PARTS * (uint64_t)split_resident(p);
+	/* Without an end of the window any number of tokens does. */
+	tokens = tokens < INT32_MAX ? tokens : INT32_MAX;
+	for (uint64_t n = 1; n <= most; n++) {
+		uint64_t rounds = SPLIT_UP(split_blocks(p) * n, room), time = rounds * (tokens / n + SPLIT_COST);
+
+		if (time < least) {
+			least = time;
+			p->n_splits = (int32_t)n;
+		}
+	}
+	if (p->n_splits == 1)
 		return 0;
-	p->n_splits = (int32_t)want;
-	return (uint64_t)p->n * (uint64_t)p->q_heads * want * (uint64_t)(p->pages.v_head_dim + 2) * sizeof(float);
-}
-
-static uint32_t split_shared(const struct kernel_attention *p)
-{
-	static const int32_t dims[N_DIMS] = { 64, 128, 256, 512 };
-	int32_t tile = SPLIT_TILE(dims[split_dim(p)]), k = p->pages.k_head_dim, v = p->pages.v_head_dim;
-
-	return (uint32_t)SPLIT_SHARED(split_rows(p), tile, k, v);
+	return (uint64_t)p->n * (uint64_t)p->q_heads * (uint64_t)p->n_splits * (uint64_t)(p->pages.v_head_dim + 2) *
+	       sizeof(float);
 }
 
 static int run_split(struct driver *d, void *stream, struct kernel_attention p)
 {
-	const char *name = split_names[p.pages.dtype == KERNEL_BF16][split_rows(&p) - 1][split_dim(&p)];
-	uint32_t shared = split_shared(&p);
+	const char *name = split_names[p.pages.dtype == KERNEL_BF16][split_dim(&p)];
 	int r;
 
 	if (!p.workspace || p.n_splits < 1)
 		p.n_splits = 1;
-	r = driver_launch(d, stream, name, bounded_grid(split_blocks(&p) * (uint64_t)p.n_splits), SPLIT_BLOCK, shared,
-			  &p, sizeof(p));
+	r = driver_launch(d, stream, name, bounded_grid(split_blocks(&p) * (uint64_t)p.n_splits), SPLIT_BLOCK,
+			  split_shared(&p), &p, sizeof(p));
 	if (r || p.n_splits == 1)
 		return r;
 	return driver_launch(d, stream, KERNEL_NAME_JOIN, bounded_grid((uint64_t)p.n * (uint64_t)p.q_heads),
@@ -129,10 +139,12 @@ int driver_run_attention(struct driver *d, void *stream, const struct kernel_att
 	uint64_t k = (uint64_t)params->pages.k_head_dim * sizeof(float);
 	uint64_t v = (uint64_t)params->pages.v_head_dim * sizeof(float);
 	uint32_t warps = ATTENTION_WARP;
+	struct driver_device device;
 
 	if (params->n <= 0)
 		return 0;
-	if (split_takes(params))
+	driver_get_device(d, &device);
+	if (split_takes(params) && split_shared(params) <= device.shared_bytes)
 		return run_split(d, stream, *params);
 	while (warps > 1 && k + warps * v > SHARED_MAX)
 		warps /= 2;
@@ -154,16 +166,16 @@ int driver_run_fill(struct driver *d, void *stream, const struct kernel_fill *pa
 {
 	if (params->n_pages <= 0)
 		return 0;
-	return driver_launch(d, stream, KERNEL_NAME_FILL, piece_grid(&params->pages, params->n_pages), COPY_BLOCK, 0,
-			     params, sizeof(*params));
+	return driver_launch(d, stream, KERNEL_NAME_FILL, piece_grid(&params->pages, params->n_pages),
+			     KERNEL_FILL_THREADS, 0, params, sizeof(*params));
 }
 
 int driver_run_copy(struct driver *d, void *stream, const struct kernel_copy *params)
 {
 	if (params->n_pages <= 0)
 		return 0;
-	return driver_launch(d, stream, KERNEL_NAME_COPY, piece_grid(&params->pages, params->n_pages), PAGE_BLOCK, 0,
-			     params, sizeof(*params));
+	return driver_launch(d, stream, KERNEL_NAME_COPY, piece_grid(&params->pages, params->n_pages),
+			     KERNEL_COPY_THREADS, 0, params, sizeof(*params));
 }
 
 int driver_run_check(struct driver *d, void *stream, const struct kernel_check *params)

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_step.c - the launches round a step: scrub before it, counted apply and count in a graph of it */
+#include <stddef.h>
+
 #include "driver.h"
 #include "kernels.h"
 
 #define APPLY_BLOCK 128u
-#define SCRUB_BLOCK 256u
 
 int driver_run_scrub(struct driver *d, void *stream, const struct kernel_scrub *params)
 {
 	uint64_t each = (params->pages.page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE;
 	uint64_t blocks = params->n_pages > 0 ? 2 * (uint64_t)params->n_pages * each : 0;
+	bool few;
 
 	if (blocks == 0)
 		return 0;
-	return driver_launch(d, stream, KERNEL_NAME_SCRUB, blocks < INT32_MAX ? (uint32_t)blocks : INT32_MAX,
-			     SCRUB_BLOCK, 0, params, sizeof(*params));
+	few = params->n_pages <= KERNEL_SCRUB_FEW;
+	return driver_launch(d, stream, few ? KERNEL_NAME_SCRUB_FEW : KERNEL_NAME_SCRUB,
+			     blocks < INT32_MAX ? (uint32_t)blocks : INT32_MAX, KERNEL_FILL_THREADS, 0, params,
+			     few ? offsetof(struct kernel_scrub, list) + KERNEL_SCRUB_FEW * sizeof(int32_t)
+				 : sizeof(*params));
 }
 
 int driver_run_count(struct driver *d, void *stream, const struct kernel_count *params)

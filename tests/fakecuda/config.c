@@ -13,6 +13,7 @@
  * FAKECUDA_MEMORY=BYTES                of each device (8 GiB)
  * FAKECUDA_NAME=TEXT                   of each device; "... MIG 1g.5gb" makes it a slice
  * FAKECUDA_INTEGRATED=1, FAKECUDA_STREAM_WRITE=0   attributes
+ * FAKECUDA_SHARED=BYTES                of shared memory that a block may have when it asks (227 KiB)
  *
  * Function names may be given with or without their version suffix. A name that
  * the driver does not have ends the process: a rule that never fires is a test

@@ -259,6 +259,11 @@ FAKE_API CUresult CUDAAPI cuDeviceTotalMem(size_t *bytes, CUdevice device)
 	return r;
 }
 
+uint64_t fake_shared_bytes(void)
+{
+	return fake_number("FAKECUDA_SHARED", 227 << 10);
+}
+
 FAKE_API CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
 	CUresult r = fake_enter(__func__, FAKE_INITIALIZED, NULL);
@@ -267,6 +272,8 @@ FAKE_API CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute at
 		*value = (int)fake_number("FAKECUDA_INTEGRATED", 0);
 	else if (attribute == CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)
 		*value = (int)fake_number("FAKECUDA_STREAM_WRITE", 1);
+	else if (attribute == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+		*value = (int)fake_shared_bytes();
 	else
 		return CUDA_ERROR_INVALID_VALUE;
 	return r;

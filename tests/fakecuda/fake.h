@@ -70,6 +70,7 @@ bool fake_kernel_valid(const void *handle);
 size_t fake_kernel_bytes(const struct fake_kernel *k);
 /* Dynamic shared memory that a launch of it may ask for, bytes. */
 uint32_t fake_kernel_shared(const struct fake_kernel *k);
+uint64_t fake_shared_bytes(void); /* of a block, when its launch asks */
 /* Runs the twin on a parameter block with device addresses. An address out of reach breaks the context. */
 void fake_kernel_run(const struct fake_kernel *k, const void *params);
 

@@ -9,6 +9,7 @@
  */
 #include "kernels.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -223,14 +224,14 @@ static bool run_empty(const void *params)
 	return true;
 }
 
-static bool run_scrub(const void *params)
+static bool run_scrub_most(const void *params, size_t bytes, int32_t most)
 {
 	struct kernel_scrub p;
 	bool ok = true;
 
-	memcpy(&p, params, sizeof(p));
-	if (p.n_pages > KERNEL_SCRUB_MAX)
-		fake_die("swakv_scrub: %d pages", p.n_pages);
+	memcpy(&p, params, bytes);
+	if (p.n_pages > most)
+		fake_die("swakv_scrub: %d pages, at most %d", p.n_pages, most);
 	for (int32_t i = 0; ok && i < p.n_pages; i++) {
 		reach(&ok, paging_layer(&p.pages, p.pages.k_base, p.list[i], 0), p.pages.page_stride);
 		reach(&ok, paging_layer(&p.pages, p.pages.v_base, p.list[i] + p.pages.num_pages, 0),
@@ -240,6 +241,18 @@ static bool run_scrub(const void *params)
 	if (ok)
 		kernel_scrub_cpu(&p);
 	return ok;
+}
+
+static bool run_scrub(const void *params)
+{
+	return run_scrub_most(params, sizeof(struct kernel_scrub), KERNEL_SCRUB_MAX);
+}
+
+#define SCRUB_FEW_BYTES (offsetof(struct kernel_scrub, list) + KERNEL_SCRUB_FEW * sizeof(int32_t))
+
+static bool run_scrub_few(const void *params)
+{
+	return run_scrub_most(params, SCRUB_FEW_BYTES, KERNEL_SCRUB_FEW);
 }
 
 static bool run_count(const void *params)
@@ -297,6 +310,7 @@ static const struct fake_kernel kernels[] = {
 	{ KERNEL_NAME_CHECK, sizeof(struct kernel_check), run_check },
 	{ KERNEL_NAME_EMPTY, 0, run_empty },
 	{ KERNEL_NAME_SCRUB, sizeof(struct kernel_scrub), run_scrub },
+	{ KERNEL_NAME_SCRUB_FEW, SCRUB_FEW_BYTES, run_scrub_few },
 	{ KERNEL_NAME_COUNT, sizeof(struct kernel_count), run_count },
 	{ KERNEL_NAME_RING, sizeof(struct kernel_apply_ring), run_apply_ring },
 };
@@ -382,7 +396,7 @@ FAKE_API CUresult CUDAAPI cuModuleGetFunction(CUfunction *f, CUmodule m, const c
 	return k ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-/* 227 KiB is what a block may have on the device that this one poses as. */
+/* What the attribute of the device says is what a block may have. */
 FAKE_API CUresult CUDAAPI cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value)
 {
 	CUresult r = fake_enter(__func__, FAKE_CONTEXT, NULL);
@@ -392,7 +406,7 @@ FAKE_API CUresult CUDAAPI cuFuncSetAttribute(CUfunction f, CUfunction_attribute 
 		return r;
 	if (!fake_kernel_valid((const void *)f) || attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (value < 0 || value > 227 << 10)
+	if (value < 0 || (uint64_t)value > fake_shared_bytes())
 		return CUDA_ERROR_INVALID_VALUE;
 	/* One twin stands for several kernels, so what one of them was allowed must not be taken back by another's
 	 * less. */

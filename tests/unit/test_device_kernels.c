@@ -224,6 +224,21 @@ Test(device_kernels, mistral_geometry_of_one_layer)
 	driver_close(d);
 }
 
+/* Only the plain form is left then; a real driver does not care. */
+Test(device_kernels, attention_on_a_device_with_little_shared_memory)
+{
+	struct rig_shape s = rig_base;
+	struct driver *d;
+
+	setenv("FAKECUDA_SHARED", "49152", 1);
+	d = open_device();
+	s.k_dim = s.v_dim = 256;
+	s.layers = 1;
+	if (have_kernels(d))
+		check_on(d, &s);
+	driver_close(d);
+}
+
 /* 9 GiB of offset in each half. */
 Test(device_kernels, page_ids_beyond_32_bits_of_offset)
 {
@@ -424,6 +439,45 @@ Test(device_kernels, copy_moves_whole_pages_and_nothing_beside_them)
 		OK(rig_device_deinit(&v));
 		rig_free(r);
 	}
+	driver_close(d);
+}
+
+/* Scrubs every other page of @n, which hold ones; both halves. */
+static void scrub_every_other(struct driver *d, int32_t n)
+{
+	enum { PAGE = 30 };
+	static struct kernel_scrub p;
+	uint64_t bytes = 2 * (uint64_t)n * PAGE, pool;
+	unsigned char *got = malloc(bytes);
+
+	OK(driver_alloc(d, bytes, &pool));
+	OK(driver_fill16(d, NULL, pool, 0x0101, bytes / 2));
+	p.pages = (struct kernel_pages){ .k_base = pool, .v_base = pool, .page_stride = PAGE, .num_pages = n };
+	p.n_pages = n / 2;
+	for (int32_t i = 0; i < p.n_pages; i++)
+		p.list[i] = n - 1 - 2 * i;
+	OK(driver_run_scrub(d, NULL, &p));
+	OK(driver_copy_to_host(d, NULL, got, pool, bytes));
+	OK(driver_stream_synchronize(d, NULL));
+	for (uint64_t i = 0; i < bytes; i++) {
+		uint64_t page = i / PAGE % (uint64_t)n;
+
+		cr_assert_eq(got[i], (uint64_t)(n - 1) % 2 != page % 2, "byte %d of page %d", (int)(i % PAGE),
+			     (int)page);
+	}
+	OK(driver_free(d, pool));
+	free(got);
+}
+
+Test(device_kernels, scrubs_of_one_page_and_of_as_many_as_a_launch_takes)
+{
+	static const int32_t pages[] = { 2, 2 * KERNEL_SCRUB_FEW, 2 * KERNEL_SCRUB_FEW + 2, 2 * KERNEL_SCRUB_MAX };
+	struct driver *d = open_device();
+
+	if (!have_kernels(d))
+		return;
+	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
+		scrub_every_other(d, pages[i]);
 	driver_close(d);
 }
 
