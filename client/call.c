@@ -77,8 +77,10 @@ static bool call_entries(struct call *c, uint32_t n)
 
 struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_effect *effect)
 {
-	struct call *c = call_alloc(&s->calls);
+	struct call *c;
 
+	ring_producer_soon_spsc(&s->commands);
+	c = call_alloc(&s->calls);
 	if (!c) {
 		session_error(s, SWAKV_ENOMEM, "no memory for another call: %" PRIu32 " are in flight",
 			      s->calls.n_sent);

@@ -123,6 +123,15 @@ static inline void *ring_producer_place_spsc(struct ring_producer_spsc *p, size_
 	return p->slots + ring_at(p->n_slots, p->mine, offset);
 }
 
+/*
+ * A message will be published in a moment: the line that the reader polls is
+ * fetched while the message is made, and not only once it is there.
+ */
+static inline void ring_producer_soon_spsc(const struct ring_producer_spsc *p)
+{
+	prefetch_to_write(&p->control->mark);
+}
+
 /* Publishes the message of @n slots that was written: one release store, which pairs with the consumer's acquire. */
 static inline void ring_producer_publish_spsc(struct ring_producer_spsc *p, uint32_t n)
 {
