@@ -289,7 +289,7 @@ bool call_fits(const struct swakv_session *s, size_t head, uint32_t n, size_t si
 }
 
 /* Waits until @n command slots are free. Answers are taken meanwhile: the broker may wait for reply space. */
-static int call_space(struct swakv_session *s, uint32_t n)
+static int call_wait_space(struct swakv_session *s, uint32_t n)
 {
 	uint64_t deadline = 0;
 	int r;
@@ -312,6 +312,11 @@ static int call_space(struct swakv_session *s, uint32_t n)
 					     s->timeout_ns / 1000000, s->broker);
 		session_wait(s, n, deadline);
 	}
+}
+
+static inline int call_space(struct swakv_session *s, uint32_t n)
+{
+	return ring_producer_space_spsc(&s->commands, n) > 0 ? 0 : call_wait_space(s, n);
 }
 
 static uint16_t slots_of(size_t bytes)
@@ -365,12 +370,17 @@ void call_publish(struct swakv_session *s, struct call *c, uint64_t request, uin
 }
 
 /* The same for a payload that fits the slot of the header, where it is gathered in private memory first. */
-static void call_send_short(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n,
-			    const struct part *parts, size_t n_parts)
+static int call_send_short(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n,
+			   const struct part *parts, size_t n_parts)
 {
 	uint64_t slot[RING_EXPRESS + 1] = { wire_head_word(c->op, 1, n), c->ticket, request };
 	size_t at = sizeof(struct wire_command);
+	int r = call_space(s, 1);
 
+	if (r < 0) {
+		call_free(s, c);
+		return r;
+	}
 	for (size_t i = 0; i < n_parts; i++) {
 		memcpy((unsigned char *)slot + at, parts[i].p, parts[i].n);
 		at += parts[i].n;
@@ -381,6 +391,7 @@ static void call_send_short(struct swakv_session *s, struct call *c, uint64_t re
 	else
 		ring_producer_send_spsc(&s->commands, slot);
 	call_sent(s, c);
+	return 0;
 }
 
 int call_send(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n, const struct part *parts,
@@ -391,13 +402,11 @@ int call_send(struct swakv_session *s, struct call *c, uint64_t request, uint32_
 
 	for (size_t i = 0; i < n_parts; i++)
 		bytes += parts[i].n;
+	if (bytes <= RING_SLOT - sizeof(struct wire_command))
+		return call_send_short(s, c, request, n, parts, n_parts);
 	r = call_open(s, c, bytes);
 	if (r < 0)
 		return r;
-	if (slots_of(bytes) == 1) {
-		call_send_short(s, c, request, n, parts, n_parts);
-		return 0;
-	}
 	for (size_t i = 0; i < n_parts; i++) {
 		ring_producer_write_spsc(&s->commands, at, parts[i].p, parts[i].n);
 		at += parts[i].n;
@@ -439,22 +448,21 @@ static int call_wait(struct swakv_session *s, struct call *c)
 
 	/* An awake broker has usually answered before a look at the clock would pay. */
 	for (int i = 0; c->state != CALL_ANSWERED && i < QUICK_POLLS; i++) {
-		if (calls_take(s))
-			calls_wake(s);
-		else
+		if (ring_consumer_fill_spsc(&s->replies) == 0)
 			cpu_relax();
+		else if (calls_take(s))
+			calls_wake(s);
 	}
-	for (;;) {
-		if (c->state != CALL_ANSWERED)
-			calls_drain(s);
+	while (c->state != CALL_ANSWERED) {
+		calls_drain(s);
 		if (c->state == CALL_ANSWERED)
-			return 0;
+			break;
 		if (deadline == 0) {
 			deadline = clock_ns() + s->timeout_ns;
 		} else if (clock_ns() >= deadline) {
 			session_look(s, 0, true);
 			if (c->state == CALL_ANSWERED)
-				return 0;
+				break;
 			return session_error(s, SWAKV_ETIMEDOUT,
 					     "the broker has not answered for %" PRIu64
 					     " ms; swakv-status --name %s shows whether it is stuck",
@@ -462,6 +470,7 @@ static int call_wait(struct swakv_session *s, struct call *c)
 		}
 		session_wait(s, 0, deadline);
 	}
+	return 0;
 }
 
 int call_return(struct swakv_session *s, struct call *c, swakv_ticket *ticket)
