@@ -24,6 +24,20 @@
 
 /* ---- the table of calls ------------------------------------------------------ */
 
+/* Of a call that is free: while one is made the ring waits, so it is found empty. */
+static void call_reset(struct call *c)
+{
+	c->orphan = false;
+	c->result = 0;
+	c->n_entries = 0;
+	c->entries = &c->one;
+	c->one = (struct call_entry){ 0 };
+	c->steps = NULL;
+	c->out = NULL;
+	c->map = NULL;
+	c->answer = NULL;
+}
+
 /* A call that has never been used; NULL: no memory, or as many as tickets can tell apart. */
 static struct call *call_make(struct call_table *t)
 {
@@ -41,6 +55,7 @@ static struct call *call_make(struct call_table *t)
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return NULL;
+	call_reset(c);
 	c->ticket = t->n;
 	t->calls[t->n++] = c;
 	return c;
@@ -79,7 +94,8 @@ struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_eff
 {
 	struct call *c;
 
-	ring_producer_soon_spsc(&s->commands);
+	if (s->calls.n_sent == 0)
+		ring_producer_soon_spsc(&s->commands);
 	c = call_alloc(&s->calls);
 	if (!c) {
 		session_error(s, SWAKV_ENOMEM, "no memory for another call: %" PRIu32 " are in flight",
@@ -87,17 +103,9 @@ struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_eff
 		return NULL;
 	}
 	c->state = CALL_MADE;
-	c->orphan = false;
 	c->op = op;
-	c->result = 0;
 	c->effect = effect;
-	c->entries = &c->one;
-	c->one = (struct call_entry){ 0 };
 	c->n_entries = n;
-	c->steps = NULL;
-	c->out = NULL;
-	c->map = NULL;
-	c->answer = NULL;
 	if (n > 1 && !call_entries(c, n)) {
 		c->n_entries = 0;
 		call_free(s, c);
@@ -120,8 +128,8 @@ static void call_clear(struct call *c)
 			request_unref(c->entries[i].request);
 	if (c->map)
 		free(c->map);
-	c->n_entries = 0;
 	c->state = CALL_FREE;
+	call_reset(c);
 }
 
 void call_free(struct swakv_session *s, struct call *c)
@@ -352,6 +360,7 @@ static inline void call_sent(struct swakv_session *s, struct call *c)
 	c->state = CALL_SENT;
 	s->calls.n_sent++;
 	s->counters.commands++;
+	prefetch_to_write(ring_producer_place_spsc(&s->commands, 0)); /* the next one's slot */
 	if (ring_producer_must_wake_spsc(&s->commands))
 		session_wake_broker(s);
 }

@@ -52,7 +52,7 @@ struct call {
 	struct swakv_request **out; /* caller's, written when collected */
 	int32_t *map;               /* owned: pending compaction's mapping, and scratch of the same size */
 	void *answer;               /* caller's buffer for the payload of a query */
-	/* ---- from here on call_new() clears nothing: kept, or set with one of the above ---- */
+	/* ---- the above is empty in a free call; the rest is kept, or set with one of the above ---- */
 	uint32_t n_map;
 	int32_t new_batch;
 	uint32_t flags;
