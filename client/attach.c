@@ -200,9 +200,10 @@ static int table_init(struct attach *a)
 		.row_scratch = malloc((size_t)l->width * sizeof(int32_t)),
 	};
 	s->slots = calloc(s->max_batch, sizeof(*s->slots));
-	s->reply = malloc((size_t)s->welcome.max_message_slots * RING_SLOT);
+	s->reply = aligned_alloc(CACHELINE, 2 * (size_t)s->welcome.max_message_slots * RING_SLOT);
 	if (!s->table.mirror || !s->table.state || !s->table.row_scratch || !s->slots || !s->reply)
 		return text_set(&a->why, SWAKV_ENOMEM, "no memory for the mirror of a table with %zu entries", n);
+	s->command = s->reply + (size_t)s->welcome.max_message_slots * RING_SLOT;
 	memset(s->table.mirror, 0xff, n * sizeof(int32_t));
 	return table_clear(a, 2 * (uint64_t)n);
 }

@@ -91,9 +91,9 @@ void call_free(struct swakv_session *s, struct call *c);
 int call_send(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n, const struct part *parts,
 	      size_t n_parts);
 /*
- * The parts of call_send(), for a payload of @bytes that is written where it
- * travels: room for it (on failure the call is freed and the sentence set);
- * where byte @offset of it lies, up to the end of that 64-byte slot; sending.
+ * The parts of call_send(), for a payload of @bytes that is put together by the
+ * caller: room for it (on failure the call is freed and the sentence set); where
+ * byte @offset of it goes, until it is sent; sending.
  */
 int call_open(struct swakv_session *s, struct call *c, size_t bytes);
 void *call_place(struct swakv_session *s, size_t offset);

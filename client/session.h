@@ -82,6 +82,8 @@ struct swakv_session {
 	LIST_HEAD(, swakv_request) requests;
 	struct call_table calls;
 	unsigned char *reply; /* one reply, copied out of the ring before it is looked at */
+	unsigned char
+		*command; /* a command of several slots, behind `reply`: put together before it is copied to the ring */
 
 	/* scratch of a delivery */
 	struct swakv_update *updates;
