@@ -126,6 +126,7 @@ int channel_take(struct channel *c, unsigned char *message)
 
 	if (fill <= 0)
 		return fill < 0 ? -VIOLATION_COMMAND_TAIL : 0;
+	ring_producer_soon_spsc(&c->replies);
 	ring_consumer_first_spsc(&c->commands, fill, message);
 	if (head->n_slots == 0 || head->n_slots > c->memory.layout.max_command_slots)
 		return -VIOLATION_MESSAGE_SLOTS;

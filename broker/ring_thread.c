@@ -42,7 +42,7 @@
 #define RESCUE_LOOK    (200 * NS_PER_US)
 
 /* Turns between two looks at the clock: idle ones, a command counting for COMMAND_COST of them. */
-#define CREDIT       64
+#define CREDIT       128
 #define COMMAND_COST 4
 /* A worker that is awake answers sooner: from here on the CPU is offered to others at every look at the clock. */
 #define YIELD_AFTER (10 * NS_PER_US)

@@ -222,10 +222,11 @@ static int tables_init(struct attach *a)
 	int r = 0;
 
 	s->slots = calloc(s->max_batch, sizeof(*s->slots));
-	s->reply = malloc((size_t)s->welcome.max_message_slots * RING_SLOT);
+	s->reply = aligned_alloc(CACHELINE, 2 * (size_t)s->welcome.max_message_slots * RING_SLOT);
 	if (!s->slots || !s->reply)
 		return text_set(&a->why, SWAKV_ENOMEM, "no memory for %" PRIu32 " slots and the largest answer",
 				s->max_batch);
+	s->command = s->reply + (size_t)s->welcome.max_message_slots * RING_SLOT;
 	for (uint32_t i = 0; r == 0 && i < s->welcome.n_groups; i++) {
 		r = table_init(a, i, cell);
 		cell += s->max_batch * (uint32_t)s->welcome.layouts[i].width;

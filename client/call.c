@@ -24,6 +24,21 @@
 
 /* ---- the table of calls ------------------------------------------------------ */
 
+/* Of a call that is free: while one is made the ring waits, so it is found empty. */
+static void call_reset(struct call *c)
+{
+	c->orphan = false;
+	c->result = 0;
+	c->n_entries = 0;
+	c->entries = &c->one;
+	c->one = (struct call_entry){ 0 };
+	c->steps = NULL;
+	c->out = NULL;
+	c->map = NULL;
+	c->answer = NULL;
+	c->wait_ms = 0;
+}
+
 /* A call that has never been used; NULL: no memory, or as many as tickets can tell apart. */
 static struct call *call_make(struct call_table *t)
 {
@@ -41,6 +56,7 @@ static struct call *call_make(struct call_table *t)
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return NULL;
+	call_reset(c);
 	c->ticket = t->n;
 	t->calls[t->n++] = c;
 	return c;
@@ -77,26 +93,20 @@ static bool call_entries(struct call *c, uint32_t n)
 
 struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_effect *effect)
 {
-	struct call *c = call_alloc(&s->calls);
+	struct call *c;
 
+	if (s->calls.n_sent == 0)
+		ring_producer_soon_spsc(&s->commands);
+	c = call_alloc(&s->calls);
 	if (!c) {
 		session_error(s, SWAKV_ENOMEM, "no memory for another call: %" PRIu32 " are in flight",
 			      s->calls.n_sent);
 		return NULL;
 	}
 	c->state = CALL_MADE;
-	c->orphan = false;
 	c->op = op;
-	c->result = 0;
 	c->effect = effect;
-	c->entries = &c->one;
-	c->one = (struct call_entry){ 0 };
 	c->n_entries = n;
-	c->steps = NULL;
-	c->out = NULL;
-	c->map = NULL;
-	c->answer = NULL;
-	c->wait_ms = 0;
 	if (n > 1 && !call_entries(c, n)) {
 		c->n_entries = 0;
 		call_free(s, c);
@@ -119,8 +129,8 @@ static void call_clear(struct call *c)
 			request_unref(c->entries[i].request);
 	if (c->map)
 		free(c->map);
-	c->n_entries = 0;
 	c->state = CALL_FREE;
+	call_reset(c);
 }
 
 void call_free(struct swakv_session *s, struct call *c)
@@ -288,7 +298,7 @@ bool call_fits(const struct swakv_session *s, size_t head, uint32_t n, size_t si
 }
 
 /* Waits until @n command slots are free. Answers are taken meanwhile: the broker may wait for reply space. */
-static int call_space(struct swakv_session *s, uint32_t n)
+static int call_wait_space(struct swakv_session *s, uint32_t n)
 {
 	uint64_t deadline = 0;
 	int r;
@@ -311,6 +321,11 @@ static int call_space(struct swakv_session *s, uint32_t n)
 					     s->timeout_ns / 1000000, s->broker);
 		session_wait(s, n, deadline);
 	}
+}
+
+static inline int call_space(struct swakv_session *s, uint32_t n)
+{
+	return ring_producer_space_spsc(&s->commands, n) > 0 ? 0 : call_wait_space(s, n);
 }
 
 static uint16_t slots_of(size_t bytes)
@@ -337,7 +352,7 @@ int call_open(struct swakv_session *s, struct call *c, size_t bytes)
 
 void *call_place(struct swakv_session *s, size_t offset)
 {
-	return ring_producer_place_spsc(&s->commands, sizeof(struct wire_command) + offset);
+	return s->command + sizeof(struct wire_command) + offset;
 }
 
 /* What follows the publication needs not be hurried: until it has reached the broker's CPU the fence would wait. */
@@ -346,30 +361,42 @@ static inline void call_sent(struct swakv_session *s, struct call *c)
 	c->state = CALL_SENT;
 	s->calls.n_sent++;
 	s->counters.commands++;
+	prefetch_to_write(ring_producer_place_spsc(&s->commands, 0)); /* the next one's slot */
 	if (ring_producer_must_wake_spsc(&s->commands))
 		session_wake_broker(s);
 }
 
 void call_publish(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n, size_t bytes)
 {
-	uint64_t *head = ring_producer_place_spsc(&s->commands, 0);
+	uint64_t *head = (uint64_t *)s->command;
 	uint16_t n_slots = slots_of(bytes);
 
 	head[0] = wire_head_word(c->op, n_slots, n);
 	head[1] = c->ticket;
 	head[2] = request;
 	head[3] = 0;
+	/*
+	 * Each slot's line comes from the broker's cache when it is first stored to,
+	 * and as many are on their way as lie in the CPU's store buffer: so they are
+	 * written by one copy in the widest stores, and nothing in between.
+	 */
+	ring_producer_write_spsc(&s->commands, 0, s->command, sizeof(struct wire_command) + bytes);
 	ring_producer_publish_spsc(&s->commands, n_slots);
 	call_sent(s, c);
 }
 
 /* The same for a payload that fits the slot of the header, where it is gathered in private memory first. */
-static void call_send_short(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n,
-			    const struct part *parts, size_t n_parts)
+static int call_send_short(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n,
+			   const struct part *parts, size_t n_parts)
 {
 	uint64_t slot[RING_EXPRESS + 1] = { wire_head_word(c->op, 1, n), c->ticket, request };
 	size_t at = sizeof(struct wire_command);
+	int r = call_space(s, 1);
 
+	if (r < 0) {
+		call_free(s, c);
+		return r;
+	}
 	for (size_t i = 0; i < n_parts; i++) {
 		memcpy((unsigned char *)slot + at, parts[i].p, parts[i].n);
 		at += parts[i].n;
@@ -380,6 +407,7 @@ static void call_send_short(struct swakv_session *s, struct call *c, uint64_t re
 	else
 		ring_producer_send_spsc(&s->commands, slot);
 	call_sent(s, c);
+	return 0;
 }
 
 int call_send(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n, const struct part *parts,
@@ -390,15 +418,13 @@ int call_send(struct swakv_session *s, struct call *c, uint64_t request, uint32_
 
 	for (size_t i = 0; i < n_parts; i++)
 		bytes += parts[i].n;
+	if (bytes <= RING_SLOT - sizeof(struct wire_command))
+		return call_send_short(s, c, request, n, parts, n_parts);
 	r = call_open(s, c, bytes);
 	if (r < 0)
 		return r;
-	if (slots_of(bytes) == 1) {
-		call_send_short(s, c, request, n, parts, n_parts);
-		return 0;
-	}
 	for (size_t i = 0; i < n_parts; i++) {
-		ring_producer_write_spsc(&s->commands, at, parts[i].p, parts[i].n);
+		memcpy(s->command + at, parts[i].p, parts[i].n);
 		at += parts[i].n;
 	}
 	call_publish(s, c, request, n, bytes);
@@ -438,22 +464,21 @@ static int call_wait(struct swakv_session *s, struct call *c)
 
 	/* An awake broker has usually answered before a look at the clock would pay. */
 	for (int i = 0; c->state != CALL_ANSWERED && i < QUICK_POLLS; i++) {
-		if (calls_take(s))
-			calls_wake(s);
-		else
+		if (ring_consumer_fill_spsc(&s->replies) == 0)
 			cpu_relax();
+		else if (calls_take(s))
+			calls_wake(s);
 	}
-	for (;;) {
-		if (c->state != CALL_ANSWERED)
-			calls_drain(s);
+	while (c->state != CALL_ANSWERED) {
+		calls_drain(s);
 		if (c->state == CALL_ANSWERED)
-			return 0;
+			break;
 		if (deadline == 0) {
 			deadline = clock_ns() + s->timeout_ns + c->wait_ms * (uint64_t)1000000;
 		} else if (clock_ns() >= deadline) {
 			session_look(s, 0, true);
 			if (c->state == CALL_ANSWERED)
-				return 0;
+				break;
 			return session_error(s, SWAKV_ETIMEDOUT,
 					     "the broker has not answered for %" PRIu64
 					     " ms; swakv-status --name %s shows whether it is stuck",
@@ -461,6 +486,7 @@ static int call_wait(struct swakv_session *s, struct call *c)
 		}
 		session_wait(s, 0, deadline);
 	}
+	return 0;
 }
 
 int call_return(struct swakv_session *s, struct call *c, swakv_ticket *ticket)

@@ -53,7 +53,7 @@ struct call {
 	int32_t *map;               /* owned: pending compaction's mapping, and scratch of the same size */
 	void *answer;               /* caller's buffer for the payload of a query */
 	uint32_t wait_ms;           /* that the broker may keep the command, before it answers */
-	/* ---- from here on call_new() clears nothing: kept, or set with one of the above ---- */
+	/* ---- the above is empty in a free call; the rest is kept, or set with one of the above ---- */
 	uint32_t n_map;
 	int32_t new_batch;
 	uint32_t flags;
@@ -92,9 +92,9 @@ void call_free(struct swakv_session *s, struct call *c);
 int call_send(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n, const struct part *parts,
 	      size_t n_parts);
 /*
- * The parts of call_send(), for a payload of @bytes that is written where it
- * travels: room for it (on failure the call is freed and the sentence set);
- * where byte @offset of it lies, up to the end of that 64-byte slot; sending.
+ * The parts of call_send(), for a payload of @bytes that is put together by the
+ * caller: room for it (on failure the call is freed and the sentence set); where
+ * byte @offset of it goes, until it is sent; sending.
  */
 int call_open(struct swakv_session *s, struct call *c, size_t bytes);
 void *call_place(struct swakv_session *s, size_t offset);

@@ -92,6 +92,8 @@ struct swakv_session {
 	LIST_HEAD(, swakv_request) requests;
 	struct call_table calls;
 	unsigned char *reply; /* one reply, copied out of the ring before it is looked at */
+	unsigned char
+		*command; /* a command of several slots, behind `reply`: put together before it is copied to the ring */
 
 	void (*on_updates)(void *arg, uint32_t stream, uint32_t group, const struct swakv_update *updates, size_t n);
 	void *on_updates_arg;

@@ -71,8 +71,9 @@ struct ring_consumer_spsc {
 	struct ring_control *control;
 	const unsigned char *slots;
 	uint32_t n_slots;
-	uint32_t mine; /* next slot to read */
-	uint32_t peer; /* last checked tail */
+	uint32_t mine;    /* next slot to read */
+	uint32_t peer;    /* last checked tail */
+	uint32_t express; /* the express_tail that came with it */
 };
 
 /* @n_slots is a power of two; @slots has n_slots * 64 bytes. Both are borrowed. The ring starts at position 0. */
@@ -121,6 +122,15 @@ static inline void ring_producer_write_spsc(struct ring_producer_spsc *p, size_t
 static inline void *ring_producer_place_spsc(struct ring_producer_spsc *p, size_t offset)
 {
 	return p->slots + ring_at(p->n_slots, p->mine, offset);
+}
+
+/*
+ * A message will be published in a moment: the line that the reader polls is
+ * fetched while the message is made, and not only once it is there.
+ */
+static inline void ring_producer_soon_spsc(const struct ring_producer_spsc *p)
+{
+	prefetch_to_write(&p->control->mark);
 }
 
 /* Publishes the message of @n slots that was written: one release store, which pairs with the consumer's acquire. */
@@ -207,14 +217,17 @@ void ring_producer_clear_want_spsc(struct ring_producer_spsc *p);
 /* Slots published and not yet read, 0 when none, -EPROTO. */
 static inline int64_t ring_consumer_fill_spsc(struct ring_consumer_spsc *c)
 {
+	uint64_t mark;
 	uint32_t tail;
 
 	if (c->mine != c->peer)
 		return (int64_t)(uint32_t)(c->peer - c->mine);
-	tail = (uint32_t)load_acquire(&c->control->mark);
+	mark = load_acquire(&c->control->mark);
+	tail = (uint32_t)mark;
 	if ((uint32_t)(tail - c->mine) > c->n_slots)
 		return -EPROTO;
 	c->peer = tail;
+	c->express = (uint32_t)(mark >> 32);
 	return (int64_t)(uint32_t)(c->peer - c->mine);
 }
 
@@ -246,7 +259,8 @@ static inline void ring_consumer_first_spsc(struct ring_consumer_spsc *c, int64_
 	struct ring_control *control = c->control;
 	uint64_t *slot = dst;
 
-	if (fill == 1) {
+	/* Not even looked at in vain: the producer may be about to write to that line. */
+	if (fill == 1 && c->express == c->peer) {
 		slot[0] = load_relaxed(&control->express[0]);
 		slot[1] = load_relaxed(&control->express[1]);
 		slot[2] = load_relaxed(&control->express[2]);

@@ -62,7 +62,9 @@ static void open_session(void)
 
 static void put(uint16_t op, uint32_t n, const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 {
-	struct wire_command head = { .op = op, .n = n, .request = handle };
+	/* Of a step it is the number of listed counts. */
+	bool step = op == WIRE_OP_STEP_PREPARE || op == WIRE_OP_STEP_COMPLETE;
+	struct wire_command head = { .op = op, .n = n, .request = step ? 0 : handle };
 
 	head.n_slots = (uint16_t)message_slots(a_bytes + b_bytes);
 	if (ring_producer_space_spsc(&commands, head.n_slots) != 1)

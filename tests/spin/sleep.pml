@@ -13,6 +13,8 @@
  *   -DFUTEX      the sleeper is the client: a wait word that the waker counts
  *                up, read before the flags are set (else: a doorbell that is
  *                never read, as the broker sleeps on)
+ *   -DANSWERS    the consumer is the client, which knows how many commands it has
+ *                sent: once all are answered it does not look at need_space
  *   -DNO_FENCE   leaves out the fences: the model must then find a deadlock
  *   -DNO_LOOK    does not look again after setting the flag: likewise
  *   -DTWO_WRITERS lets the consumer clear need_space when it wakes the producer:
@@ -165,8 +167,17 @@ active proctype consumer()
 		:: tail > head ->
 			head++;
 			store(CONSUMER, HEAD, head);
+#ifdef ANSWERS
+			if
+			:: head == MESSAGES -> flag = 0
+			:: else ->
+				fence(CONSUMER);
+				load(CONSUMER, NEED_SPACE, flag)
+			fi;
+#else
 			fence(CONSUMER);
 			load(CONSUMER, NEED_SPACE, flag);
+#endif
 			if
 			:: flag ->
 #ifdef TWO_WRITERS
