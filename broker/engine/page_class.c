@@ -124,14 +124,15 @@ static void straddler_put(struct page_class *c, int32_t x, int32_t page)
 static int32_t extent_put(struct page_class *c, int32_t x, const int32_t *pages, int32_t n)
 {
 	struct extent *e = &c->extents[x];
-	int32_t top = e->top, i = 0, num_pages = c->num_pages;
-	int32_t *link = c->link, *place = c->place;
+	int32_t top = e->top, i = 0, *link = c->link;
+	uint32_t num_pages = (uint32_t)c->num_pages;
+	const int32_t *place = c->place;
 	uint8_t *state = c->state;
 
 	for (; i < n; i++) {
 		int32_t page = pages[i];
 
-		if (page < 0 || page >= num_pages || place[page] != x)
+		if ((uint32_t)page >= num_pages || place[page] != x)
 			break;
 		MUST(state[page] == PAGE_LEASED);
 		state[page] = PAGE_FREE;
