@@ -117,12 +117,12 @@ static void check_span(struct checker *k, const struct session *s, const struct 
 			 " + staged %" PRId32 " is not its reservation %" PRId32 " and %" PRId32 " more",
 			 s->tag, group_index(s, g), q->slot, bound, p->n_reserved, staged, reservation, p->n_extra);
 	if (r->phase != PHASE_ADMITTED && r->transition != TRANSITION_PREFILL &&
-	    (p->begin != window_begin(&g->window, q->high) || p->end != window_end(&g->window, e)))
+	    (p->begin != window_begin(&g->window, seq_high(r, q)) || p->end != window_end(&g->window, e)))
 		violated(k, "session %u group %u slot %" PRId32 ": retained range does not fit endpoint %" PRId64,
 			 s->tag, group_index(s, g), q->slot, e);
-	if (e < q->high - (int64_t)s->model.max_rewind)
+	if (e < seq_high(r, q) - (int64_t)s->model.max_rewind)
 		violated(k, "session %u slot %" PRId32 ": endpoint %" PRId64 " is too far below %" PRId64, s->tag,
-			 q->slot, e, q->high);
+			 q->slot, e, seq_high(r, q));
 }
 
 static void check_sequence(struct checker *k, const struct session *s, const struct request *r, uint32_t i)

@@ -108,7 +108,7 @@ static int check_extend(struct session *s, struct request *r, const struct count
 	for (uint32_t g = 0; g < s->n_groups; g++)
 		total += lacking[g];
 	/* Pages that are not there come before a limit. */
-	if ((worst == 0 || worst == SWAKV_ELIMIT) && total > 0 && (code = session_provide(s, lacking, f))) {
+	if ((worst == 0 || worst == SWAKV_ELIMIT) && total > 0 && (code = session_provide(s, lacking, NULL, f))) {
 		if (f && f->reason == FAULT_NO_PAGES)
 			f->reason = FAULT_STEP_NO_PAGES;
 		return code;
@@ -227,14 +227,14 @@ static int check_rewind(const struct session *s, const struct request *r, const 
 
 		if (tokens[i] < 0 || tokens[i] > e)
 			return fault_set(f, FAULT_REWIND_TOKENS, (int32_t)i, tokens[i], e);
-		if (beyond < 0 && e - tokens[i] < q->high - (int64_t)s->model.max_rewind)
+		if (beyond < 0 && e - tokens[i] < seq_high(r, q) - (int64_t)s->model.max_rewind)
 			beyond = (int32_t)i;
 	}
 	if (beyond >= 0) {
 		const struct seq *q = request_seq(s, r, (uint32_t)beyond);
 
 		return fault_set(f, FAULT_REWIND_LIMIT, beyond, seq_endpoint(r, q) - tokens[beyond],
-				 q->high - (int64_t)s->model.max_rewind);
+				 seq_high(r, q) - (int64_t)s->model.max_rewind);
 	}
 	return 0;
 }
@@ -260,6 +260,7 @@ int request_rewind(struct session *s, uint64_t handle, const int32_t *tokens, ui
 		struct seq *q = request_seq(s, r, i);
 		int64_t e = seq_endpoint(r, q) - tokens[i];
 
+		q->high = seq_high(r, q);
 		FOR_EACH_GROUP (g, s) {
 			struct mapped m = seq_mapped(s, g, r, q);
 

@@ -51,7 +51,7 @@ struct group {
 /* One admitted sequence. */
 struct seq {
 	int64_t base; /* its settled endpoint is base + the request's steps */
-	int64_t high; /* highest endpoint ever settled */
+	int64_t high; /* highest endpoint settled when its range changed last; see seq_high() */
 	uint64_t due; /* the request's step that changes more than the count */
 	int32_t slot;
 	int32_t length;  /* of its prefill, 0: none yet */
@@ -207,6 +207,14 @@ static inline int64_t seq_endpoint(const struct request *r, const struct seq *q)
 	return q->base + (int64_t)r->steps;
 }
 
+/* The highest endpoint it ever settled: steps that change no range only count. */
+static inline int64_t seq_high(const struct request *r, const struct seq *q)
+{
+	int64_t e = seq_endpoint(r, q);
+
+	return e > q->high ? e : q->high;
+}
+
 /* Endpoint that the pending transition leads to; the settled one when none (or a compaction) is pending. */
 int64_t seq_pending_endpoint(const struct request *r, const struct seq *q);
 /* First logical page of @g that the sequence retains at endpoint @e: it never falls. */
@@ -340,8 +348,12 @@ int fence_resolve(const struct session *s, const struct request *r, const struct
 int fence_resolve_end(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
 		      struct resolved_fence *out, struct fault *f);
 
-/* Makes sure that @needs[g] pages of each group's class are free, all or nothing: 0, or why not. */
-int session_provide(struct session *s, const int64_t *needs, struct fault *f);
+/*
+ * Makes sure that @needs[g] pages of each group's class are free, all or nothing:
+ * 0, or why not. Never, when the pool could not hold @held[g] more beside them
+ * (NULL: none), which are there already.
+ */
+int session_provide(struct session *s, const int64_t *needs, const int64_t *held, struct fault *f);
 /* Ends @r: rows cleared, slots free, all its pages on @chains (NULL, when no point of it is open: back to their
  * classes), its entry free. */
 void request_dissolve(struct session *s, struct request *r, uint64_t slot_value, struct page_chains *chains);

@@ -221,20 +221,24 @@ static int never_fault(const struct session *s, const struct pool_need *need, st
 	return fault_set(f, FAULT_NEVER_TOGETHER, -1, (int64_t)bytes, (int64_t)(2 * s->engine->pool.half_bytes));
 }
 
-int session_provide(struct session *s, const int64_t *needs, struct fault *f)
+int session_provide(struct session *s, const int64_t *needs, const int64_t *held, struct fault *f)
 {
 	struct pool *pool = &s->engine->pool;
-	struct pool_need need[WIRE_MAX_GROUPS];
+	struct pool_need need[WIRE_MAX_GROUPS], whole[WIRE_MAX_GROUPS];
 	int64_t available, sum = 0;
 	int missing;
 
-	FOR_EACH_GROUP (g, s)
-		need[group_index(s, g)] = (struct pool_need){ g->class, needs[group_index(s, g)] };
+	FOR_EACH_GROUP (g, s) {
+		uint32_t i = group_index(s, g);
+
+		need[i] = (struct pool_need){ g->class, needs[i] };
+		whole[i] = (struct pool_need){ g->class, needs[i] + (held ? held[i] : 0) };
+	}
 	missing = pool_provide(pool, need, s->n_groups, &available);
 	if (missing < 0)
 		return 0;
-	if (!pool_could_provide(pool, need, s->n_groups))
-		return never_fault(s, need, f);
+	if (!pool_could_provide(pool, whole, s->n_groups))
+		return never_fault(s, whole, f);
 	for (uint32_t i = 0; i < s->n_groups; i++)
 		sum += need[i].class == need[missing].class ? need[i].pages : 0;
 	return fault_set(f, FAULT_NO_PAGES, -1, sum, available);
@@ -264,7 +268,7 @@ int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const 
 		reservation[i] = group_reservation(s, g, capacity);
 		needs[i] = (int64_t)reservation[i] * n;
 	}
-	if ((code = session_provide(s, needs, f)))
+	if ((code = session_provide(s, needs, NULL, f)))
 		return code;
 	r = request_new(s, stream, n);
 	memcpy(r->reservation, reservation, s->n_groups * sizeof(reservation[0]));
@@ -298,7 +302,7 @@ static void reserve_more(struct session *s, struct request *r, struct seq *q, co
 int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, struct fault *f)
 {
 	int32_t more[WIRE_MAX_GROUPS];
-	int64_t needs[WIRE_MAX_GROUPS];
+	int64_t needs[WIRE_MAX_GROUPS], held[WIRE_MAX_GROUPS];
 	struct request *r;
 	int code;
 
@@ -317,8 +321,9 @@ int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, stru
 
 		more[i] = group_reservation(s, g, max_tokens) - r->reservation[i];
 		needs[i] = (int64_t)more[i] * r->n_seqs;
+		held[i] = (int64_t)r->reservation[i] * r->n_seqs;
 	}
-	if ((code = session_provide(s, needs, f)))
+	if ((code = session_provide(s, needs, held, f)))
 		return code;
 	r->capacity = max_tokens;
 	FOR_EACH_GROUP (g, s)

@@ -116,3 +116,49 @@ Test(found, every_call_of_an_ended_session_is_gone)
 	cr_assert_eq(sequence_query(w.s, h, &q, &st, NULL, 0, &n, &w.f), SWAKV_EGONE);
 	cr_assert_eq(w.f.reason, FAULT_SESSION_ENDED);
 }
+
+/* The bound counted from the endpoint at which the retained range had changed last: steps inside a page were not seen. */
+Test(found, rewind_counts_from_the_highest_endpoint_inside_a_page)
+{
+	struct engine *pool = make_engine(64, 16);
+	struct model m = make_model(32, 16, 2, 256);
+	struct worker v;
+	int32_t three = 3, two = 2;
+	uint64_t h;
+
+	m.max_rewind = 2;
+	worker_open(&v, pool, m, 64 * 16 * TOKEN_BYTES, 1);
+	h = begin(&v, 0);
+	prefill(&v, h, 20);
+	decode(&v, h, 3);
+	cr_assert_eq(request_rewind(v.s, h, &three, 1, &v.f), SWAKV_ELIMIT);
+	cr_assert_eq(v.f.reason, FAULT_REWIND_LIMIT);
+	cr_assert_eq(v.f.want, 21);
+	cr_assert_eq(request_rewind(v.s, h, &two, 1, &v.f), 0);
+	check_all(pool);
+	decode(&v, h, 1);
+	cr_assert_eq(request_rewind(v.s, h, &two, 1, &v.f), SWAKV_ELIMIT, "22 is one above the lowest");
+	worker_close(&v);
+	engine_free(pool);
+}
+
+/* Only the pages that were to come were looked at: beside those that are there the pool could never hold them. */
+Test(found, reserve_of_more_than_the_pool_is_never)
+{
+	struct engine *pool = make_engine(16, 16);
+	struct model m = make_model(32, 16, 2, 512);
+	struct worker v;
+	int32_t slot = 0;
+	uint64_t h;
+
+	m.groups[0] = make_group(0, 16, TOKEN_BYTES);
+	worker_open(&v, pool, m, 16 * 16 * TOKEN_BYTES, 1);
+	cr_assert_eq(request_begin(v.s, 0, 128, &slot, 1, &h, &v.f), 0);
+	cr_assert_eq(request_reserve(v.s, h, 320, &v.f), SWAKV_ENEVER);
+	cr_assert_eq(v.f.got, 20);
+	cr_assert_eq(v.f.want, 16);
+	cr_assert_eq(request_reserve(v.s, h, 256, &v.f), 0);
+	check_all(pool);
+	worker_close(&v);
+	engine_free(pool);
+}
