@@ -180,9 +180,6 @@ static void extent_assign(struct pool *p, struct page_class *c, int index, int32
 	int n;
 
 	MUST(p->extent_class[x] < 0);
-	if (e->former != 0 && e->former != index + 1)
-		forget_content(p, c, x);
-	e->former = (int16_t)(index + 1);
 	p->extent_class[x] = (int16_t)index;
 	p->n_unassigned--;
 	p->n_empty++;
@@ -436,9 +433,21 @@ static void note_moved(struct pool *p, int32_t x)
 		return;
 	e->moved = true;
 	e->was = p->extent_class[x];
-	e->was_former = e->former;
 	e->next_moved = p->first_moved;
 	p->first_moved = x;
+}
+
+/* Extent @x stays where it is now. Who had it within the provision wrote nothing. */
+static void extent_settled(struct pool *p, int32_t x)
+{
+	struct extent *e = &p->extents[x];
+	int32_t index = p->extent_class[x];
+
+	if (index < 0)
+		return;
+	if (e->former != 0 && e->former != index + 1)
+		forget_content(p, p->classes[index], x);
+	e->former = (int16_t)(index + 1);
 }
 
 /* Forgets what was noted; with @undo every extent goes back to where it was. */
@@ -454,9 +463,8 @@ static void end_moves(struct pool *p, bool undo)
 		p->first_moved = e->next_moved;
 		e->moved = false;
 		if (!undo)
-			continue;
-		e->former = e->was_former;
-		if (e->was >= 0)
+			extent_settled(p, x);
+		else if (e->was >= 0)
 			extent_assign(p, p->classes[e->was], e->was, x);
 	}
 }
@@ -472,8 +480,6 @@ static void take_extent(const struct provision *v, int32_t x, uint64_t from, uin
 	note_moved(p, x);
 	if (p->extent_class[x] >= 0)
 		extent_return(p, x);
-	/* Who had it within this provision wrote nothing. */
-	p->extents[x].former = p->extents[x].was_former;
 	extent_assign(p, v->class, v->index, x);
 }
 
@@ -558,10 +564,12 @@ int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int6
 
 	if (failed >= 0)
 		return failed;
+	/* All promises first: what a later class has already is not taken from it to be replaced. */
+	for (uint32_t i = 0; i < n; i++)
+		needs[i].class->promised += needs[i].pages;
 	for (uint32_t i = 0; i < n && failed < 0; i++) {
 		struct page_class *c = needs[i].class;
 
-		c->promised += needs[i].pages;
 		class_provide(p, c, c->promised);
 		if (c->n_free >= c->promised)
 			continue;
@@ -583,11 +591,9 @@ bool pool_could_provide(const struct pool *p, const struct pool_need *needs, uin
 		const struct page_class *c = needs[i].class;
 		uint64_t first = (at + c->page_bytes - 1) / c->page_bytes, pages;
 
-		if (pages_wanted(needs, i, c) > 0)
-			continue; /* counted with the need before */
+		if (needs[i].pages == 0 || pages_wanted(needs, i, c) > 0)
+			continue; /* counted with the first need of the class */
 		pages = (uint64_t)pages_wanted(needs, n, c);
-		if (pages == 0)
-			continue;
 		if (first + pages > (uint64_t)c->num_pages)
 			return false;
 		at = ((first + pages) * c->page_bytes + p->extent_bytes - 1) / p->extent_bytes * p->extent_bytes;

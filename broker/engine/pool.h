@@ -25,7 +25,6 @@ struct extent {
 	uint8_t kind;       /* enum extent_kind */
 	bool moved;         /* by the provision that is being made: */
 	int16_t was;        /* then: the class that held it before, -1: none */
-	int16_t was_former;
 	int16_t former;     /* 1 + the class that held it last; 0: none ever, EXTENT_OF_MANY: one that is gone */
 	int32_t next_moved; /* -1: none */
 };

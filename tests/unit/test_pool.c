@@ -505,6 +505,44 @@ Test(pool, what_an_empty_pool_could_not_hold_together_is_known)
 	pool_drop(p);
 }
 
+/* A class whose first need was of no pages counted twice: what fits was said never to fit. */
+Test(pool, a_need_of_no_pages_does_not_count_its_class_again)
+{
+	struct pool *p = pool_make(4 * 64, 64, WIRE_SCRUB_NEVER);
+	struct holder *a = holder_make(p, 8), *b = holder_make(p, 16);
+	struct pool_need needs[] = { { a->c, 0 }, { b->c, 8 }, { a->c, 16 } };
+
+	cr_assert(pool_could_provide(p, needs, 3));
+	needs[2].pages = 17;
+	cr_assert_not(pool_could_provide(p, needs, 3));
+	free(a);
+	free(b);
+	pool_drop(p);
+}
+
+/* The extent of a class whose need came later was taken, although it fits no other, and the provision refused. */
+Test(pool, a_class_keeps_what_its_own_need_asks_for)
+{
+	struct pool *p = pool_make(2 * 64, 64, WIRE_SCRUB_NEVER);
+	struct holder *a = holder_make(p, 8), *b = holder_make(p, 48), *c = holder_make(p, 64);
+	struct pool_need needs[] = { { a->c, 8 }, { b->c, 1 } };
+	int64_t available = -1;
+
+	take(p, b, 1);
+	take(p, c, 1);
+	put_all(b);
+	put_all(c);
+	cr_assert_eq(p->extent_class[0], 1);
+	cr_assert_eq(pool_provide(p, needs, 2, &available), -1, "b's only page lies in the first extent");
+	cr_assert_eq(a->c->n_free, 8);
+	cr_assert_eq(b->c->n_free, 1);
+	check(p);
+	free(a);
+	free(b);
+	free(c);
+	pool_drop(p);
+}
+
 /* ---- dirty pages --------------------------------------------------------------------------- */
 
 Test(pool, a_page_that_another_class_had_is_dirty)
