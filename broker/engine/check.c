@@ -40,27 +40,27 @@ static void hold(struct checker *k, const struct session *s, const struct group 
 	uint8_t *n;
 
 	if (page < 0 || page >= g->class->num_pages) {
-		violated(k, "session %u group %u: %s holds page %" PRId32 " outside 0 to %" PRId32, s->tag,
-			 group_index(s, g), who, page, g->class->num_pages - 1);
+		violated(k, "session %u group %u: %s holds page %" PRId32 " outside 0 to %" PRId32, s->tag, g->index,
+			 who, page, g->class->num_pages - 1);
 		return;
 	}
 	n = &k->leases[g->class_index][page];
 	if (++*n > 1)
 		violated(k, "session %u group %u: %s holds page %" PRId32 ", which has another holder", s->tag,
-			 group_index(s, g), who, page);
+			 g->index, who, page);
 	if (g->class->state[page] != state)
-		violated(k, "session %u group %u: %s holds page %" PRId32 " in state %d", s->tag, group_index(s, g),
-			 who, page, g->class->state[page]);
-	k->held[group_index(s, g)]++;
+		violated(k, "session %u group %u: %s holds page %" PRId32 " in state %d", s->tag, g->index, who, page,
+			 g->class->state[page]);
+	k->held[g->index]++;
 }
 
 static int32_t count_staged(struct checker *k, const struct session *s, const struct group *g, const struct request *r,
 			    const struct seq *q)
 {
-	int32_t n = 0, index = (int32_t)(q - s->seqs);
+	int32_t n = 0, index = q->index;
 
 	for (int32_t i = r->first_point; i >= 0; i = s->points[i].same_request)
-		for (int32_t page = point_chain(s, &s->points[i], group_index(s, g))->first; page >= 0;
+		for (int32_t page = point_chain(s, &s->points[i], g->index)->first; page >= 0;
 		     page = g->class->link[page])
 			if (g->class->owner[page] == index) {
 				hold(k, s, g, page, PAGE_LEASED, "a completion point");
@@ -83,7 +83,7 @@ static void check_row(struct checker *k, const struct session *s, const struct g
 			violated(k,
 				 "session %u group %u slot %" PRId32 ": column %" PRId32 " holds %" PRId32
 				 ", mapped should be [%" PRId32 ", %" PRId32 ") and [%" PRId32 ", %" PRId32 ")",
-				 s->tag, group_index(s, g), slot, c, page, m->lo, m->gap, m->resume, m->hi);
+				 s->tag, g->index, slot, c, page, m->lo, m->gap, m->resume, m->hi);
 		if (v[c] != (page < 0 ? -1 : page + g->table.num_pages))
 			violated(k,
 				 "session %u slot %" PRId32 " column %" PRId32 ": V id %" PRId32 " for K id %" PRId32,
@@ -98,14 +98,14 @@ static void check_row(struct checker *k, const struct session *s, const struct g
 static void check_span(struct checker *k, const struct session *s, const struct group *g, const struct request *r,
 		       const struct seq *q)
 {
-	const struct span *p = seq_span(s, g, q);
-	int32_t reservation = r->reservation[group_index(s, g)], staged, bound;
+	const struct span *p = seq_span(g, q);
+	int32_t reservation = r->reservation[g->index], staged, bound;
 	struct mapped m = seq_mapped(s, g, r, q);
 	int64_t e = seq_endpoint(r, q);
 
 	check_row(k, s, g, q->slot, &m);
 	for (int32_t n = 0; n < p->n_reserved; n++)
-		hold(k, s, g, seq_reserved(s, g, q)[n], PAGE_LEASED, "a reservation");
+		hold(k, s, g, seq_reserved(g, q)[n], PAGE_LEASED, "a reservation");
 	staged = count_staged(k, s, g, r, q);
 	bound = m.gap - m.lo + m.hi - m.resume;
 	if (staged != p->n_staged)
@@ -115,11 +115,11 @@ static void check_span(struct checker *k, const struct session *s, const struct 
 		violated(k,
 			 "session %u group %u slot %" PRId32 ": bound %" PRId32 " + reserved %" PRId32
 			 " + staged %" PRId32 " is not its reservation %" PRId32 " and %" PRId32 " more",
-			 s->tag, group_index(s, g), q->slot, bound, p->n_reserved, staged, reservation, p->n_extra);
+			 s->tag, g->index, q->slot, bound, p->n_reserved, staged, reservation, p->n_extra);
 	if (r->phase != PHASE_ADMITTED && r->transition != TRANSITION_PREFILL &&
 	    (p->begin != window_begin(&g->window, seq_high(r, q)) || p->end != window_end(&g->window, e)))
 		violated(k, "session %u group %u slot %" PRId32 ": retained range does not fit endpoint %" PRId64,
-			 s->tag, group_index(s, g), q->slot, e);
+			 s->tag, g->index, q->slot, e);
 	if (e < seq_high(r, q) - (int64_t)s->model.max_rewind)
 		violated(k, "session %u slot %" PRId32 ": endpoint %" PRId64 " is too far below %" PRId64, s->tag,
 			 q->slot, e, seq_high(r, q));
@@ -129,7 +129,7 @@ static void check_sequence(struct checker *k, const struct session *s, const str
 {
 	const struct seq *q = request_seq(s, r, i);
 
-	if (s->slots[q->slot].seq != q - s->seqs)
+	if (s->slots[q->slot].seq != q->index)
 		violated(k, "session %u: slot %" PRId32 " does not know its sequence", s->tag, q->slot);
 	FOR_EACH_GROUP (g, s)
 		check_span(k, s, g, r, q);
@@ -174,7 +174,7 @@ static void check_free_slots(struct checker *k, const struct session *s)
 static void check_quarantine(struct checker *k, const struct session *s, uint32_t line)
 {
 	FOR_EACH_GROUP (g, s) {
-		const struct page_chain *chain = &s->lines[line].quarantine.of[group_index(s, g)];
+		const struct page_chain *chain = &s->lines[line].quarantine.of[g->index];
 		int32_t n = 0;
 
 		for (int32_t page = chain->first; page >= 0; page = g->class->link[page], n++)
@@ -192,7 +192,7 @@ static void check_point(struct checker *k, const struct session *s, uint32_t lin
 	if (p->request >= 0)
 		return;
 	FOR_EACH_GROUP (g, s)
-		for (int32_t page = point_chain(s, p, group_index(s, g))->first; page >= 0; page = g->class->link[page])
+		for (int32_t page = point_chain(s, p, g->index)->first; page >= 0; page = g->class->link[page])
 			hold(k, s, g, page, PAGE_LEASED, "a releasing point");
 }
 
@@ -233,9 +233,9 @@ static void check_session(struct checker *k, const struct session *s)
 	check_free_slots(k, s);
 	check_lines(k, s);
 	FOR_EACH_GROUP (g, s)
-		if (k->held[group_index(s, g)] != g->n_held)
-			violated(k, "session %u group %u: holds %" PRId64 " pages, counted %" PRId64, s->tag,
-				 group_index(s, g), g->n_held, k->held[group_index(s, g)]);
+		if (k->held[g->index] != g->n_held)
+			violated(k, "session %u group %u: holds %" PRId64 " pages, counted %" PRId64, s->tag, g->index,
+				 g->n_held, k->held[g->index]);
 }
 
 static void check_class(struct checker *k, const struct engine *e, int index)

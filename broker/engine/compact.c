@@ -71,8 +71,8 @@ int request_compact_begin(struct session *s, uint64_t handle, const int32_t *old
 /* The row of sequence @q, lifted into its part of the scratch and cleared. */
 static void row_lift(struct session *s, struct group *g, const struct seq *q)
 {
-	int32_t *saved = s->scratch + (int64_t)(q - s->seqs) * s->scratch_width;
-	const struct span *p = seq_span(s, g, q);
+	int32_t *saved = s->scratch + (int64_t)q->index * s->scratch_width;
+	const struct span *p = seq_span(g, q);
 
 	page_table_open(&g->table, q->slot);
 	for (int32_t c = p->begin; c < p->end; c++) {
@@ -84,8 +84,8 @@ static void row_lift(struct session *s, struct group *g, const struct seq *q)
 
 static void row_drop(struct session *s, struct group *g, const struct seq *q, int32_t slot)
 {
-	const int32_t *saved = s->scratch + (int64_t)(q - s->seqs) * s->scratch_width;
-	const struct span *p = seq_span(s, g, q);
+	const int32_t *saved = s->scratch + (int64_t)q->index * s->scratch_width;
+	const struct span *p = seq_span(g, q);
 
 	page_table_open(&g->table, slot);
 	for (int32_t c = p->begin; c < p->end; c++)
@@ -122,7 +122,7 @@ static void move_rows(struct session *s, struct request *r)
 		struct seq *q = request_seq(s, r, (uint32_t)i);
 
 		q->slot = slots[q->map >= 0 ? q->map : next_free++];
-		s->slots[q->slot].seq = (int32_t)(q - s->seqs);
+		s->slots[q->slot].seq = q->index;
 	}
 }
 

@@ -24,7 +24,7 @@ void delivery_scrub(struct delivery *d, int32_t row, int32_t first, int32_t end)
 
 void row_list_note(struct session *s, const struct group *g, struct row_list *list, int32_t slot)
 {
-	int32_t number = group_row(s, g, slot);
+	int32_t number = group_row(g, slot);
 	struct row *row = &s->rows[number];
 
 	if (row->listed || !page_table_is_dirty(&g->table, slot))
@@ -41,7 +41,7 @@ void row_list_note(struct session *s, const struct group *g, struct row_list *li
 
 void row_list_remove(struct session *s, const struct group *g, struct row_list *list, int32_t slot)
 {
-	struct row *row = &s->rows[group_row(s, g, slot)];
+	struct row *row = &s->rows[group_row(g, slot)];
 
 	if (!row->listed)
 		return;

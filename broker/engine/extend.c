@@ -37,7 +37,7 @@ static bool is_reserved_for(const struct session *s, int32_t tokens)
 static int extend_fault(const struct session *s, const struct group *g, const struct seq *q, int64_t e, int32_t tokens,
 			int64_t *lacking)
 {
-	const struct span *p = seq_span(s, g, q);
+	const struct span *p = seq_span(g, q);
 	struct mapped m = seq_mapped_at(s, g, q, e);
 	int32_t lack = m.hi - m.resume - p->n_reserved;
 
@@ -62,7 +62,7 @@ static int sequence_fault(const struct session *s, const struct request *r, uint
 	if (e > r->capacity)
 		return SWAKV_ELIMIT;
 	FOR_EACH_GROUP (g, s) {
-		int code = extend_fault(s, g, q, e, tokens, &lacking[group_index(s, g)]);
+		int code = extend_fault(s, g, q, e, tokens, &lacking[g->index]);
 
 		if (code && (!worst || code > worst))
 			worst = code;
@@ -84,7 +84,7 @@ static int tell_fault(struct session *s, struct request *r, uint32_t i, int32_t 
 		if (extend_fault(s, g, q, seq_endpoint(r, q) + tokens, tokens, &unused) != code)
 			continue;
 		if (code == SWAKV_EPENDING)
-			return fault_set(f, FAULT_PAGES_PENDING, (int32_t)i, seq_span(s, g, q)->n_reserved,
+			return fault_set(f, FAULT_PAGES_PENDING, (int32_t)i, seq_span(g, q)->n_reserved,
 					 m.hi - m.resume);
 		return fault_set(f, FAULT_STEP_NEVER, (int32_t)i, m.gap - m.lo + m.hi - m.resume, g->class->num_pages);
 	}

@@ -38,6 +38,7 @@ struct span {
 /* One layer group of a session. */
 struct group {
 	struct page_class *class;
+	uint32_t index; /* in the session */
 	uint32_t class_index;
 	uint32_t serial;      /* names the group to the page class, for as long as the engine lives */
 	struct window window; /* what is retained: W and max_rewind; of a full group everything */
@@ -50,9 +51,10 @@ struct group {
 
 /* One admitted sequence. */
 struct seq {
-	int64_t base; /* its settled endpoint is base + the request's steps */
-	int64_t high; /* highest endpoint settled when its range changed last; see seq_high() */
-	uint64_t due; /* the request's step that changes more than the count */
+	int64_t base;  /* its settled endpoint is base + the request's steps */
+	int64_t high;  /* highest endpoint settled when its range changed last; see seq_high() */
+	uint64_t due;  /* the request's step that changes more than the count */
+	int32_t index; /* in the session's seqs */
 	int32_t slot;
 	int32_t length;  /* of its prefill, 0: none yet */
 	int32_t advance; /* tokens of a pending extend */
@@ -123,6 +125,7 @@ struct session {
 	uint32_t n_groups;
 	struct model model;
 	struct group groups[WIRE_MAX_GROUPS];
+	struct group *groups_end;
 	bool poisoned;
 	bool ended;
 	uint64_t change; /* counts everything that a state query could see */
@@ -176,27 +179,22 @@ static inline struct seq *request_seq(const struct session *s, const struct requ
 }
 
 /* Walks the groups of @s. */
-#define FOR_EACH_GROUP(g, s) for (__typeof__(&(s)->groups[0]) g = (s)->groups; g < (s)->groups + (s)->n_groups; g++)
+#define FOR_EACH_GROUP(g, s) for (__typeof__(&(s)->groups[0]) g = (s)->groups; g < (s)->groups_end; g++)
 
-static inline struct span *seq_span(const struct session *s, const struct group *g, const struct seq *q)
+static inline struct span *seq_span(const struct group *g, const struct seq *q)
 {
-	return &g->spans[q - s->seqs];
+	return &g->spans[q->index];
 }
 
-static inline int32_t *seq_reserved(const struct session *s, const struct group *g, const struct seq *q)
+static inline int32_t *seq_reserved(const struct group *g, const struct seq *q)
 {
-	return g->reserved + (int64_t)(q - s->seqs) * g->private_pages;
+	return g->reserved + (int64_t)q->index * g->private_pages;
 }
 
 /* Number of a slot's row of @g over all groups. */
-static inline int32_t group_row(const struct session *s, const struct group *g, int32_t slot)
+static inline int32_t group_row(const struct group *g, int32_t slot)
 {
-	return (int32_t)(g - s->groups) * s->model.max_batch + slot;
-}
-
-static inline uint32_t group_index(const struct session *s, const struct group *g)
-{
-	return (uint32_t)(g - s->groups);
+	return (int32_t)g->table.first_row + slot;
 }
 
 /* What every prepare refuses first: an ended or poisoned session, a handle that is not live. */

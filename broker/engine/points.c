@@ -146,7 +146,7 @@ static void chain_give_back(struct session *s, struct group *g, const struct pag
 		struct seq *q = &s->seqs[g->class->owner[page]];
 
 		next = g->class->link[page];
-		seq_span(s, g, q)->n_staged--;
+		seq_span(g, q)->n_staged--;
 		seq_give_back(s, g, q, page);
 	}
 }
@@ -157,7 +157,7 @@ static void point_reached(struct session *s, struct point *p)
 	if (p->request >= 0)
 		request_forget(s, p);
 	FOR_EACH_GROUP (g, s) {
-		const struct page_chain *chain = point_chain(s, p, group_index(s, g));
+		const struct page_chain *chain = point_chain(s, p, g->index);
 
 		if (p->request < 0)
 			chain_return(g, chain);
@@ -243,7 +243,7 @@ void pages_release(struct session *s, uint32_t line, uint64_t value, const struc
 		return;
 	}
 	FOR_EACH_GROUP (g, s)
-		chain_return(g, &chains->of[group_index(s, g)]);
+		chain_return(g, &chains->of[g->index]);
 }
 
 void pages_quarantine(struct session *s, uint32_t line, const struct page_chains *chains)
@@ -251,11 +251,11 @@ void pages_quarantine(struct session *s, uint32_t line, const struct page_chains
 	struct line *l = &s->lines[line];
 
 	FOR_EACH_GROUP (g, s) {
-		const struct page_chain *chain = &chains->of[group_index(s, g)];
+		const struct page_chain *chain = &chains->of[g->index];
 
 		for (int32_t page = chain->first; page >= 0; page = g->class->link[page])
 			page_class_quarantine(g->class, page);
-		chain_append(g->class, &l->quarantine.of[group_index(s, g)], chain);
+		chain_append(g->class, &l->quarantine.of[g->index], chain);
 	}
 }
 
@@ -265,8 +265,8 @@ int64_t quarantine_release(struct session *s, uint32_t line)
 	int64_t n = page_chains_count(s, q);
 
 	FOR_EACH_GROUP (g, s) {
-		chain_return(g, &q->of[group_index(s, g)]);
-		q->of[group_index(s, g)] = PAGE_CHAIN_EMPTY;
+		chain_return(g, &q->of[g->index]);
+		q->of[g->index] = PAGE_CHAIN_EMPTY;
 	}
 	return n;
 }

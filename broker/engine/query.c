@@ -41,11 +41,10 @@ static void write_staged(const struct session *s, const struct group *g, const s
 			 struct binding_writer *w)
 {
 	const struct page_class *c = g->class;
-	int32_t index = (int32_t)(q - s->seqs);
+	int32_t index = q->index;
 
 	for (int32_t i = r->first_point; i >= 0; i = s->points[i].same_request)
-		for (int32_t page = point_chain(s, &s->points[i], group_index(s, g))->first; page >= 0;
-		     page = c->link[page])
+		for (int32_t page = point_chain(s, &s->points[i], g->index)->first; page >= 0; page = c->link[page])
 			if (c->owner[page] == index)
 				write_binding(w, -1, page);
 }
@@ -74,13 +73,13 @@ static void describe(const struct session *s, const struct group *g, const struc
 		     const struct row_parts *p, struct wire_sequence_state *out)
 {
 	bool moving = r->transition != TRANSITION_NONE && r->transition != TRANSITION_COMPACT;
-	const struct span *span = seq_span(s, g, q);
+	const struct span *span = seq_span(g, q);
 
 	*out = (struct wire_sequence_state){ .slot = q->slot,
 					     .generation = s->slots[q->slot].generation,
 					     .endpoint = seq_endpoint(r, q),
 					     .pending_endpoint = moving ? seq_pending_endpoint(r, q) : -1,
-					     .window = s->model.groups[group_index(s, g)].window,
+					     .window = s->model.groups[g->index].window,
 					     .page_tokens = (int32_t)g->window.per_page,
 					     .retained_begin = span->begin,
 					     .retained_end = span->end,
@@ -120,8 +119,8 @@ int sequence_query(const struct session *s, uint64_t handle, const struct wire_q
 		return fault_set(f, FAULT_GENERATION, query->seq, query->generation, out->generation);
 	write_row(g, q, p.kept, p.gap, &w);
 	write_row(g, q, p.resume, p.hi, &w);
-	for (int32_t i = seq_span(s, g, q)->n_reserved - 1; i >= 0; i--)
-		write_binding(&w, -1, seq_reserved(s, g, q)[i]);
+	for (int32_t i = seq_span(g, q)->n_reserved - 1; i >= 0; i--)
+		write_binding(&w, -1, seq_reserved(g, q)[i]);
 	write_row(g, q, p.fresh, p.hi, &w);
 	write_row(g, q, p.lo, p.kept, &w);
 	write_staged(s, g, r, q, &w);

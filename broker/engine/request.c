@@ -161,13 +161,12 @@ static void admit_sequence(struct session *s, struct request *r, uint32_t i, int
 	int32_t index = s->free_seqs[--s->n_free_seqs];
 	struct seq *q = &s->seqs[index];
 
-	*q = (struct seq){ .slot = slot, .map = -1 };
+	*q = (struct seq){ .index = index, .slot = slot, .map = -1 };
 	FOR_EACH_GROUP (g, s) {
-		int32_t n = r->reservation[group_index(s, g)];
+		int32_t n = r->reservation[g->index];
 
-		*seq_span(s, g, q) = (struct span){ .n_reserved = n };
-		page_class_take_many(g->class, seq_reserved(s, g, q),
-				     n); /* the first page taken is the first one bound */
+		*seq_span(g, q) = (struct span){ .n_reserved = n };
+		page_class_take_many(g->class, seq_reserved(g, q), n); /* the first page taken is the first one bound */
 		g->n_held += n;
 		row_list_remove(s, g, &s->lines[t->line].stray, slot);
 		row_list_note(s, g, &r->dirty, slot);
@@ -216,7 +215,7 @@ static int never_fault(const struct session *s, const struct pool_need *need, st
 			sum += need[i].class == g->class ? need[i].pages : 0;
 		if (sum > g->class->num_pages)
 			return fault_set(f, FAULT_NEVER_FITS, -1, sum, g->class->num_pages);
-		bytes += 2 * (uint64_t)need[group_index(s, g)].pages * g->class->page_bytes;
+		bytes += 2 * (uint64_t)need[g->index].pages * g->class->page_bytes;
 	}
 	return fault_set(f, FAULT_NEVER_TOGETHER, -1, (int64_t)bytes, (int64_t)(2 * s->engine->pool.half_bytes));
 }
@@ -229,7 +228,7 @@ int session_provide(struct session *s, const int64_t *needs, const int64_t *held
 	int missing;
 
 	FOR_EACH_GROUP (g, s) {
-		uint32_t i = group_index(s, g);
+		uint32_t i = g->index;
 
 		need[i] = (struct pool_need){ g->class, needs[i] };
 		whole[i] = (struct pool_need){ g->class, needs[i] + (held ? held[i] : 0) };
@@ -263,7 +262,7 @@ int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const 
 	if (points_spare(s) < 1)
 		return fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
 	FOR_EACH_GROUP (g, s) {
-		uint32_t i = group_index(s, g);
+		uint32_t i = g->index;
 
 		reservation[i] = group_reservation(s, g, capacity);
 		needs[i] = (int64_t)reservation[i] * n;
@@ -286,12 +285,12 @@ int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const 
 static void reserve_more(struct session *s, struct request *r, struct seq *q, const int32_t *more)
 {
 	FOR_EACH_GROUP (g, s) {
-		struct span *p = seq_span(s, g, q);
-		int32_t n = more[group_index(s, g)];
+		struct span *p = seq_span(g, q);
+		int32_t n = more[g->index];
 
 		/* Below those that it has: the next one bound stays the same. */
-		memmove(seq_reserved(s, g, q) + n, seq_reserved(s, g, q), (size_t)p->n_reserved * sizeof(int32_t));
-		page_class_take_many(g->class, seq_reserved(s, g, q), n);
+		memmove(seq_reserved(g, q) + n, seq_reserved(g, q), (size_t)p->n_reserved * sizeof(int32_t));
+		page_class_take_many(g->class, seq_reserved(g, q), n);
 		p->n_reserved += n;
 		g->n_held += n;
 	}
@@ -317,7 +316,7 @@ int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, stru
 	if (max_tokens < r->capacity)
 		return fault_set(f, FAULT_RESERVE_TOKENS, -1, max_tokens, r->capacity);
 	FOR_EACH_GROUP (g, s) {
-		uint32_t i = group_index(s, g);
+		uint32_t i = g->index;
 
 		more[i] = group_reservation(s, g, max_tokens) - r->reservation[i];
 		needs[i] = (int64_t)more[i] * r->n_seqs;
@@ -327,7 +326,7 @@ int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, stru
 		return code;
 	r->capacity = max_tokens;
 	FOR_EACH_GROUP (g, s)
-		r->reservation[group_index(s, g)] += more[group_index(s, g)];
+		r->reservation[g->index] += more[g->index];
 	for (uint32_t i = 0; i < r->n_seqs; i++)
 		reserve_more(s, r, request_seq(s, r, i), more);
 	if (r->phase == PHASE_EXECUTING)
@@ -376,8 +375,8 @@ static void dissolve_sequence(struct session *s, struct request *r, struct seq *
 	struct slot *t = &s->slots[q->slot];
 
 	FOR_EACH_GROUP (g, s) {
-		struct page_chain *chain = chains ? &chains->of[group_index(s, g)] : NULL;
-		int32_t *reserved = seq_reserved(s, g, q), n = seq_span(s, g, q)->n_reserved;
+		struct page_chain *chain = chains ? &chains->of[g->index] : NULL;
+		int32_t *reserved = seq_reserved(g, q), n = seq_span(g, q)->n_reserved;
 
 		row_out(s, g, r, q, chain);
 		/* Last taken first returned: what was never bound comes out in the order it went in. */
@@ -393,14 +392,14 @@ static void dissolve_sequence(struct session *s, struct request *r, struct seq *
 	t->seq = -1;
 	t->line = r->stream;
 	t->value = slot_value;
-	s->free_seqs[s->n_free_seqs++] = (int32_t)(q - s->seqs);
+	s->free_seqs[s->n_free_seqs++] = q->index;
 	s->n_sequences--;
 }
 
 void request_drop_sequence(struct session *s, struct request *r, struct seq *q, uint64_t slot_value,
 			   struct page_chains *chains)
 {
-	point_extract(s, r, (int32_t)(q - s->seqs), chains);
+	point_extract(s, r, q->index, chains);
 	dissolve_sequence(s, r, q, slot_value, chains);
 }
 

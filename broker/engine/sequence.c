@@ -36,7 +36,7 @@ int32_t group_reservation(const struct session *s, const struct group *g, int64_
 
 struct mapped seq_mapped_at(const struct session *s, const struct group *g, const struct seq *q, int64_t e)
 {
-	const struct span *p = seq_span(s, g, q);
+	const struct span *p = seq_span(g, q);
 	int32_t begin = s->model.chunk_mapped ? p->begin : seq_retained_begin(g, q, e);
 	struct mapped m = { .lo = p->begin, .gap = p->end, .resume = p->end, .hi = window_end(&g->window, e) };
 
@@ -61,7 +61,7 @@ int64_t seq_pending_endpoint(const struct request *r, const struct seq *q)
 
 struct mapped seq_mapped(const struct session *s, const struct group *g, const struct request *r, const struct seq *q)
 {
-	const struct span *p = seq_span(s, g, q);
+	const struct span *p = seq_span(g, q);
 	int32_t first;
 
 	switch (r->transition) {
@@ -85,17 +85,17 @@ static void tell_dirty(struct session *s, const struct group *g, const struct se
 	for (int32_t c = first; c < end; c++)
 		dirty |= page_class_bind(g->class, page_table_get(&g->table, q->slot, c), g->serial);
 	if (dirty)
-		delivery_scrub(d, group_row(s, g, q->slot), first, end);
+		delivery_scrub(d, group_row(g, q->slot), first, end);
 }
 
 void seq_bind(struct session *s, struct group *g, struct request *r, struct seq *q, int32_t first, int32_t end,
 	      struct delivery *d)
 {
-	struct span *p = seq_span(s, g, q);
+	struct span *p = seq_span(g, q);
 	int32_t n = end - first, own = n < p->n_reserved ? n : p->n_reserved;
 
 	page_table_open(&g->table, q->slot);
-	page_table_put_run(&g->table, q->slot, first, seq_reserved(s, g, q) + p->n_reserved, own);
+	page_table_put_run(&g->table, q->slot, first, seq_reserved(g, q) + p->n_reserved, own);
 	p->n_reserved -= own;
 	for (int32_t c = first + own; c < end; c++)
 		page_table_put(&g->table, q->slot, c, page_class_take(g->class));
@@ -109,21 +109,21 @@ void seq_bind(struct session *s, struct group *g, struct request *r, struct seq 
 
 void seq_give_back(struct session *s, struct group *g, struct seq *q, int32_t page)
 {
-	struct span *p = seq_span(s, g, q);
+	struct span *p = seq_span(g, q);
 
 	if (p->n_extra > 0) {
 		p->n_extra--;
 		g->n_held--;
 		page_class_put(g->class, page);
 	} else {
-		seq_reserved(s, g, q)[p->n_reserved++] = page;
+		seq_reserved(g, q)[p->n_reserved++] = page;
 	}
 }
 
 void seq_unbind(struct session *s, struct group *g, struct request *r, struct seq *q, int32_t first, int32_t end,
 		bool reached, struct page_chains *staged)
 {
-	struct page_chain *chain = &staged->of[group_index(s, g)];
+	struct page_chain *chain = &staged->of[g->index];
 
 	if (first >= end)
 		return;
@@ -135,8 +135,8 @@ void seq_unbind(struct session *s, struct group *g, struct request *r, struct se
 		if (reached) {
 			seq_give_back(s, g, q, page);
 		} else {
-			page_chain_add(g->class, chain, page, (int32_t)(q - s->seqs));
-			seq_span(s, g, q)->n_staged++;
+			page_chain_add(g->class, chain, page, q->index);
+			seq_span(g, q)->n_staged++;
 		}
 	}
 	page_table_close(&g->table, q->slot);
@@ -150,7 +150,7 @@ void seq_settle(struct session *s, const struct request *r, struct seq *q, int64
 	if (endpoint > q->high)
 		q->high = endpoint;
 	FOR_EACH_GROUP (g, s) {
-		struct span *p = seq_span(s, g, q);
+		struct span *p = seq_span(g, q);
 		int64_t change = window_next_change(&g->window, endpoint, r->capacity);
 
 		p->begin = seq_retained_begin(g, q, endpoint);

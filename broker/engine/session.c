@@ -119,7 +119,7 @@ static bool group_init(struct session *s, struct group *g, const struct geometry
 	size_t n = (size_t)s->model.max_batch;
 	int index;
 
-	g->window = group_window(&s->model, &s->model.groups[group_index(s, g)]);
+	g->window = group_window(&s->model, &s->model.groups[g->index]);
 	g->private_pages = geometry->private_pages;
 	g->serial = ++s->engine->last_serial;
 	g->class = pool_class(&s->engine->pool, geometry->page_bytes, &index);
@@ -139,12 +139,13 @@ static bool groups_init(struct session *s, const struct geometry geometry[], con
 	uint32_t cell = 0;
 
 	FOR_EACH_GROUP (g, s) {
-		uint32_t i = group_index(s, g);
+		uint32_t i = (uint32_t)(g - s->groups);
 
+		g->index = i;
 		if (!group_init(s, g, &geometry[i], &tables[i]))
 			return false;
 		g->table.first_cell = cell;
-		g->table.first_row = (uint32_t)group_row(s, g, 0);
+		g->table.first_row = i * (uint32_t)s->model.max_batch;
 		cell += (uint32_t)(s->model.max_batch * geometry[i].width);
 		if (g->private_pages > s->scratch_width)
 			s->scratch_width = g->private_pages;
@@ -172,6 +173,7 @@ struct session *session_new(struct engine *e, const struct model *m, const struc
 	s->engine = e;
 	s->model = *m;
 	s->n_groups = m->n_groups;
+	s->groups_end = s->groups + m->n_groups;
 	if (s->model.in_flight == 0)
 		s->model.in_flight = MODEL_IN_FLIGHT;
 	s->tag = tag;

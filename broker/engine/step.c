@@ -121,7 +121,7 @@ static int advance_fault(const struct session *s, const struct request *r, const
 	if (e > r->capacity)
 		return SWAKV_ELIMIT;
 	FOR_EACH_GROUP (g, s) {
-		const struct span *p = seq_span(s, g, q);
+		const struct span *p = seq_span(g, q);
 
 		if (window_end(&g->window, e) - p->end > p->n_reserved)
 			return SWAKV_EPENDING;
@@ -164,6 +164,22 @@ static int check_advance(struct session *s, struct request *r, uint32_t n, struc
 	return fault_set(f, FAULT_CAPACITY, at, seq_endpoint(r, request_seq(s, r, (uint32_t)at)), r->capacity);
 }
 
+/* As seq_bind(), of the one column behind the row's end and a page of the reservation. */
+static void bind_next(struct session *s, struct group *g, struct request *r, const struct seq *q, struct delivery *d)
+{
+	struct span *p = seq_span(g, q);
+	int32_t page;
+
+	MUST(p->n_reserved > 0);
+	page = seq_reserved(g, q)[--p->n_reserved];
+	page_table_open(&g->table, q->slot);
+	page_table_put(&g->table, q->slot, p->end, page);
+	page_table_close(&g->table, q->slot);
+	if (g->class->scrub != WIRE_SCRUB_NEVER && page_class_bind(g->class, page, g->serial))
+		delivery_scrub(d, group_row(g, q->slot), p->end, p->end + 1);
+	row_list_note(s, g, &r->dirty, q->slot);
+}
+
 /* One more token for every sequence of @r. */
 static int decode_prepare(struct session *s, struct request *r, struct delivery *d, struct fault *f)
 {
@@ -174,12 +190,11 @@ static int decode_prepare(struct session *s, struct request *r, struct delivery 
 		return code;
 	for (uint32_t i = 0; i < n_due; i++) {
 		struct seq *q = agenda_seq(s, r, s->slot_scratch[i]);
+		int64_t e = seq_endpoint(r, q) + 1;
 
 		FOR_EACH_GROUP (g, s) {
-			int32_t end = seq_span(s, g, q)->end;
-
-			if (window_end(&g->window, seq_endpoint(r, q) + 1) > end)
-				seq_bind(s, g, r, q, end, end + 1, d);
+			if (window_end(&g->window, e) > seq_span(g, q)->end)
+				bind_next(s, g, r, q, d);
 		}
 	}
 	transition_begin(s, r, TRANSITION_STEP);
@@ -281,9 +296,12 @@ static int decode_complete(struct session *s, struct request *r, const struct wi
 		struct seq *q = agenda_seq(s, r, s->slot_scratch[i]);
 		int64_t e = seq_endpoint(r, q);
 
-		FOR_EACH_GROUP (g, s)
-			seq_unbind(s, g, r, q, seq_span(s, g, q)->begin, seq_retained_begin(g, q, e), p.reached,
-				   &staged);
+		FOR_EACH_GROUP (g, s) {
+			int32_t begin = seq_retained_begin(g, q, e);
+
+			if (begin > seq_span(g, q)->begin)
+				seq_unbind(s, g, r, q, seq_span(g, q)->begin, begin, p.reached, &staged);
+		}
 		seq_settle(s, r, q, e);
 	}
 	agenda_settle(s, r, n_due);
