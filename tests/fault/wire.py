@@ -130,6 +130,9 @@ class Worker:
     def put32(self, at, value):
         ctypes.c_uint32.from_buffer(self.mem, at).value = value & 0xFFFFFFFF
 
+    def get64(self, at):
+        return ctypes.c_uint64.from_buffer(self.mem, at).value
+
     def put64(self, at, value):
         ctypes.c_uint64.from_buffer(self.mem, at).value = value
 
@@ -163,14 +166,24 @@ class Worker:
         number = OP[op] if isinstance(op, str) else op
         return struct.pack("<HHIQQQ", number, n_slots, n, user, request, 0) + payload, user
 
+    def first_slot(self):
+        """Of the next reply. A lone one lies beside the position, and its slot may not be written yet (ring.h)."""
+        tail = self.get32(self.r_control)
+        if tail == (self.head + 1) & 0xFFFFFFFF:
+            express = self.mem[self.r_control + 8:self.r_control + SLOT]
+            if self.get64(self.r_control) == tail | tail << 32:
+                return express + bytes(SLOT - len(express))
+        at = self.r_slots + (self.head % self.n_slots) * SLOT
+        return self.mem[at:at + SLOT]
+
     def take_reply(self):
         """The next reply (op, code, user, value, n, payload), None when there is none."""
         if self.get32(self.r_control) == self.head:
             return None
-        at = self.r_slots + (self.head % self.n_slots) * SLOT
-        op, n_slots, code, user, value, n, _ = struct.unpack_from("<HHiQQII", self.mem, at)
-        data = b"".join(self.mem[self.r_slots + ((self.head + i) % self.n_slots) * SLOT:][:SLOT]
-                        for i in range(n_slots))
+        data = self.first_slot()
+        op, n_slots, code, user, value, n, _ = struct.unpack_from("<HHiQQII", data)
+        data += b"".join(self.mem[self.r_slots + ((self.head + i) % self.n_slots) * SLOT:][:SLOT]
+                         for i in range(1, n_slots))
         self.head = (self.head + n_slots) & 0xFFFFFFFF
         self.put32(self.r_control + 64, self.head)
         if self.get32(self.r_control + 192):

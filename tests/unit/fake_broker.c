@@ -291,10 +291,10 @@ bool fake_has_command(struct fake *f)
 
 static void command_read(struct fake *f, struct fake_command *c)
 {
-	ring_consumer_read_spsc(&f->commands, 0, &c->head, sizeof(c->head));
-	cr_assert_leq(c->head.n_slots, FAKE_MESSAGE);
-	ring_consumer_read_spsc(&f->commands, sizeof(c->head), c->payload,
-				(size_t)c->head.n_slots * RING_SLOT - sizeof(c->head));
+	ring_consumer_first_spsc(&f->commands, ring_consumer_fill_spsc(&f->commands), c);
+	cr_assert(c->head.n_slots >= 1 && c->head.n_slots <= FAKE_MESSAGE, "%u slots", c->head.n_slots);
+	ring_consumer_read_spsc(&f->commands, RING_SLOT, (unsigned char *)c + RING_SLOT,
+				(size_t)(c->head.n_slots - 1) * RING_SLOT);
 	ring_consumer_release_spsc(&f->commands, c->head.n_slots);
 	if (ring_consumer_must_wake_spsc(&f->commands)) {
 		add_relaxed(f->wait_word, 1);

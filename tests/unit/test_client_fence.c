@@ -37,7 +37,7 @@ static void completes(swakv_request *r, struct swakv_fence f)
 
 #define REFUSED(call, ...)                                                                                             \
 	do {                                                                                                           \
-		cr_expect_eq((call), SWAKV_EINVALID);                                                                  \
+		cr_assert_eq((call), SWAKV_EINVALID);                                                                  \
 		cr_expect_str_eq(swakv_session_error(session), __VA_ARGS__);                                           \
 		cr_expect_not(fake_has_command(&fake), "the broker was asked");                                        \
 	} while (0)

@@ -168,6 +168,31 @@ Test(client_stream, abandon_marks_what_was_given_to_the_stream)
 	cr_assert_eq(swakv_wait(session, t), 0);
 }
 
+static uint64_t word_at_close;
+
+static void serve_close(struct fake *f, const struct fake_command *c)
+{
+	if (c->head.op == WIRE_OP_CLOSE)
+		word_at_close = load_acquire(&f->lines[1].word);
+	fake_answer(f, c, 0, 0, NULL, 0);
+}
+
+/* Else the line would look busy for ever, and the pages wait for the end of the process. */
+Test(client_stream, close_marks_what_was_given_to_the_streams)
+{
+	const struct fake_delivery none = { 0 };
+
+	bind_custom();
+	cr_expect_eq(decode(begin(1, 0), &none), 0);
+	cr_expect_eq(load_acquire(&fake.lines[1].armed), 1);
+	fake.serve = serve_close;
+	fake_serve(&fake);
+	swakv_session_close(session);
+	session = NULL;
+	cr_expect_eq(word_at_close, 1, "the word is %u", (unsigned)word_at_close);
+	cr_expect_eq(load_acquire(&fake.lines[0].armed), 0, "a stream without work needs no mark");
+}
+
 /* ---- a stream that fails ------------------------------------------------------------------------------ */
 
 Test(client_stream, failed_updates_are_told_and_the_row_is_written_again)

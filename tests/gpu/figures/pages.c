@@ -6,31 +6,43 @@
 #include "figures.h"
 
 #define POOL  (8ull << 30)
-#define SMALL (32ull << 20) /* of a quick run */
+#define SMALL (16ull << 20) /* of a quick run */
 #define TIMES 4             /* launches a reading */
 
 struct pool {
 	uint64_t base, bytes;
-	uint64_t list; /* page ids in random order; those of copies, from and to, one behind the other */
+	uint64_t list; /* page ids; those of copies, from and to, one behind the other */
 	int32_t *ids;  /* the same, here */
 	struct kernel_pages pages;
 };
 
-static const uint64_t page_sizes[] = { 64 << 10, 1 << 20, 4 << 20, 1000010 };
-#define N_SIZES (int)(sizeof(page_sizes) / sizeof(page_sizes[0]))
+/*
+ * Small pages in random order cost the memory itself: what the same kernels make
+ * of them in order stands beside that. No page of a model has the odd size.
+ */
+static const struct pages {
+	uint64_t bytes;
+	bool in_order;
+	double at_least; /* of the floor */
+} all_pages[] = {
+	{ 64 << 10, true, 0.95 }, { 64 << 10, false, 0.9 }, { 1 << 20, false, 0.95 },
+	{ 4 << 20, false, 0.95 }, { 1000010, true, 0.9 },   { 1000010, false, 0.9 },
+};
+#define N_PAGES     (int)(sizeof(all_pages) / sizeof(all_pages[0]))
+#define LEAST_BYTES (64u << 10)
 
 static uint64_t pool_size(const struct figures *f)
 {
 	return f->quick ? SMALL : POOL;
 }
 
-static void shuffle(int32_t *list, int32_t n)
+static void number(int32_t *list, int32_t n, bool in_order)
 {
 	uint32_t random = 88172645;
 
 	for (int32_t i = 0; i < n; i++)
 		list[i] = i;
-	for (int32_t i = n - 1; i > 0; i--) {
+	for (int32_t i = n - 1; i > 0 && !in_order; i--) {
 		int32_t k, keep = list[i];
 
 		random = random * 1664525 + 1013904223;
@@ -40,12 +52,13 @@ static void shuffle(int32_t *list, int32_t n)
 	}
 }
 
-/* Cuts the pool's halves into pages of @page bytes; the page list is in random order. */
-static int cut(struct figures *f, struct pool *p, uint64_t page)
+/* Cuts the pool's halves into pages, and lists them. */
+static int cut(struct figures *f, struct pool *p, const struct pages *pages)
 {
+	uint64_t page = pages->bytes;
 	int32_t n = (int32_t)(p->bytes / 2 / page);
 
-	shuffle(p->ids, n);
+	number(p->ids, n, pages->in_order);
 	p->pages = (struct kernel_pages){ .k_base = p->base,
 					  .v_base = p->base + p->bytes / 2 - (uint64_t)n * page,
 					  .page_stride = page,
@@ -64,11 +77,11 @@ static int pool_init(struct figures *f, struct pool *p)
 	int rc;
 
 	*p = (struct pool){ .bytes = pool_size(f) };
-	p->ids = malloc(p->bytes / 2 / page_sizes[0] * sizeof(*p->ids));
+	p->ids = malloc(p->bytes / 2 / LEAST_BYTES * sizeof(*p->ids));
 	if (!p->ids)
 		return SWAKV_ENOMEM;
 	rc = driver_alloc(f->driver, p->bytes, &p->base);
-	return rc ? rc : driver_alloc(f->driver, p->bytes / 2 / page_sizes[0] * sizeof(int32_t), &p->list);
+	return rc ? rc : driver_alloc(f->driver, p->bytes / 2 / LEAST_BYTES * sizeof(int32_t), &p->list);
 }
 
 static int pool_deinit(struct figures *f, struct pool *p)
@@ -158,22 +171,24 @@ static int compare(struct figures *f, const char *group, const char *what, const
 	struct pool p;
 
 	TRY(f, group, pool_init(f, &p));
-	for (int i = 0; i < N_SIZES; i++) {
+	for (int i = 0; i < N_PAGES; i++) {
+		const struct pages *pages = &all_pages[i];
 		uint64_t bytes;
 		struct figure *figure;
 		struct series s;
 
-		TRY(f, group, cut(f, &p, page_sizes[i]));
-		bytes = 2 * (uint64_t)p.pages.num_pages * page_sizes[i];
+		TRY(f, group, cut(f, &p, pages));
+		bytes = 2 * (uint64_t)p.pages.num_pages * pages->bytes;
 		/* An odd page stays out of a copy. */
 		if (launch == launch_page_copy)
-			bytes = 4 * (uint64_t)(p.pages.num_pages / 2) * page_sizes[i];
-		figure = report_add(&f->report, group, "TB/s", "%s, %.1f GiB in pages of %llu bytes", what,
-				    (double)bytes / (1 << 30), (unsigned long long)page_sizes[i]);
+			bytes = 4 * (uint64_t)(p.pages.num_pages / 2) * pages->bytes;
+		figure = report_add(&f->report, group, "TB/s", "%s, %.1f GiB in pages of %llu bytes, %s", what,
+				    (double)bytes / (1 << 30), (unsigned long long)pages->bytes,
+				    pages->in_order ? "in order" : "in random order");
 		TRY(f, group, read_speed(f, &p, floor, bytes, &s));
 		TRY(f, group, read_speed(f, &p, launch, bytes, &figure->got));
 		figure_floor(figure, &s, "%s", floor_what);
-		figure->at_least = 0.95;
+		figure->at_least = pages->at_least;
 	}
 	TRY(f, group, pool_deinit(f, &p));
 	return 0;
