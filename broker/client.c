@@ -377,6 +377,17 @@ static bool send_welcome(struct client *c)
 	return sendmsg(c->socket, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(w);
 }
 
+/* Where a kernel that multiplies page id and stride in 32 bits would read elsewhere. */
+static void tell_wide(const struct client *c)
+{
+	for (uint32_t i = 0; i < c->channel->model.n_groups; i++)
+		if (c->channel->geometry[i].wide)
+			log_info("session %u.%u: group %u: its %" PRId32 " pages of %" PRIu64
+				 " bytes need 64-bit element offsets in every kernel",
+				 c->channel->id, c->channel->generation, i, c->channel->geometry[i].num_pages,
+				 c->channel->geometry[i].page_bytes);
+}
+
 static void attached(struct client *c, int code)
 {
 	bool ok;
@@ -395,6 +406,7 @@ static void attached(struct client *c, int code)
 	log_info("session %u.%u: attached: pid %d uid %u model \"%s\", %d pages a sequence, %" PRId32 " slots",
 		 c->channel->id, c->channel->generation, c->peer.pid, c->peer.uid, c->channel->model_name,
 		 c->channel->geometry[0].private_pages, c->channel->model.max_batch);
+	tell_wide(c);
 	free(c->handshake);
 	c->handshake = NULL;
 	if (c->control->pool->backend == WIRE_BACKEND_CUDA && c->process == PROCESS_ALIVE)

@@ -221,6 +221,7 @@ void welcome_fill(struct wire_welcome *w, const struct handshake *h, const struc
 			.layer_stride = g->layer_stride,
 			.k_base = pool->table_area_bytes,
 			.v_base = pool->table_area_bytes + pool->half_bytes - (uint64_t)g->num_pages * g->page_bytes,
+			.flags = g->wide ? WIRE_LAYOUT_WIDE : 0,
 		};
 		w->tables[i] = (struct wire_table){
 			.group = i,

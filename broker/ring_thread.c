@@ -40,6 +40,8 @@
 #define HEARTBEAT      (500 * NS_PER_MS)
 #define WATCH_EVERY    (250 * NS_PER_MS)
 #define RESCUE_LOOK    (200 * NS_PER_US)
+#define TRIM_AFTER     (100 * NS_PER_MS)
+#define TRIM_AT_ONCE   64 /* extents */
 
 /* Turns between two looks at the clock: idle ones, a command counting for COMMAND_COST of them. */
 #define CREDIT       128
@@ -466,6 +468,13 @@ static void look_for_rescue(struct ring_thread *t)
 		t->counters.rescues++;
 }
 
+/* Nothing has happened for a while: extents that nobody uses go back to the pool. */
+static void tidy(struct ring_thread *t)
+{
+	if (engine_trim(t->engine, TRIM_AT_ONCE) > 0)
+		t->changed = true;
+}
+
 static void sleep_round(struct ring_thread *t)
 {
 	uint64_t ns;
@@ -480,6 +489,8 @@ static void sleep_round(struct ring_thread *t)
 		t->now = clock_ns();
 		if (n == 0)
 			look_for_rescue(t);
+		if (n == 0 && ns >= TRIM_AFTER)
+			tidy(t);
 	}
 	awake(t);
 	t->last_work = 0; /* a wake-up for nothing does not start another spin */

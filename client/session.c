@@ -257,6 +257,7 @@ int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swak
 		.element_bytes = element_bytes(g->dtype),
 		.kind = (enum swakv_group_kind)g->kind,
 		.window = g->window,
+		.wide_offsets = l->flags & WIRE_LAYOUT_WIDE,
 		.dtype = (enum swakv_dtype)g->dtype,
 		.host_table = s->tables[group].host,
 	};

@@ -101,6 +101,8 @@ struct wire_pool {
 	char device[64]; /* name, for people */
 };
 
+enum { WIRE_LAYOUT_WIDE = 1 /* page id times page stride, in elements, does not fit 32 bits */ };
+
 /* Where the pages of a group lie: address of (page, layer, token, head) = base + page * page_stride + layer *
  * layer_stride + ((token * kv_heads) + head) * head_dim * element_bytes; base is k_base for K ids and v_base for V ids.
  */
@@ -113,7 +115,8 @@ struct wire_layout {
 	uint64_t layer_stride; /* bytes */
 	uint64_t k_base;       /* offset in the allocation */
 	uint64_t v_base;       /* such that V id = K id + num_pages; may lie below k_base */
-	uint64_t reserved[2];
+	uint64_t flags;        /* WIRE_LAYOUT_* */
+	uint64_t reserved;
 };
 
 struct wire_table {
@@ -260,7 +263,8 @@ struct wire_begin { /* BEGIN; then int32 slots[n] */
 	uint32_t wait_ms;   /* how long the request may wait for pages, 0: not at all */
 	uint32_t reserved;
 };
-/* PREFILL_PREPARE: int32 lengths[n]. REWIND: int32 tokens[n]. RESERVE: int64 max_tokens. PREFILL_COMPLETE, COMPACT_COMPLETE, FINISH, ABANDON: struct wire_fence. */
+/* PREFILL_PREPARE: int32 lengths[n]. REWIND: int32 tokens[n]. RESERVE: int64 max_tokens. PREFILL_COMPLETE,
+ * COMPACT_COMPLETE, FINISH, ABANDON: struct wire_fence. */
 /*
  * STEP_PREPARE (tokens) and STEP_COMPLETE (accepted, fence): [n], then as many
  * int32 counts as the entries list together; the command's `request` says how

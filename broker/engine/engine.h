@@ -67,6 +67,7 @@ struct geometry {
 	int32_t num_pages;     /* floor(half / S) */
 	int32_t width;
 	int32_t private_pages; /* of a sequence that may reach max_seq */
+	bool wide;             /* the greatest element offset, page id times page size, exceeds 31 bits */
 };
 
 /* Checks every field of @m against a pool with halves of @half_bytes and fills one geometry a group. */
@@ -199,7 +200,10 @@ int request_query(const struct session *s, uint64_t handle, struct wire_request_
 int sequence_query(const struct session *s, uint64_t handle, const struct wire_query_state *q,
 		   struct wire_sequence_state *out, struct wire_binding *bindings, uint32_t cap, uint32_t *n,
 		   struct fault *f);
-/* Pages of the class of @group that could be admitted now: free ones and those unassigned extents would give. */
+/*
+ * Pages of the class of @group that could be admitted now: free ones and those
+ * that unassigned extents and empty ones of other classes would give.
+ */
 int64_t session_free_pages(const struct session *s, uint32_t group);
 
 /* Page counts of a class: free + leased + quarantined = pages. */

@@ -74,6 +74,7 @@ static int derive(const struct model *m, const struct wire_group *g, uint64_t ha
 	if (n > INT32_MAX / 2)
 		return fault_set(f, FAULT_MODEL_PAGES, -1, (int64_t)n, INT32_MAX / 2);
 	out->num_pages = (int32_t)n;
+	out->wide = 2 * n * out->page_bytes / (uint64_t)element_bytes(g->dtype) - 1 > INT32_MAX;
 	out->width = window_width(&w, m->max_seq);
 	if ((int64_t)out->width * m->max_batch > MAX_TABLE_ENTRIES)
 		return fault_set(f, FAULT_MODEL_TABLE, -1, (int64_t)out->width * m->max_batch, MAX_TABLE_ENTRIES);

@@ -64,6 +64,12 @@ static inline int32_t page_table_num_pages(const struct page_table *t)
 /* K ids of @row, then its V ids (2 * width int32); NULL when the row is out of range. Borrowed. */
 const int32_t *page_table_host_row(const struct page_table *t, int32_t row);
 
+/* K ids of @row, which is in range. */
+static inline const int32_t *page_table_row(const struct page_table *t, int32_t row)
+{
+	return t->cells + (int64_t)row * 2 * t->width;
+}
+
 /* K id at (row, column), -1: empty. */
 static inline int32_t page_table_get(const struct page_table *t, int32_t row, int32_t column)
 {

@@ -337,14 +337,18 @@ int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, stru
 
 /* ---- the end ----------------------------------------------------------------- */
 
-static void page_out(struct group *g, int32_t page, struct page_chain *chain)
+/* Columns [first, end) of the row go to @chain, or, when that is NULL, back to the class. */
+static void pages_out(struct group *g, const struct seq *q, int32_t first, int32_t end, struct page_chain *chain)
 {
-	if (chain) {
-		page_chain_add(g->class, chain, page, -1);
-	} else {
-		page_class_put(g->class, page);
-		g->n_held--;
+	if (first >= end)
+		return;
+	if (!chain) {
+		page_class_put_many(g->class, page_table_row(&g->table, q->slot) + first, end - first);
+		g->n_held -= end - first;
+		return;
 	}
+	for (int32_t c = first; c < end; c++)
+		page_chain_add(g->class, chain, page_table_get(&g->table, q->slot, c), -1);
 }
 
 /* The pages of the row go to @chain (NULL: to the class); the row is cleared, unless the session has ended. */
@@ -352,9 +356,8 @@ static void row_out(struct session *s, struct group *g, struct request *r, struc
 {
 	struct mapped m = seq_mapped(s, g, r, q);
 
-	for (int32_t c = m.lo; c < m.hi; c++)
-		if (c < m.gap || c >= m.resume)
-			page_out(g, page_table_get(&g->table, q->slot, c), chain);
+	pages_out(g, q, m.lo, m.gap, chain);
+	pages_out(g, q, m.resume, m.hi, chain);
 	if (s->ended)
 		return;
 	page_table_open(&g->table, q->slot);

@@ -263,3 +263,22 @@ Test(groups, a_full_group_has_no_window_and_a_sliding_one_has)
 	m.n_groups = 0;
 	cr_assert_eq(model_check(&m, HALF, g, &f), SWAKV_EINVALID);
 }
+
+Test(groups, a_geometry_whose_element_offsets_exceed_31_bits_is_flagged)
+{
+	/* 16 layers of 8 heads of 128 in f16, 16 tokens: 512 KiB a page; 2^31 elements are 8,192 ids, K and V. */
+	struct model m = {
+		.n_groups = 1, .n_streams = 1, .max_batch = 1, .max_seq = 16, .groups = { make_group(16, 16, 16) }
+	};
+	struct geometry g[WIRE_MAX_GROUPS];
+	struct fault f;
+
+	m.groups[0].layers = 16;
+	m.groups[0].kv_heads = 8;
+	m.groups[0].k_head_dim = m.groups[0].v_head_dim = 128;
+	cr_assert_eq(model_check(&m, 4096ull << 19, g, &f), 0);
+	cr_assert_eq(g[0].num_pages, 4096);
+	cr_assert_not(g[0].wide, "the last element is number 2^31 - 1");
+	cr_assert_eq(model_check(&m, 4097ull << 19, g, &f), 0);
+	cr_assert(g[0].wide);
+}

@@ -182,6 +182,9 @@ struct swakv_layout {
 	uint32_t page_tokens, layers, kv_heads, head_dim, v_head_dim, element_bytes;
 	enum swakv_group_kind kind;
 	int64_t window; /* 0 of a full group */
+	/* page id times page stride, in elements, exceeds 31 bits: a kernel that multiplies in 32 would read elsewhere
+	 */
+	bool wide_offsets;
 	enum swakv_dtype dtype;
 	/* the broker's host truth, mapped read-only: same layout as the table */
 	const int32_t *host_table;
