@@ -361,7 +361,7 @@ static inline void call_sent(struct swakv_session *s, struct call *c)
 	c->state = CALL_SENT;
 	s->calls.n_sent++;
 	s->counters.commands++;
-	prefetch_to_write(ring_producer_place_spsc(&s->commands, 0)); /* the next one's slot */
+	ring_producer_own_next_spsc(&s->commands);
 	if (ring_producer_must_wake_spsc(&s->commands))
 		session_wake_broker(s);
 }

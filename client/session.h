@@ -17,6 +17,7 @@
 
 #include "call.h"
 #include "pool_import.h"
+#include "process.h"
 #include "ring.h"
 #include "stream.h"
 #include "wire.h"
@@ -123,8 +124,13 @@ struct swakv_request {
 	int32_t slots[];
 };
 
+/* Why session_enter() refuses. */
+int session_refuse(struct swakv_session *s);
 /* 0, or SWAKV_EFORKED or SWAKV_EGONE with the sentence set: the first line of every call. @s NULL: SWAKV_EINVALID. */
-int session_enter(struct swakv_session *s);
+static inline int session_enter(struct swakv_session *s)
+{
+	return s && process_is(s->incarnation) && !s->gone ? 0 : session_refuse(s);
+}
 /* Sets the sentence of swakv_session_error(); returns @code. */
 int session_error(struct swakv_session *s, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The session is over: every call in flight gets SWAKV_EGONE and the sentence. Returns SWAKV_EGONE. Safe to repeat. */
