@@ -99,6 +99,7 @@ struct swakv_session {
 	void (*on_updates)(void *arg, uint32_t stream, uint32_t group, const struct swakv_update *updates, size_t n);
 	void *on_updates_arg;
 	struct swakv_session_counters counters;
+	bool unscrubbed; /* a scrub failed: the broker counts pages as clean that are not */
 	bool gone;
 	char gone_why[SESSION_ERROR];
 	char error[SESSION_ERROR];
@@ -152,6 +153,8 @@ static inline struct table *session_row_table(struct swakv_session *s, uint32_t 
 int scrub_check(struct swakv_session *s, const struct wire_scrub *scrubs, uint32_t n);
 /* Enqueues them, once the mirrors have the rows. On failure the sentence is set. */
 int scrub_deliver(struct swakv_session *s, const struct wire_scrub *scrubs, uint32_t n);
+/* Refuses what would bind pages, once that has failed. */
+int scrub_refuse(struct swakv_session *s);
 
 /* ---- wait.c ---------------------------------------------------------------- */
 
