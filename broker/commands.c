@@ -21,6 +21,7 @@ struct workspace *workspace_new(void)
 	if (!w)
 		return NULL;
 	session_layout_init(&l, &largest, g);
+	w->delivery = (struct delivery){ .updates = w->updates, .rows = w->rows, .scrubs = w->scrubs };
 	w->message = aligned_alloc(CACHELINE, (size_t)l.max_command_slots * RING_SLOT);
 	return w->message ? w : workspace_free(w);
 }
@@ -261,8 +262,10 @@ void commands_execute(struct workspace *w, struct channel *c, uint64_t now_ns)
 	w->n = 0;
 	w->n_faults = 0;
 	w->closed = false;
-	w->delivery = (struct delivery){ .updates = w->updates, .rows = w->rows, .scrubs = w->scrubs };
-	w->fault = (struct fault){ .seq = -1 };
+	w->delivery.flags = 0;
+	w->delivery.n_updates = 0;
+	w->delivery.n_rows = 0;
+	w->delivery.n_scrubs = 0;
 	w->code = check_shape(w, c, &w->fault);
 	if (w->code == 0)
 		w->code = dispatch(w, c, now_ns);

@@ -323,8 +323,16 @@ static int call_wait_space(struct swakv_session *s, uint32_t n)
 	}
 }
 
-static inline int call_space(struct swakv_session *s, uint32_t n)
+static bool call_binds(const struct call *c)
 {
+	return c->op == WIRE_OP_BEGIN || c->op == WIRE_OP_PREFILL_PREPARE || c->op == WIRE_OP_STEP_PREPARE ||
+	       c->op == WIRE_OP_RESERVE;
+}
+
+static inline int call_space(struct swakv_session *s, const struct call *c, uint32_t n)
+{
+	if (__builtin_expect(s->unscrubbed, 0) && call_binds(c))
+		return scrub_refuse(s);
 	return ring_producer_space_spsc(&s->commands, n) > 0 ? 0 : call_wait_space(s, n);
 }
 
@@ -344,7 +352,7 @@ int call_open(struct swakv_session *s, struct call *c, size_t bytes)
 				  sizeof(struct wire_command) + bytes,
 				  (size_t)s->welcome.max_message_slots * RING_SLOT);
 	else
-		r = call_space(s, slots_of(bytes));
+		r = call_space(s, c, slots_of(bytes));
 	if (r < 0)
 		call_free(s, c);
 	return r;
@@ -361,7 +369,7 @@ static inline void call_sent(struct swakv_session *s, struct call *c)
 	c->state = CALL_SENT;
 	s->calls.n_sent++;
 	s->counters.commands++;
-	prefetch_to_write(ring_producer_place_spsc(&s->commands, 0)); /* the next one's slot */
+	ring_producer_own_next_spsc(&s->commands);
 	if (ring_producer_must_wake_spsc(&s->commands))
 		session_wake_broker(s);
 }
@@ -391,7 +399,7 @@ static int call_send_short(struct swakv_session *s, struct call *c, uint64_t req
 {
 	uint64_t slot[RING_EXPRESS + 1] = { wire_head_word(c->op, 1, n), c->ticket, request };
 	size_t at = sizeof(struct wire_command);
-	int r = call_space(s, 1);
+	int r = call_space(s, c, 1);
 
 	if (r < 0) {
 		call_free(s, c);

@@ -7,6 +7,10 @@
  * seen the end of all work of their former owner, and this session enqueues its
  * own only after the answer. So a scrub needs no order but to come before that
  * work, and it takes the stream of the row's slot.
+ *
+ * The broker hears of no scrub that fails, and would hand those pages out to this
+ * session again as its own. So such a session gets no more pages: to the broker
+ * the next one that this process attaches is somebody else.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -100,5 +104,14 @@ int scrub_deliver(struct swakv_session *s, const struct wire_scrub *scrubs, uint
 		if (r < 0 && result == 0)
 			result = r;
 	}
+	if (result < 0)
+		s->unscrubbed = true;
 	return result;
+}
+
+int scrub_refuse(struct swakv_session *s)
+{
+	return session_error(s, SWAKV_EDEVICE,
+			     "a scrub has failed, and pages of this session may hold what another worker wrote: "
+			     "close the session and attach again");
 }

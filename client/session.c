@@ -53,14 +53,14 @@ int session_break(struct swakv_session *s, const char *format, ...)
 	return session_error(s, SWAKV_EGONE, "%s", s->gone_why);
 }
 
-int session_enter(struct swakv_session *s)
+int session_refuse(struct swakv_session *s)
 {
 	if (!s)
 		return SWAKV_EINVALID;
 	if (!process_is(s->incarnation))
 		return session_error(s, SWAKV_EFORKED,
 				     "this session was attached by the parent process: a child must attach its own");
-	return s->gone ? session_error(s, SWAKV_EGONE, "%s", s->gone_why) : 0;
+	return session_error(s, SWAKV_EGONE, "%s", s->gone_why);
 }
 
 const char *swakv_session_error(const swakv_session *s)

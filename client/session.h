@@ -17,6 +17,7 @@
 
 #include "call.h"
 #include "pool_import.h"
+#include "process.h"
 #include "ring.h"
 #include "stream.h"
 #include "wire.h"
@@ -98,6 +99,7 @@ struct swakv_session {
 	void (*on_updates)(void *arg, uint32_t stream, uint32_t group, const struct swakv_update *updates, size_t n);
 	void *on_updates_arg;
 	struct swakv_session_counters counters;
+	bool unscrubbed; /* a scrub failed: the broker counts pages as clean that are not */
 	bool gone;
 	char gone_why[SESSION_ERROR];
 	char error[SESSION_ERROR];
@@ -123,8 +125,13 @@ struct swakv_request {
 	int32_t slots[];
 };
 
+/* Why session_enter() refuses. */
+int session_refuse(struct swakv_session *s);
 /* 0, or SWAKV_EFORKED or SWAKV_EGONE with the sentence set: the first line of every call. @s NULL: SWAKV_EINVALID. */
-int session_enter(struct swakv_session *s);
+static inline int session_enter(struct swakv_session *s)
+{
+	return s && process_is(s->incarnation) && !s->gone ? 0 : session_refuse(s);
+}
 /* Sets the sentence of swakv_session_error(); returns @code. */
 int session_error(struct swakv_session *s, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The session is over: every call in flight gets SWAKV_EGONE and the sentence. Returns SWAKV_EGONE. Safe to repeat. */
@@ -146,6 +153,8 @@ static inline struct table *session_row_table(struct swakv_session *s, uint32_t 
 int scrub_check(struct swakv_session *s, const struct wire_scrub *scrubs, uint32_t n);
 /* Enqueues them, once the mirrors have the rows. On failure the sentence is set. */
 int scrub_deliver(struct swakv_session *s, const struct wire_scrub *scrubs, uint32_t n);
+/* Refuses what would bind pages, once that has failed. */
+int scrub_refuse(struct swakv_session *s);
 
 /* ---- wait.c ---------------------------------------------------------------- */
 

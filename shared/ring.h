@@ -192,6 +192,17 @@ static inline void ring_producer_send_spsc(struct ring_producer_spsc *p, const u
 	p->mine++;
 }
 
+/*
+ * After publishing: the next slot's line is taken from the reader's cache while
+ * the position's is on its way, by a store (a prefetch leaves a line that is
+ * shared as it is). Nothing, when that slot may not have been read yet.
+ */
+static inline void ring_producer_own_next_spsc(struct ring_producer_spsc *p)
+{
+	if (p->mine - p->peer < p->n_slots)
+		store_relaxed((shm_u64 *)ring_producer_place_spsc(p, 0), 0);
+}
+
 /* After publishing and a fence_store_load(): true when the consumer may sleep and must be woken. */
 static inline bool ring_producer_sees_sleeper_spsc(const struct ring_producer_spsc *p)
 {

@@ -496,6 +496,19 @@ static void take_stretch(const struct provision *v, int32_t first, int32_t own, 
 		take_extent(v, x, (uint64_t)lo * s, (uint64_t)hi * s);
 }
 
+/*
+ * Where a class begins in a stretch [first, end) that holds none of its extents:
+ * with room to grow on, since each extent that is not beside one of its own
+ * loses the pages that straddle it. At the bottom of the pool, down from its
+ * top, else in the middle between two others.
+ */
+static int32_t begin_apart(const struct pool *p, int32_t first, int32_t end)
+{
+	if (first == 0)
+		return first;
+	return end == p->n_extents ? end : first + (end - first) / 2;
+}
+
 /* Takes extents until @n pages are free; with @beside only where the class holds one in the same stretch. */
 static void take_extents(const struct provision *v, bool beside, int64_t n)
 {
@@ -509,7 +522,7 @@ static void take_extents(const struct provision *v, bool beside, int64_t n)
 		if (own < end)
 			take_stretch(v, first, own, end, n);
 		else if (!beside)
-			take_stretch(v, first, first, end, n);
+			take_stretch(v, first, p->apart ? begin_apart(p, first, end) : first, end, n);
 	}
 }
 
@@ -558,7 +571,7 @@ static int find_hopeless(struct pool *p, const struct pool_need *needs, uint32_t
 	return -1;
 }
 
-int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available)
+static int provide(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available)
 {
 	int failed = find_hopeless(p, needs, n, available);
 
@@ -580,6 +593,17 @@ int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int6
 		needs[i].class->promised = 0;
 	end_moves(p, failed >= 0);
 	return failed;
+}
+
+int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available)
+{
+	int failed;
+
+	p->apart = true;
+	failed = provide(p, needs, n, available);
+	p->apart = false;
+	/* Classes packed one behind the other may just fit where those that are apart do not. */
+	return failed < 0 ? failed : provide(p, needs, n, available);
 }
 
 /* One class behind the other, each in extents of its own: what pool_provide() does with an empty pool. */

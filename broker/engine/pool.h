@@ -41,6 +41,7 @@ struct pool {
 	int16_t *extent_class; /* [n_extents], index of the class, -1: unassigned */
 	struct extent *extents;
 	int32_t first_moved;
+	bool apart;     /* the provision that is being made puts a class that begins away from others */
 	uint64_t hands; /* counts how often an extent changed hands */
 	uint64_t turns; /* the sum of the classes' turns, of those that are gone, too */
 	int n_classes;

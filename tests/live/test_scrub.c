@@ -163,9 +163,9 @@ static int nothing(void *arg)
 	return 0;
 }
 
-Test(scrub, a_stream_of_the_callers_making_needs_no_operation_for_it)
+/* A session whose first stream is left to the caller. */
+static swakv_session *attach_unbound(void)
 {
-	static const struct swakv_stream_ops ops = { accept_updates, write_word, nothing, NULL };
 	const struct swakv_attach_options two = { .n_streams = 2 };
 	const struct swakv_group g = { .kind = SWAKV_SLIDING,
 				       .window = WINDOW,
@@ -179,11 +179,74 @@ Test(scrub, a_stream_of_the_callers_making_needs_no_operation_for_it)
 	};
 	swakv_session *s;
 
+	cr_assert_eq(swakv_session_attach(&two, &m, &s, NULL, 0), 0);
+	return s;
+}
+
+Test(scrub, a_stream_of_the_callers_making_needs_no_operation_for_it)
+{
+	static const struct swakv_stream_ops ops = { accept_updates, write_word, nothing, NULL };
+	swakv_session *s;
+
 	live_start(&live, "1M");
 	first_life(true);
-	cr_assert_eq(swakv_session_attach(&two, &m, &s, NULL, 0), 0);
+	s = attach_unbound();
 	LIVE_OK(s, swakv_stream_bind_custom(s, 0, &ops, NULL));
 	second_life(s, 0);
+	swakv_session_close(s);
+}
+
+/* *@arg: does the stream work? */
+static int write_word_if(void *arg, uint64_t *word, uint64_t value)
+{
+	return *(bool *)arg ? write_word(NULL, word, value) : 1;
+}
+
+/* The stream fails between two prepares, so that nothing of the second one reaches the device, and works again. */
+static void lose_a_scrub(swakv_session *s, bool *works)
+{
+	const struct swakv_fence failed = { SWAKV_FENCE_FAILED, 0, 0 };
+	swakv_request *first = begin(s, 0, 1), *second = begin(s, 1, WINDOW);
+	int32_t length = WINDOW, one = 1;
+	struct swakv_fence fence;
+
+	LIVE_OK(s, swakv_prefill_prepare(first, &one, 1, NULL));
+	*works = false;
+	cr_assert_eq(swakv_stream_mark(s, 0, &fence), SWAKV_EDEVICE);
+	cr_assert_eq(swakv_prefill_prepare(second, &length, 1, NULL), SWAKV_EDEVICE);
+	*works = true;
+	LIVE_OK(s, swakv_stream_synchronize(s, 0));
+	cr_expect_eq(swakv_prefill_complete(first, failed, NULL), SWAKV_EPOISONED);
+	cr_expect_eq(swakv_prefill_complete(second, failed, NULL), SWAKV_EPOISONED);
+	LIVE_OK(s, swakv_session_shutdown(s));
+	swakv_request_free(first);
+	swakv_request_free(second);
+}
+
+/* The poison is gone, but to the broker the second prepare's pages are this session's own, and clean. */
+Test(scrub, a_session_whose_scrub_failed_binds_no_more_pages)
+{
+	static const struct swakv_stream_ops ops = { accept_updates, write_word_if, nothing, NULL };
+	const struct swakv_begin_options o = { .slots = (const int32_t[]){ 2 }, .n_slots = 1 };
+	bool works = true;
+	swakv_request *r;
+	swakv_session *s;
+
+	live_start(&live, "1M");
+	first_life(true);
+	s = attach_unbound();
+	live_expect_free(s, fresh);
+	LIVE_OK(s, swakv_stream_bind_custom(s, 0, &ops, &works));
+	lose_a_scrub(s, &works);
+	cr_assert_eq(swakv_request_begin(s, &o, &r, NULL), SWAKV_EDEVICE);
+	cr_assert(strstr(swakv_session_error(s), "attach again"), "%s", swakv_session_error(s));
+	swakv_session_close(s);
+	s = attach(NULL);
+	r = begin(s, 1, WINDOW);
+	live_prefill(s, r, &(int32_t){ WINDOW }, 1);
+	for (int column = 0; column < WINDOW / PAGE_TOKENS; column++)
+		look(s, column, 0);
+	swakv_request_free(r);
 	swakv_session_close(s);
 }
 
