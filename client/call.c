@@ -75,7 +75,7 @@ static inline struct call *call_alloc(struct call_table *t)
 	return c;
 }
 
-/* Room for @n entries, all empty. False: no memory. */
+/* Room for @n entries; those of a free call are empty. False: no memory. */
 static bool call_entries(struct call *c, uint32_t n)
 {
 	if (n > c->n_more) {
@@ -83,10 +83,10 @@ static bool call_entries(struct call *c, uint32_t n)
 
 		if (!more)
 			return false;
+		memset(more + c->n_more, 0, (n - c->n_more) * sizeof(*more));
 		c->more = more;
 		c->n_more = n;
 	}
-	memset(c->more, 0, n * sizeof(*c->more));
 	c->entries = c->more;
 	return true;
 }
@@ -116,17 +116,13 @@ struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_eff
 	return c;
 }
 
-void call_entry_set(struct call *c, uint32_t i, struct swakv_request *r)
-{
-	request_ref(r);
-	c->entries[i].request = r;
-}
-
 static void call_clear(struct call *c)
 {
-	for (uint32_t i = 0; i < c->n_entries; i++)
+	for (uint32_t i = 0; i < c->n_entries; i++) {
 		if (c->entries[i].request)
 			request_unref(c->entries[i].request);
+		c->entries[i].request = NULL;
+	}
 	if (c->map)
 		free(c->map);
 	c->state = CALL_FREE;
@@ -363,8 +359,7 @@ void *call_place(struct swakv_session *s, size_t offset)
 	return s->command + sizeof(struct wire_command) + offset;
 }
 
-/* What follows the publication needs not be hurried: until it has reached the broker's CPU the fence would wait. */
-static inline void call_sent(struct swakv_session *s, struct call *c)
+void call_sent(struct swakv_session *s, struct call *c)
 {
 	c->state = CALL_SENT;
 	s->calls.n_sent++;
@@ -390,7 +385,6 @@ void call_publish(struct swakv_session *s, struct call *c, uint64_t request, uin
 	 */
 	ring_producer_write_spsc(&s->commands, 0, s->command, sizeof(struct wire_command) + bytes);
 	ring_producer_publish_spsc(&s->commands, n_slots);
-	call_sent(s, c);
 }
 
 /* The same for a payload that fits the slot of the header, where it is gathered in private memory first. */
@@ -436,6 +430,7 @@ int call_send(struct swakv_session *s, struct call *c, uint64_t request, uint32_
 		at += parts[i].n;
 	}
 	call_publish(s, c, request, n, bytes);
+	call_sent(s, c);
 	return 0;
 }
 

@@ -79,10 +79,8 @@ struct part {
 	size_t n;
 };
 
-/* A call of @op about @n requests; the caller sets entries[].request by call_entry_set(). NULL with the sentence set.
- */
+/* A call of @op about @n requests; the caller names them by request_entry() (session.h). NULL with the sentence set. */
 struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_effect *effect);
-void call_entry_set(struct call *c, uint32_t i, struct swakv_request *r);
 /* Drops a call that is not in flight. */
 void call_free(struct swakv_session *s, struct call *c);
 /*
@@ -94,11 +92,14 @@ int call_send(struct swakv_session *s, struct call *c, uint64_t request, uint32_
 /*
  * The parts of call_send(), for a payload of @bytes that is put together by the
  * caller: room for it (on failure the call is freed and the sentence set); where
- * byte @offset of it goes, until it is sent; sending.
+ * byte @offset of it goes, at any time before; publishing; noting that it was
+ * sent, and waking a broker that sleeps. What is done between the last two costs
+ * nothing: until the command has left this CPU, looking at the broker's flag waits.
  */
 int call_open(struct swakv_session *s, struct call *c, size_t bytes);
 void *call_place(struct swakv_session *s, size_t offset);
 void call_publish(struct swakv_session *s, struct call *c, uint64_t request, uint32_t n, size_t bytes);
+void call_sent(struct swakv_session *s, struct call *c);
 /* After sending: hands out the ticket, or, when @ticket is NULL, waits and collects. */
 int call_return(struct swakv_session *s, struct call *c, swakv_ticket *ticket);
 /* A call that needs no broker: its result is there already. */

@@ -17,11 +17,6 @@
 
 /* ---- the handle -------------------------------------------------------------------- */
 
-void request_ref(struct swakv_request *r)
-{
-	r->refs++;
-}
-
 void request_unref(struct swakv_request *r)
 {
 	if (--r->refs > 0)
@@ -76,19 +71,11 @@ struct call *request_call(struct swakv_request *r, uint16_t op, call_effect *eff
 	struct call *c = call_new(r->session, op, 1, effect);
 
 	if (c)
-		call_entry_set(c, 0, r);
+		request_entry(c, 0, r);
 	return c;
 }
 
 /* ---- fences ---------------------------------------------------------------------------- */
-
-bool fence_is_old(const struct swakv_request *r, uint16_t complete, struct swakv_fence fence)
-{
-	/* In the wrong phase, or with another's line, there is something else to be said first, and the broker says it.
-	 */
-	return r->pending == complete && fence.kind == SWAKV_FENCE_LINE && fence.line == r->stream &&
-	       fence.value <= r->before;
-}
 
 int fence_to_wire(struct swakv_session *s, struct swakv_fence fence, struct wire_fence *out)
 {

@@ -183,7 +183,13 @@ int delivery_take(struct swakv_session *s, struct call *c, const unsigned char *
 
 /* ---- request.c ---------------------------------------------------------------- */
 
-void request_ref(struct swakv_request *r);
+/* Entry @i of @c, which is empty, is about @r. */
+static inline void request_entry(struct call *c, uint32_t i, struct swakv_request *r)
+{
+	r->refs++;
+	c->entries[i] = (struct call_entry){ .request = r };
+}
+
 void request_unref(struct swakv_request *r);
 /* The broker no longer knows it. */
 void request_lost(struct swakv_request *r);
@@ -200,7 +206,13 @@ int request_enter(struct swakv_request *r);
 	"fence value %" PRIu64 " of stream %" PRIu32 " is no proof: the step was prepared behind mark %" PRIu64        \
 	", so mark the stream behind the step's work and give that fence"
 /* True when @fence of op @complete was marked before the pending step of @r could enqueue anything. */
-bool fence_is_old(const struct swakv_request *r, uint16_t complete, struct swakv_fence fence);
+static inline bool fence_is_old(const struct swakv_request *r, uint16_t complete, struct swakv_fence fence)
+{
+	/* In the wrong phase, or with another's line, there is something else to be said first, and the broker says it.
+	 */
+	return r->pending == complete && fence.kind == SWAKV_FENCE_LINE && fence.line == r->stream &&
+	       fence.value <= r->before;
+}
 /* 0, or SWAKV_EINVALID with the sentence set when it is old. */
 int fence_check(struct swakv_request *r, uint16_t complete, struct swakv_fence fence);
 /* Brings @fence to wire form. 0 or SWAKV_EINVALID with the sentence set. */

@@ -85,19 +85,23 @@ static int32_t counts_in_entry(const struct swakv_request *r, const struct count
 	return counts_are_listed(r, k) ? -(int32_t)k->n : k->list[0];
 }
 
-static void entry_fill(struct wire_step_entry *e, struct swakv_session *s, struct call *c, uint32_t i,
-		       struct swakv_request *r, const struct counts *k, struct swakv_fence fence)
+static inline void entry_fill(struct wire_step_entry *e, struct swakv_session *s, uint16_t op, struct swakv_request *r,
+			      const struct counts *k, struct swakv_fence fence)
 {
 	*e = (struct wire_step_entry){ .request = r->handle };
-	if (c->op == WIRE_OP_STEP_PREPARE)
+	if (op == WIRE_OP_STEP_PREPARE) {
 		e->tokens = counts_in_entry(r, k, 1);
-	if (c->op == WIRE_OP_STEP_COMPLETE) {
-		e->accepted = counts_in_entry(r, k, 0);
-		if (fence.kind != SWAKV_FENCE_DONE)
-			(void)fence_to_wire(s, fence, &e->fence); /* its kind is known */
-		c->entries[i].done = fence.kind == SWAKV_FENCE_DONE;
+		return;
 	}
-	call_entry_set(c, i, r);
+	e->accepted = counts_in_entry(r, k, 0);
+	if (fence.kind != SWAKV_FENCE_DONE)
+		(void)fence_to_wire(s, fence, &e->fence); /* its kind is known */
+}
+
+static inline void entry_note(struct call *c, uint32_t i, struct swakv_request *r, struct swakv_fence fence)
+{
+	request_entry(c, i, r);
+	c->entries[i].done = c->op == WIRE_OP_STEP_COMPLETE && fence.kind == SWAKV_FENCE_DONE;
 }
 
 static int step_one(struct swakv_request *r, uint16_t op, struct counts k, struct swakv_fence fence,
@@ -118,7 +122,8 @@ static int step_one(struct swakv_request *r, uint16_t op, struct counts k, struc
 	c = call_new(r->session, op, 1, step_effect(op));
 	if (!c)
 		return SWAKV_ENOMEM;
-	entry_fill(&entry, r->session, c, 0, r, &k, fence);
+	entry_fill(&entry, r->session, op, r, &k, fence);
+	entry_note(c, 0, r, fence);
 	n_counts = counts_listed(r, &k);
 	parts[1].n = n_counts * sizeof(*k.list);
 	e = call_send(r->session, c, n_counts, 1, parts, n_counts ? 2 : 1);
@@ -170,61 +175,74 @@ static struct counts counts_of(const struct swakv_step *step, uint16_t op)
 	return (struct counts){ op == WIRE_OP_STEP_PREPARE ? step->tokens : step->accepted, step->request->n };
 }
 
-static int steps_check(struct swakv_session *s, const struct swakv_step *steps, uint32_t n, uint16_t op)
+static int step_check(struct swakv_session *s, const struct swakv_step *step, uint32_t i, uint16_t op)
 {
-	size_t most = call_max_payload(s) / sizeof(struct wire_step_entry);
-
-	if (!steps || n < 1 || n > most)
-		return session_error(s, SWAKV_EINVALID, "a step has 1 to %zu entries, %" PRIu32 " were given", most,
-				     steps ? n : 0);
-	for (uint32_t i = 0; i < n; i++) {
-		if (!steps[i].request || steps[i].request->session != s)
-			return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 " %s", i,
-					     steps[i].request ? "is a request of another session" : "has no request");
-		if (op == WIRE_OP_STEP_COMPLETE && !fence_is_known(steps[i].fence))
-			return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 ": fence kind %d is unknown", i,
-					     (int)steps[i].fence.kind);
-		if (fence_is_old(steps[i].request, op, steps[i].fence))
-			return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 ": " FENCE_IS_OLD, i,
-					     steps[i].fence.value, steps[i].fence.line, steps[i].request->before);
-	}
+	if (!step->request || step->request->session != s)
+		return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 " %s", i,
+				     step->request ? "is a request of another session" : "has no request");
+	if (op == WIRE_OP_STEP_PREPARE)
+		return 0;
+	if (!fence_is_known(step->fence))
+		return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 ": fence kind %d is unknown", i,
+				     (int)step->fence.kind);
+	if (fence_is_old(step->request, op, step->fence))
+		return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 ": " FENCE_IS_OLD, i, step->fence.value,
+				     step->fence.line, step->request->before);
 	return 0;
+}
+
+/* Checks @steps and writes their entries, and behind them what they list. Bytes of all that, or a code. */
+static int64_t steps_fill(struct swakv_session *s, const struct swakv_step *steps, uint32_t n, uint16_t op)
+{
+	struct wire_step_entry *entries = call_place(s, 0);
+	size_t at = n * sizeof(*entries);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct counts k;
+		uint32_t listed;
+		int r = step_check(s, &steps[i], i, op);
+
+		if (r < 0)
+			return r;
+		k = counts_of(&steps[i], op);
+		entry_fill(&entries[i], s, op, steps[i].request, &k, steps[i].fence);
+		listed = counts_listed(steps[i].request, &k);
+		if (listed == 0)
+			continue;
+		if (at + listed * sizeof(int32_t) <= call_max_payload(s)) /* else call_open() refuses */
+			memcpy(call_place(s, at), k.list, listed * sizeof(int32_t));
+		at += listed * sizeof(int32_t);
+	}
+	return (int64_t)at;
 }
 
 static int step(struct swakv_session *s, struct swakv_step *steps, uint32_t n, uint16_t op, swakv_ticket *ticket)
 {
-	size_t at = n * sizeof(struct wire_step_entry), bytes;
-	uint32_t n_counts = 0;
+	size_t entries = n * sizeof(struct wire_step_entry), most;
+	int64_t bytes;
 	struct call *c;
 	int r = session_enter(s);
 
-	if (r == 0)
-		r = steps_check(s, steps, n, op);
 	if (r < 0)
 		return r;
-	for (uint32_t i = 0; i < n; i++) {
-		struct counts k = counts_of(&steps[i], op);
-
-		n_counts += counts_listed(steps[i].request, &k);
-	}
+	most = call_max_payload(s) / sizeof(struct wire_step_entry);
+	if (!steps || n < 1 || n > most)
+		return session_error(s, SWAKV_EINVALID, "a step has 1 to %zu entries, %" PRIu32 " were given", most,
+				     steps ? n : 0);
+	bytes = steps_fill(s, steps, n, op);
+	if (bytes < 0)
+		return (int)bytes;
 	c = call_new(s, op, n, step_effect(op));
 	if (!c)
 		return SWAKV_ENOMEM;
-	bytes = at + n_counts * sizeof(int32_t);
-	r = call_open(s, c, bytes);
+	r = call_open(s, c, (size_t)bytes); /* what answers send meanwhile is short: the entries stay where they are */
 	if (r < 0)
 		return r;
-	for (uint32_t i = 0; i < n; i++) { /* neither an entry nor a count ever lies in two slots */
-		struct counts k = counts_of(&steps[i], op);
-
-		entry_fill(call_place(s, i * sizeof(struct wire_step_entry)), s, c, i, steps[i].request, &k,
-			   steps[i].fence);
-		for (uint32_t j = 0, listed = counts_listed(steps[i].request, &k); j < listed;
-		     j++, at += sizeof(int32_t))
-			memcpy(call_place(s, at), &k.list[j], sizeof(int32_t));
-	}
+	call_publish(s, c, ((size_t)bytes - entries) / sizeof(int32_t), n, (size_t)bytes);
+	for (uint32_t i = 0; i < n; i++)
+		entry_note(c, i, steps[i].request, steps[i].fence);
 	c->steps = steps;
-	call_publish(s, c, n_counts, n, bytes);
+	call_sent(s, c);
 	return call_return(s, c, ticket);
 }
 

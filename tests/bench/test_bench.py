@@ -51,6 +51,15 @@ class Bench(unittest.TestCase):
         self.assertLess(f["memory_10m_pages_bytes"], 20 * 10000000)
         self.assertGreater(f["pool_1e7_over_1e3"], 0)
 
+    def test_no_wakeup_is_lost_in_many_sleeps(self):
+        done = bench("--json", "--soak", "40000")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        f = json.loads(done.stdout)
+        self.assertEqual(f["soak_rescues"], 0)
+        self.assertGreaterEqual(f["soak_broker_sleeps"] + f["soak_worker_sleeps"], 40000)
+        self.assertGreater(f["soak_broker_sleeps"], 1000)
+        self.assertGreater(f["soak_worker_sleeps"], 1000)
+
     def test_it_leaves_nothing_behind(self):
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run([BENCH, "--quick", "--only", "attach"], capture_output=True, text=True, check=False,

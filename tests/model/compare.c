@@ -66,39 +66,52 @@ void compare_code(struct world *w, const char *call, int got, int want, const st
 
 static void take_row(struct world *w, uint32_t session, const struct wire_row *row)
 {
-	struct side *e = &w->sides[session];
 	const struct ref_session *s = &w->sessions[session];
+	uint32_t g = row->row / (uint32_t)s->max_batch, slot = row->row % (uint32_t)s->max_batch;
 
-	if (row->row >= (uint32_t)s->max_batch) {
-		COMPLAIN(w, "delivery names row %u of %d", row->row, s->max_batch);
+	if (g >= s->n_groups) {
+		COMPLAIN(w, "delivery names row %u of %d rows in %u groups", row->row, s->max_batch, s->n_groups);
 		return;
 	}
-	if (!w->expected.row[row->row])
+	if (!w->expected.rows[g][slot].goes)
 		COMPLAIN(w, "delivery names row %u, where nothing changed or which must wait", row->row);
-	same(w, "version of a delivered row", row->row, row->version, ++e->version[row->row]);
-	w->expected.row[row->row] = false;
+	same(w, "version of a delivered row", row->row, row->version, ++w->sides[session].version[g][slot]);
+	w->expected.rows[g][slot].goes = false;
 }
 
-static void take_update(struct world *w, uint32_t session, uint32_t row, uint32_t column, int32_t page)
+/* Cells are counted over the tables of all groups. */
+static void take_update(struct world *w, uint32_t session, const struct wire_update *u)
 {
-	struct side *e = &w->sides[session];
-	int32_t *want = &w->expected.page[row][column];
+	const struct ref_session *s = &w->sessions[session];
+	uint32_t g = 0, cell = u->cell, width;
+	int32_t *want;
 
-	if (*want != page)
-		COMPLAIN(w, "delivery sets row %u column %u to page %d%s", row, column, page,
+	while (g < s->n_groups && cell >= (uint32_t)(s->max_batch * s->groups[g].width))
+		cell -= (uint32_t)(s->max_batch * s->groups[g++].width);
+	if (g == s->n_groups) {
+		COMPLAIN(w, "delivery names cell %u", u->cell);
+		return;
+	}
+	width = (uint32_t)s->groups[g].width;
+	want = &w->expected.rows[g][cell / width].page[cell % width];
+	if (*want != u->page)
+		COMPLAIN(w, "delivery sets group %u row %u column %u to page %d%s", g, cell / width, cell % width,
+			 u->page,
 			 *want == REF_SAME ? ", which the device has, has got already or must not get now" : "");
 	*want = REF_SAME;
-	e->device[row][column] = page;
+	w->sides[session].device[g][cell / width][cell % width] = u->page;
 }
 
 static void take_reference(struct world *w, uint32_t session, uint32_t row)
 {
 	struct side *e = &w->sides[session];
 	const struct ref_session *s = &w->sessions[session];
+	uint32_t g = row / (uint32_t)s->max_batch, slot = row % (uint32_t)s->max_batch;
+	int32_t width = s->groups[g].width;
 
-	for (int32_t c = 0; c < s->width; c++) {
-		e->device[row][c] = e->tables.cells[(int64_t)row * 2 * s->width + c];
-		w->expected.page[row][c] = REF_SAME;
+	for (int32_t c = 0; c < width; c++) {
+		e->device[g][slot][c] = e->tables[g].cells[(int64_t)slot * 2 * width + c];
+		w->expected.rows[g][slot].page[c] = REF_SAME;
 	}
 }
 
@@ -106,19 +119,31 @@ static void compare_scrubs(struct world *w, const struct ref_session *s, const s
 {
 	for (uint32_t i = 0; i < d->n_scrubs && !w->pool.error[0]; i++) {
 		const struct wire_scrub *c = &d->scrubs[i];
+		uint32_t g = c->row / (uint32_t)s->max_batch;
+		struct ref_row *want = &w->expected.rows[g % REF_GROUPS][c->row % (uint32_t)s->max_batch];
 
-		if (c->row >= (uint32_t)s->max_batch || c->reserved) {
-			COMPLAIN(w, "delivery scrubs row %u of %d", c->row, s->max_batch);
+		if (g >= s->n_groups || c->reserved) {
+			COMPLAIN(w, "delivery scrubs row %u of %d in %u groups", c->row, s->max_batch, s->n_groups);
 			return;
 		}
-		same(w, "first column to be scrubbed", c->row, c->first, w->expected.scrub_first[c->row]);
-		same(w, "columns to be scrubbed", c->row, c->n, w->expected.scrub_n[c->row]);
-		w->expected.scrub_n[c->row] = 0;
+		same(w, "first column to be scrubbed", c->row, c->first, want->scrub_first);
+		same(w, "columns to be scrubbed", c->row, c->n, want->scrub_n);
+		want->scrub_n = 0;
 		w->n_scrubs++;
 	}
-	for (int32_t i = 0; i < s->max_batch; i++)
-		if (w->expected.scrub_n[i])
-			COMPLAIN(w, "delivery does not scrub row %d", i);
+}
+
+/* What the delivery should have brought and has not. */
+static void compare_missing(struct world *w, const struct ref_session *s)
+{
+	for (uint32_t g = 0; g < s->n_groups; g++) {
+		for (int32_t i = 0; i < s->max_batch; i++) {
+			if (w->expected.rows[g][i].goes)
+				COMPLAIN(w, "delivery does not name row %d of group %u", i, g);
+			if (w->expected.rows[g][i].scrub_n)
+				COMPLAIN(w, "delivery does not scrub row %d of group %u", i, g);
+		}
+	}
 }
 
 void compare_delivery(struct world *w, uint32_t session, const struct delivery *d)
@@ -133,111 +158,111 @@ void compare_delivery(struct world *w, uint32_t session, const struct delivery *
 	w->n_updates += (uint64_t)w->expected.n_updates;
 	w->n_references += by_reference;
 	for (uint32_t i = 0; i < d->n_updates && !w->pool.error[0]; i++)
-		if (d->updates[i].cell < (uint32_t)(s->max_batch * s->width))
-			take_update(w, session, d->updates[i].cell / (uint32_t)s->width,
-				    d->updates[i].cell % (uint32_t)s->width, d->updates[i].page);
-		else
-			COMPLAIN(w, "delivery names cell %u", d->updates[i].cell);
+		take_update(w, session, &d->updates[i]);
 	for (uint32_t i = 0; i < d->n_rows && !w->pool.error[0]; i++) {
 		take_row(w, session, &d->rows[i]);
-		if (by_reference)
+		if (by_reference && !w->pool.error[0])
 			take_reference(w, session, d->rows[i].row);
 	}
-	for (int32_t i = 0; i < s->max_batch; i++)
-		if (w->expected.row[i])
-			COMPLAIN(w, "delivery does not name row %d", i);
 	compare_scrubs(w, s, d);
+	if (!w->pool.error[0])
+		compare_missing(w, s);
 }
 
 /* ---- rows ------------------------------------------------------------------------------ */
 
-static void compare_row(struct world *w, uint32_t session, int32_t slot)
+static void compare_row(struct world *w, uint32_t session, uint32_t g, int32_t slot)
 {
 	struct side *e = &w->sides[session];
 	const struct ref_session *s = &w->sessions[session];
-	const int32_t *row = ref_row(s, slot);
-	int64_t at = (int64_t)slot * 2 * s->width;
-	const int32_t *k = e->tables.cells + at;
+	const struct ref_group *o = &s->groups[g];
+	const struct ref_line *l = &s->slots[slot].lines[g];
+	const struct wire_row_head *head = &e->tables[g].rows[slot];
+	const int32_t *row = ref_row(s, g, slot);
+	int64_t at = (int64_t)slot * 2 * o->width;
+	const int32_t *k = e->tables[g].cells + at;
 
-	if (s->ended && memcmp(k, e->at_end + at, 2 * (size_t)s->width * sizeof *k) != 0)
-		COMPLAIN(w, "session %u, host row %d has changed since the session ended", session, slot);
-	for (int32_t c = 0; c < s->width; c++) {
+	if (s->ended && memcmp(k, e->at_end[g] + at, 2 * (size_t)o->width * sizeof *k) != 0)
+		COMPLAIN(w, "session %u, group %u, host row %d has changed since the session ended", session, g, slot);
+	for (int32_t c = 0; c < o->width; c++) {
 		int32_t id = row ? row[c] : -1;
-		int32_t v = id < 0 ? -1 : id + s->class->num_pages;
+		int32_t v = id < 0 ? -1 : id + o->class->num_pages;
 
-		if (!s->ended && (k[c] != id || k[s->width + c] != v))
-			COMPLAIN(w, "session %u, host row %d, logical page %d: K %d V %d, it should be K %d V %d",
-				 session, slot, c, k[c], k[s->width + c], id, v);
-		if (e->device[slot][c] != s->slots[slot].device[c])
-			COMPLAIN(w, "session %u, device row %d, logical page %d: page %d, it should be %d", session,
-				 slot, c, e->device[slot][c], s->slots[slot].device[c]);
+		if (!s->ended && (k[c] != id || k[o->width + c] != v))
+			COMPLAIN(
+				w,
+				"session %u, group %u, host row %d, logical page %d: K %d V %d, it should be K %d V %d",
+				session, g, slot, c, k[c], k[o->width + c], id, v);
+		if (e->device[g][slot][c] != l->device[c])
+			COMPLAIN(w, "session %u, group %u, device row %d, logical page %d: page %d, it should be %d",
+				 session, g, slot, c, e->device[g][slot][c], l->device[c]);
 	}
-	same(w, "version of a row", slot, load_relaxed(&e->tables.rows[slot].version), s->slots[slot].version);
-	if (load_relaxed(&e->tables.rows[slot].sequence) & 1)
-		COMPLAIN(w, "row %d is left in the middle of a write", slot);
+	same(w, "version of a row", slot, load_relaxed(&head->version), l->version);
+	if (load_relaxed(&head->sequence) & 1)
+		COMPLAIN(w, "row %d of group %u is left in the middle of a write", slot, g);
 }
 
 /* ---- sequences ---------------------------------------------------------------------------- */
 
 /* The lists of spec section 4, in the order in which the engine gives them. */
 static uint32_t list_bindings(const struct ref_session *s, const struct ref_request *r, const struct ref_seq *q,
-			      struct wire_binding *out)
+			      uint32_t g, struct wire_binding *out)
 {
+	const struct ref_part *t = &q->parts[g];
 	int64_t b[2], e[2];
 	uint32_t n = 0;
 
-	ref_new_range(s, r, q, &b[0], &e[0]);
-	ref_retiring_range(s, r, q, &b[1], &e[1]);
-	for (int32_t c = 0; c < s->width; c++)
-		if (q->row[c] >= 0 && !(c >= b[1] && c < e[1]))
-			out[n++] = (struct wire_binding){ c, q->row[c] };
-	for (int32_t i = q->n_free - 1; i >= 0; i--)
-		out[n++] = (struct wire_binding){ -1, q->free[i] };
+	ref_new_range(s, r, q, g, &b[0], &e[0]);
+	ref_retiring_range(s, r, q, g, &b[1], &e[1]);
+	for (int32_t c = 0; c < s->groups[g].width; c++)
+		if (t->row[c] >= 0 && !(c >= b[1] && c < e[1]))
+			out[n++] = (struct wire_binding){ c, t->row[c] };
+	for (int32_t i = t->n_free - 1; i >= 0; i--)
+		out[n++] = (struct wire_binding){ -1, t->free[i] };
 	for (int i = 0; i < 2; i++)
 		for (int64_t c = b[i]; c < e[i]; c++)
-			if (q->row[c] >= 0)
-				out[n++] = (struct wire_binding){ (int32_t)c, q->row[c] };
-	for (int32_t i = 0; i < q->n_staged; i++)
-		out[n++] = (struct wire_binding){ -1, q->staged[i].page };
+			if (t->row[c] >= 0)
+				out[n++] = (struct wire_binding){ (int32_t)c, t->row[c] };
+	for (int32_t i = 0; i < t->n_staged; i++)
+		out[n++] = (struct wire_binding){ -1, t->staged[i].page };
 	return n;
 }
 
 static void compare_lengths(struct world *w, const struct ref_session *s, const struct ref_request *r,
-			    const struct ref_seq *q, const struct wire_sequence_state *got)
+			    const struct ref_seq *q, uint32_t g, const struct wire_sequence_state *got)
 {
+	const struct ref_part *t = &q->parts[g];
+	int32_t n_row = ref_in_row(s, q, g), n_retiring = 0;
 	int64_t b, e;
-	int32_t n_new = 0, n_retiring = 0, n_row = 0;
 
-	ref_new_range(s, r, q, &b, &e);
-	n_new = (int32_t)(e - b);
-	ref_retiring_range(s, r, q, &b, &e);
-	for (int32_t c = 0; c < s->width; c++) {
-		n_row += q->row[c] >= 0;
-		n_retiring += q->row[c] >= 0 && c >= b && c < e;
-	}
+	ref_retiring_range(s, r, q, g, &b, &e);
+	for (int64_t c = b; c < e; c++)
+		n_retiring += t->row[c] >= 0;
+	ref_new_range(s, r, q, g, &b, &e);
 	same(w, "bound pages", q->slot, got->n_bound, n_row - n_retiring);
-	same(w, "new pages", q->slot, got->n_new, n_new);
+	same(w, "new pages", q->slot, got->n_new, e - b);
 	same(w, "retiring pages", q->slot, got->n_retiring, n_retiring);
-	same(w, "reserved pages", q->slot, got->n_reserved, q->n_free);
-	same(w, "staged pages", q->slot, got->n_staged, q->n_staged);
-	same(w, "a sequence's pages", q->slot, n_row + q->n_free + q->n_staged, r->reservation);
+	same(w, "reserved pages", q->slot, got->n_reserved, t->n_free);
+	same(w, "staged pages", q->slot, got->n_staged, t->n_staged);
+	if (ref_held(s, q, g) < r->reservation[g] || t->n_free > r->reservation[g])
+		COMPLAIN(w, "slot %d, group %u holds %d pages, %d of them reserved: its share is %d", q->slot, g,
+			 ref_held(s, q, g), t->n_free, r->reservation[g]);
 }
 
 static void compare_state(struct world *w, const struct ref_session *s, const struct ref_request *r,
-			  const struct ref_seq *q, const struct wire_sequence_state *got)
+			  const struct ref_seq *q, uint32_t g, const struct wire_sequence_state *got)
 {
 	same(w, "slot of a sequence", q - r->seqs, got->slot, q->slot);
 	same(w, "generation of a slot", q->slot, got->generation, q->generation);
 	same(w, "endpoint", q->slot, got->endpoint, q->endpoint);
 	same(w, "pending endpoint", q->slot, got->pending_endpoint, q->pending_endpoint);
-	same(w, "window", q->slot, got->window, s->window);
-	same(w, "page tokens", q->slot, got->page_tokens, s->page_tokens);
-	same(w, "retained begin", q->slot, got->retained_begin,
-	     ref_retained_begin(q->endpoint, s->window, s->page_tokens));
-	same(w, "retained end", q->slot, got->retained_end, ref_retained_end(q->endpoint, s->page_tokens));
+	same(w, "window", q->slot, got->window, s->groups[g].window);
+	same(w, "page tokens", q->slot, got->page_tokens, s->groups[g].page_tokens);
+	same(w, "retained begin", q->slot, got->retained_begin, ref_begin_of(s, g, q->highest));
+	same(w, "retained end", q->slot, got->retained_end, ref_end_of(s, g, q->endpoint));
 	same(w, "input length", q->slot, got->length, q->length);
 	same(w, "pending map", q->slot, got->pending_map, q->pending_map);
-	compare_lengths(w, s, r, q, got);
+	compare_lengths(w, s, r, q, g, got);
 }
 
 static uint64_t fingerprint(uint64_t print, const void *data, size_t size)
@@ -249,18 +274,18 @@ static uint64_t fingerprint(uint64_t print, const void *data, size_t size)
 }
 
 /* A state that differs from the last one seen must show it in `change`: who reads it in pieces relies on that. */
-static void compare_change(struct world *w, struct side *e, struct wire_sequence_state state,
+static void compare_change(struct world *w, struct side *e, uint32_t g, struct wire_sequence_state state,
 			   const struct wire_binding *b, uint32_t n)
 {
 	uint64_t change = state.change, print;
 
 	state.change = 0;
 	print = fingerprint(fingerprint(0xcbf29ce484222325ull, &state, sizeof state), b, n * sizeof *b);
-	if (e->seen[state.slot].print != print && e->seen[state.slot].change == change && change)
+	if (e->seen[g][state.slot].print != print && e->seen[g][state.slot].change == change && change)
 		COMPLAIN(w, "slot %d: the state differs, but `change` is still %llu", state.slot,
 			 (unsigned long long)change);
-	e->seen[state.slot].print = print;
-	e->seen[state.slot].change = change;
+	e->seen[g][state.slot].print = print;
+	e->seen[g][state.slot].change = change;
 }
 
 static void swap_bindings(struct wire_binding *a, struct wire_binding *b)
@@ -271,34 +296,35 @@ static void swap_bindings(struct wire_binding *a, struct wire_binding *b)
 	*b = saved;
 }
 
-static void compare_sequence(struct world *w, uint32_t session, struct ref_request *r, int32_t i)
+static void compare_sequence(struct world *w, uint32_t session, struct ref_request *r, int32_t i, uint32_t g)
 {
 	const struct ref_session *s = &w->sessions[session];
 	const struct ref_seq *q = &r->seqs[i];
-	struct wire_query_state query = { .seq = i };
-	struct wire_binding got[4 * REF_WIDTH], want[4 * REF_WIDTH];
+	struct wire_query_state query = { .seq = i, .group = g };
+	struct wire_binding got[2 * REF_HELD], want[2 * REF_HELD];
 	struct wire_sequence_state state;
 	uint32_t n = 0, n_want;
 	struct fault f;
 
 	if (!same(w, "a query of a live sequence", i,
-		  sequence_query(w->sides[session].session, r->handle, &query, &state, got, 4 * REF_WIDTH, &n, &f),
+		  sequence_query(w->sides[session].session, r->handle, &query, &state, got, 2 * REF_HELD, &n, &f),
 		  SWAKV_OK))
 		return;
-	compare_state(w, s, r, q, &state);
-	n_want = list_bindings(s, r, q, want);
+	compare_state(w, s, r, q, g, &state);
+	n_want = list_bindings(s, r, q, g, want);
 	if (!same(w, "bindings", q->slot, n, n_want))
 		return;
-	compare_change(w, &w->sides[session], state, got, n);
+	compare_change(w, &w->sides[session], g, state, got, n);
 	/* staged pages may come in any order */
-	for (uint32_t j = n - (uint32_t)q->n_staged; j < n; j++)
+	for (uint32_t j = n - (uint32_t)q->parts[g].n_staged; j < n; j++)
 		for (uint32_t k = j + 1; k < n; k++)
 			if (got[k].page == want[j].page)
 				swap_bindings(&got[j], &got[k]);
 	for (uint32_t j = 0; j < n; j++)
 		if (got[j].logical != want[j].logical || got[j].page != want[j].page)
-			COMPLAIN(w, "slot %d, binding %u: logical page %d is page %d, it should be %d, page %d",
-				 q->slot, j, got[j].logical, got[j].page, want[j].logical, want[j].page);
+			COMPLAIN(w,
+				 "slot %d, group %u, binding %u: logical page %d is page %d, it should be %d, page %d",
+				 q->slot, g, j, got[j].logical, got[j].page, want[j].logical, want[j].page);
 }
 
 void compare_request(struct world *w, uint32_t session, struct ref_request *r)
@@ -316,33 +342,55 @@ void compare_request(struct world *w, uint32_t session, struct ref_request *r)
 	same(w, "open points", r->seqs[0].slot, state.open_points, r->n_points);
 	same(w, "pending batch", r->seqs[0].slot, state.pending_batch, r->pending_batch);
 	same(w, "stream of a handle", r->seqs[0].slot, request_stream(w->sides[session].session, r->handle), r->stream);
-	for (int32_t i = 0; i < r->n_seqs && !w->pool.error[0]; i++)
-		compare_sequence(w, session, r, i);
+	for (int32_t i = 0; i < r->n_seqs; i++)
+		for (uint32_t g = 0; g < w->sessions[session].n_groups && !w->pool.error[0]; g++)
+			compare_sequence(w, session, r, i, g);
 }
 
 /* ---- sessions and counts ---------------------------------------------------------------------- */
 
+/* Pages of the session and their bytes in both halves; counted again when a page or extent has changed. */
+static const struct page_counts *count_pages(struct world *w, uint32_t session)
+{
+	const struct ref_pool *p = &w->pool;
+	struct page_counts *out = &w->counted[session];
+
+	if (out->change == p->change)
+		return out;
+	*out = (struct page_counts){ .change = p->change };
+	for (const struct ref_class *c = p->classes; c < p->classes + p->n_classes; c++) {
+		for (int32_t id = 0; id < c->num_pages; id++) {
+			if (c->page[id] == REF_FREE || c->user[id] != &w->sessions[session])
+				continue;
+			out->leased += c->page[id] == REF_LEASED;
+			out->quarantined += c->page[id] == REF_QUARANTINED;
+			out->bytes += 2 * (int64_t)c->page_bytes;
+		}
+	}
+	return out;
+}
+
 static void compare_session_counts(struct world *w, uint32_t session)
 {
 	const struct ref_session *s = &w->sessions[session];
+	const struct page_counts *pages = count_pages(w, session);
 	struct session_counts got;
-	int64_t n[3] = { 0, 0, 0 }, behind = s->n_tails;
+	int64_t behind = s->n_tails;
 	int32_t sequences = 0, points = 0;
 
-	for (int32_t id = 0; id < s->class->num_pages; id++)
-		if (s->class->user[id] == s)
-			n[s->class->page[id]]++;
 	for (int i = 0; i < REF_REQUESTS; i++) {
 		if (!s->requests[i].live)
 			continue;
 		sequences += s->requests[i].n_seqs;
 		points += s->requests[i].n_points;
 		for (int32_t j = 0; j < s->requests[i].n_seqs; j++)
-			behind += s->requests[i].seqs[j].n_staged;
+			for (uint32_t g = 0; g < s->n_groups; g++)
+				behind += s->requests[i].seqs[j].parts[g].n_staged;
 	}
 	session_count(w->sides[session].session, &got);
-	same(w, "a session's leased pages", session, got.leased, n[REF_LEASED]);
-	same(w, "a session's quarantined pages", session, got.quarantined, n[REF_QUARANTINED]);
+	same(w, "a session's leased pages", session, got.leased, pages->leased);
+	same(w, "a session's quarantined pages", session, got.quarantined, pages->quarantined);
+	same(w, "a session's bytes", session, (int64_t)got.bytes, pages->bytes);
 	same(w, "a session's pages behind open points", session, got.behind_points, behind);
 	same(w, "a session's requests", session, got.requests, ref_live(s));
 	same(w, "a session's sequences", session, got.sequences, sequences);
@@ -378,30 +426,29 @@ void compare_session(struct world *w, uint32_t session)
 
 	compare_session_counts(w, session);
 	compare_walk(w, session);
-	for (int32_t i = 0; i < s->max_batch && !w->pool.error[0]; i++)
-		compare_row(w, session, i);
-	same(w, "pages that a session could get", session, session_free_pages(w->sides[session].session, 0),
-	     ref_available(s->class));
+	for (uint32_t g = 0; g < s->n_groups; g++) {
+		for (int32_t i = 0; i < s->max_batch && !w->pool.error[0]; i++)
+			compare_row(w, session, g, i);
+		same(w, "pages that a session could get", session, session_free_pages(w->sides[session].session, g),
+		     ref_tally(&w->pool, s->groups[g].class_index)->available);
+	}
 }
 
 static void compare_class(struct world *w, uint32_t index)
 {
-	const struct ref_class *c = &w->pool.classes[index];
+	const struct ref_class *c = ref_tally(&w->pool, index);
 	struct class_counts got = { 0 };
-	int64_t n[3];
 	uint32_t extents = 0;
 
 	for (uint32_t x = 0; x < w->pool.n_extents; x++)
 		extents += w->pool.holder[x] == (int32_t)index;
-	for (int i = 0; i < 3; i++)
-		n[i] = ref_count(c, (enum ref_page)i);
 	same(w, "class exists", index, engine_class_count(w->engine, index, &got), true);
 	same(w, "bytes of a page", index, (int64_t)got.page_bytes, (int64_t)c->page_bytes);
-	same(w, "free pages", index, got.free, n[REF_FREE]);
-	same(w, "leased pages", index, got.leased, n[REF_LEASED]);
-	same(w, "quarantined pages", index, got.quarantined, n[REF_QUARANTINED]);
-	same(w, "pages", index, got.pages, n[REF_FREE] + n[REF_LEASED] + n[REF_QUARANTINED]);
-	same(w, "available pages", index, got.available, ref_available(c));
+	same(w, "free pages", index, got.free, c->n[REF_FREE]);
+	same(w, "leased pages", index, got.leased, c->n[REF_LEASED]);
+	same(w, "quarantined pages", index, got.quarantined, c->n[REF_QUARANTINED]);
+	same(w, "pages", index, got.pages, c->n[REF_FREE] + c->n[REF_LEASED] + c->n[REF_QUARANTINED]);
+	same(w, "available pages", index, got.available, c->available);
 	same(w, "page ids", index, got.num_pages, c->num_pages);
 	same(w, "extents", index, got.extents, extents);
 	same(w, "sessions", index, got.sessions, c->sessions);
@@ -427,11 +474,11 @@ void compare_counts(struct world *w)
 		compare_class(w, i);
 }
 
-void compare_extents(struct world *w, int32_t taker, int64_t need)
+void compare_extents(struct world *w, const struct ref_session *taker, int64_t trim)
 {
 	int32_t holder[REF_EXTENTS];
 
 	for (uint32_t x = 0; x < w->pool.n_extents; x++)
 		holder[x] = engine_extent_class(w->engine, x);
-	ref_extents_learn(&w->pool, holder, taker, need);
+	ref_extents_learn(&w->pool, holder, taker, trim);
 }

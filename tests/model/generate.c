@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Worlds and commands. Most commands are right, and steps are by far the most
- * frequent, so that sequences live long enough to cross many page boundaries;
- * prefills end near the edges of pages and windows.
+ * Commands. Most are right, and steps are by far the most frequent, so that
+ * sequences live long enough to cross many page boundaries; prefills and extends
+ * end near the edges of pages and windows.
  */
 #include "generate.h"
 
@@ -26,131 +26,6 @@ int64_t rng_between(struct rng *r, int64_t low, int64_t high)
 bool rng_one_in(struct rng *r, uint32_t n)
 {
 	return n > 0 && rng_next(r) % n == 0;
-}
-
-/* ---- worlds ---------------------------------------------------------------------- */
-
-static int64_t draw_window(struct rng *r, int64_t p, int64_t max_seq)
-{
-	switch (rng_between(r, 0, 8)) {
-	case 0:
-		return rng_between(r, 1, p - 1);
-	case 1:
-		return p;
-	case 2:
-		return p + 1;
-	case 3:
-		return p * rng_between(r, 1, 5);
-	case 4:
-		return p * rng_between(r, 1, 5) + rng_between(r, -1, 1);
-	case 5:
-		return max_seq;
-	case 6:
-		return max_seq + rng_between(r, 1, 2 * p);
-	case 7:
-		return 1;
-	default:
-		return rng_between(r, 1, 6 * p);
-	}
-}
-
-/* What a world is for, beside the ordinary. */
-enum kind {
-	KIND_PLAIN,
-	KIND_LARGE, /* more table changes than fit into a reply */
-	KIND_LATE,  /* words that hardly come at all: until no further point may be open */
-};
-
-static void draw_model(struct rng *r, struct ref_model *m, enum kind kind)
-{
-	static const uint32_t tokens[] = { 16, 16, 16, 16, 32, 32, 64, 128, 256 };
-	struct wire_group *g = &m->group;
-	bool large = kind == KIND_LARGE;
-	int64_t width;
-
-	memset(m, 0, sizeof *m);
-	m->n_groups = 1;
-	m->n_streams = (uint32_t)rng_between(r, 1, 3);
-	m->max_batch = (int32_t)(large ? REF_BATCH : rng_between(r, 1, rng_one_in(r, 4) ? REF_BATCH : 6));
-	g->kind = WIRE_GROUP_SLIDING;
-	g->page_tokens = kind == KIND_LATE ? 256 : tokens[rng_between(r, 0, 8)];
-	width = large ? REF_WIDTH : rng_between(r, 1, rng_one_in(r, 3) ? 40 : 14);
-	m->max_seq = width * g->page_tokens - (rng_one_in(r, 2) ? 0 : rng_between(r, 0, g->page_tokens - 1));
-	g->window = large ? 40 * g->page_tokens : draw_window(r, g->page_tokens, m->max_seq);
-	g->layers = (uint32_t)rng_between(r, 1, 3);
-	g->kv_heads = (uint32_t)rng_between(r, 1, 2);
-	g->k_head_dim = (uint32_t)rng_between(r, 1, 4);
-	g->v_head_dim = rng_one_in(r, 3) ? (uint32_t)rng_between(r, 1, 4) : g->k_head_dim;
-	g->dtype = (uint32_t)rng_between(r, WIRE_F16, WIRE_FP8);
-}
-
-static bool setup_fits(const struct setup *s)
-{
-	if (s->half / REF_GRAIN > REF_GRAINS || s->half / s->extent >= REF_EXTENTS)
-		return false;
-	for (uint32_t i = 0; i < s->n_models; i++)
-		if (s->half / ref_page_bytes(&s->models[i].group) > REF_PAGES)
-			return false;
-	return true;
-}
-
-static void draw_pool(struct rng *r, struct setup *s)
-{
-	const struct ref_model *m = &s->models[0];
-	uint64_t bytes = ref_page_bytes(&m->group);
-	int64_t one = ref_private_pages(m->group.window, m->group.page_tokens, m->max_seq);
-	int64_t pages = rng_one_in(r, 30) ? rng_between(r, one / 2 + 1, one + 2)
-					  : rng_between(r, one, 3 * one * m->max_batch + 2);
-
-	s->half = (uint64_t)pages * bytes + (rng_one_in(r, 2) ? 0 : (uint64_t)rng_between(r, 0, (int64_t)bytes - 1));
-	if (rng_one_in(r, 2))
-		s->extent = bytes * (uint64_t)rng_between(r, 1, 1 + pages / 3);
-	else
-		s->extent = s->half / (uint64_t)rng_between(r, 1, 12) - (uint64_t)(rng_one_in(r, 2) ? 0 : 7);
-	if (s->extent == 0 || s->extent > s->half)
-		s->extent = s->half;
-}
-
-void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
-{
-	static const uint32_t often[] = { 6, 20, 60, 200 };
-
-	enum kind kind = rng_one_in(r, 20) ? KIND_LARGE : rng_one_in(r, 15) ? KIND_LATE : KIND_PLAIN;
-
-	do {
-		memset(s, 0, sizeof *s);
-		s->n_models = (uint32_t)rng_between(r, 1, 3);
-		for (uint32_t i = 0; i < s->n_models; i++) {
-			draw_model(r, &s->models[i], kind == KIND_LARGE && i > 0 ? KIND_PLAIN : kind);
-			/* the same page bytes as another model: the two share a class */
-			if (i > 0 && rng_one_in(r, 2)) {
-				struct wire_group g = s->models[i - 1].group;
-
-				g.window = s->models[i].group.window;
-				s->models[i].group = g;
-				s->models[i].max_seq = rng_between(r, 1, 20 * g.page_tokens);
-			}
-		}
-		draw_pool(r, s);
-	} while (!setup_fits(s));
-	s->scrub = (uint32_t)rng_between(r, WIRE_SCRUB_NEVER, WIRE_SCRUB_ALWAYS);
-	s->fresh_is_dirty = rng_one_in(r, 2);
-	*mood = (struct mood){
-		.late = (uint32_t)rng_between(r, 0, 1) * (uint32_t)rng_between(r, 1, 100),
-		.fail = rng_one_in(r, 3) ? 300 : 0,
-		.wrong = often[rng_between(r, 1, 3)],
-		.ending = often[rng_between(r, 2, 3)] * 2,
-		.compact = often[rng_between(r, 1, 3)],
-		.death = rng_one_in(r, 2) ? 0 : 400,
-		.most = 150,
-	};
-	if (kind == KIND_LARGE)
-		mood->ending = 30;
-	if (kind == KIND_LATE) {
-		mood->late = 2000;
-		mood->most = REF_POINTS - 20;
-		mood->wrong = 200;
-	}
 }
 
 /* ---- parts of commands --------------------------------------------------------------- */
@@ -189,16 +64,18 @@ static int32_t draw_label(struct rng *r, const struct world *w, int32_t label)
 	return drawn;
 }
 
+/* A number of tokens up to @most, near the edges of pages and windows of one of the groups. */
 static int32_t draw_length(struct rng *r, const struct ref_session *s, int64_t most)
 {
-	int64_t p = s->page_tokens, n;
+	const struct ref_group *o = &s->groups[rng_between(r, 0, s->n_groups - 1)];
+	int64_t p = o->page_tokens, n;
 
 	switch (rng_between(r, 0, 5)) {
 	case 0:
-		n = p * rng_between(r, 1, s->width) + rng_between(r, -2, 1);
+		n = p * rng_between(r, 1, o->width) + rng_between(r, -2, 1);
 		break;
 	case 1:
-		n = s->window + p * rng_between(r, 0, s->width) + rng_between(r, -2, 1);
+		n = o->window + p * rng_between(r, 0, o->width) + rng_between(r, -2, 1);
 		break;
 	case 2:
 		n = most - rng_between(r, 0, 3);
@@ -215,8 +92,10 @@ static int32_t draw_length(struct rng *r, const struct ref_session *s, int64_t m
 /* Lengths of all sequences. Where that many pages can be had, as many as just fit into a reply, or do not. */
 static void draw_lengths(struct rng *r, const struct ref_session *s, const struct ref_request *q, int32_t *out)
 {
-	int64_t pages = WIRE_MAX_INLINE_UPDATES + rng_between(r, -1, 1), p = s->page_tokens;
-	bool edge = q->n_seqs * (s->window / p) > pages && q->max_tokens == s->max_seq && !rng_one_in(r, 4);
+	const struct ref_group *o = &s->groups[0];
+	int64_t pages = WIRE_MAX_INLINE_UPDATES + rng_between(r, -1, 1), p = o->page_tokens;
+	bool edge = s->n_groups == 1 && q->n_seqs * (o->window / p) > pages && q->max_tokens == s->max_seq &&
+		    !rng_one_in(r, 4);
 
 	for (int32_t i = 0; i < q->n_seqs; i++) {
 		int64_t share = pages / (q->n_seqs - i);
@@ -241,16 +120,33 @@ static uint32_t draw_map(struct rng *r, int32_t *map, int32_t n)
 	return (uint32_t)keep;
 }
 
+/* Sequences that could be admitted, as far as each class for itself can tell. */
+static int64_t how_many(const struct ref_session *s)
+{
+	int64_t least = INT32_MAX;
+
+	for (uint32_t g = 0; g < s->n_groups; g++) {
+		int64_t one = 0;
+
+		for (uint32_t i = 0; i < s->n_groups; i++)
+			if (s->groups[i].class == s->groups[g].class)
+				one += ref_reservation(s, i, s->max_seq);
+		if (ref_tally(s->pool, s->groups[g].class_index)->available / one < least)
+			least = s->groups[g].class->available / one;
+	}
+	return least;
+}
+
 static void draw_begin(struct rng *r, const struct ref_session *s, struct command *c)
 {
 	/* mostly no more than the pool has pages for */
-	int64_t fit = ref_available(s->class) / s->private_pages + rng_one_in(r, 8);
+	int64_t fit = how_many(s) + rng_one_in(r, 8);
 	bool all = rng_one_in(r, s->max_batch == REF_BATCH ? 2 : 4);
 	int32_t n = 0;
 
 	c->op = OP_BEGIN;
 	c->stream = (uint32_t)rng_between(r, 0, s->n_streams - 1);
-	c->value = rng_one_in(r, 6) ? rng_between(r, 1, s->max_seq) : 0;
+	c->value = rng_one_in(r, 4) ? rng_between(r, 1, s->max_seq) : 0;
 	for (int32_t i = 0; i < s->max_batch; i++)
 		if (s->slots[i].owner < 0 && (n == 0 || (n < fit && (all || rng_one_in(r, 2)))))
 			c->list[n++] = i;
@@ -265,6 +161,63 @@ static void draw_begin(struct rng *r, const struct ref_session *s, struct comman
 	c->n = (uint8_t)n;
 }
 
+/* What an entry lists, when there is room for it: one count a sequence. */
+static int32_t *list_counts(struct command *c, const struct ref_request *q, int32_t *value)
+{
+	int32_t *out = c->counts + c->n_counts;
+
+	if (c->n_counts + q->n_seqs > STEP_COUNTS)
+		return NULL;
+	*value = -q->n_seqs;
+	c->n_counts = (uint8_t)(c->n_counts + q->n_seqs);
+	return out;
+}
+
+/* Tokens of one sequence: few, as of speculation, or a chunk; seldom more than fit. */
+static int32_t draw_tokens(struct rng *r, const struct ref_session *s, const struct ref_request *o,
+			   const struct ref_seq *q)
+{
+	int64_t room = o->max_tokens - q->endpoint, most = rng_one_in(r, 3) ? 4 : 2 * s->groups[0].page_tokens;
+
+	if (s->max_advance && rng_one_in(r, 3))
+		most = s->max_advance;
+	else if (rng_one_in(r, 6))
+		return room < 1 ? 1 : draw_length(r, s, room);
+	if (most > room && !rng_one_in(r, 10))
+		most = room;
+	return (int32_t)rng_between(r, 1, most);
+}
+
+static int32_t draw_extend(struct rng *r, const struct ref_session *s, const struct ref_request *o, struct command *c)
+{
+	int32_t value = draw_tokens(r, s, o, &o->seqs[0]);
+	int32_t *list = rng_one_in(r, 4) ? NULL : list_counts(c, o, &value);
+
+	for (int32_t i = 0; i < o->n_seqs && list; i++)
+		list[i] = draw_tokens(r, s, o, &o->seqs[i]);
+	return value;
+}
+
+/* How much of a pending step stays: mostly all of it, and less only where a model may. */
+static int32_t draw_accepted(struct rng *r, const struct ref_session *s, const struct ref_request *o, struct command *c)
+{
+	int64_t tokens = o->seqs[0].pending_endpoint - o->seqs[0].endpoint;
+	int32_t value = 0, *list;
+
+	if (o->transition == TRANSITION_STEP && !rng_one_in(r, 8))
+		return (int32_t)rng_between(r, 0, 1);
+	if (rng_one_in(r, s->chunk_mapped ? 4 : 2))
+		return 0;
+	if (rng_one_in(r, 6))
+		return (int32_t)(s->chunk_mapped ? rng_between(r, 1, tokens) : tokens);
+	list = list_counts(c, o, &value);
+	for (int32_t i = 0; i < o->n_seqs && list; i++) {
+		tokens = o->seqs[i].pending_endpoint - o->seqs[i].endpoint;
+		list[i] = (int32_t)(s->chunk_mapped || rng_one_in(r, 100) ? rng_between(r, 0, tokens) : tokens);
+	}
+	return value;
+}
+
 /* Steps all requests that can, or one of them. */
 static void draw_step(struct rng *r, const struct mood *mood, struct world *w, const struct ref_request *q,
 		      bool prepare, struct command *c)
@@ -277,19 +230,52 @@ static void draw_step(struct rng *r, const struct mood *mood, struct world *w, c
 		const struct ref_request *o = &s->requests[i];
 
 		bool can = prepare ? o->phase == PHASE_EXECUTING && o->transition == TRANSITION_NONE
-				   : o->transition == TRANSITION_STEP;
+				   : o->transition == TRANSITION_STEP || o->transition == TRANSITION_EXTEND;
 
 		if (!o->live || (o != q && !(all && can)))
 			continue;
 		c->entries[c->n].request = label_of(w, c->session, o);
 		c->entries[c->n].tokens = 1;
-		c->entries[c->n].accepted = (int32_t)rng_between(r, 0, 1);
+		if (prepare && o->n_seqs > 0 && rng_one_in(r, mood->extend))
+			c->entries[c->n].tokens = draw_extend(r, s, o, c);
+		c->entries[c->n].accepted = prepare ? 0 : draw_accepted(r, s, o, c);
 		c->entries[c->n].fence = prepare ? 0 : draw_fence(r, mood, false);
 		c->n++;
 	}
 }
 
+static void draw_rewind(struct rng *r, const struct ref_session *s, const struct ref_request *o, struct command *c)
+{
+	bool beyond = rng_one_in(r, 20);
+
+	c->op = OP_REWIND;
+	c->n = (uint8_t)o->n_seqs;
+	for (int32_t i = 0; i < o->n_seqs; i++) {
+		const struct ref_seq *q = &o->seqs[i];
+		int64_t most = q->endpoint - (q->highest - s->max_rewind);
+
+		if (most > q->endpoint)
+			most = q->endpoint;
+		if (beyond && rng_one_in(r, 2))
+			most += rng_between(r, 1, 2);
+		c->list[i] = (int32_t)(rng_one_in(r, 3) ? most - rng_between(r, 0, most > 0) : rng_between(r, 0, most));
+	}
+}
+
 /* ---- wrong commands ---------------------------------------------------------------------- */
+
+/* The step brings as many counts as its entries list. */
+static void count_listed(struct command *c)
+{
+	int64_t n = 0;
+
+	for (int i = 0; i < c->n && (c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE); i++) {
+		int64_t value = c->op == OP_STEP_PREPARE ? c->entries[i].tokens : c->entries[i].accepted;
+
+		n += value < 0 ? -value : 0;
+	}
+	c->n_counts = (uint8_t)(n > STEP_COUNTS ? STEP_COUNTS : n);
+}
 
 /* Takes a right command and makes something about it wrong. It may still be right. */
 static void spoil(struct rng *r, const struct world *w, int32_t label, struct command *c)
@@ -297,7 +283,7 @@ static void spoil(struct rng *r, const struct world *w, int32_t label, struct co
 	const struct ref_session *s = &w->sessions[c->session];
 	int32_t i = (int32_t)rng_between(r, 0, c->n > 0 ? c->n - 1 : 0);
 
-	switch (rng_between(r, 0, 7)) {
+	switch (rng_between(r, 0, 8)) {
 	case 0:
 		if (c->op != OP_BEGIN)
 			c->request = draw_label(r, w, label);
@@ -326,6 +312,10 @@ static void spoil(struct rng *r, const struct world *w, int32_t label, struct co
 		c->value = rng_one_in(r, 3) ? -1 : rng_between(r, s->max_seq - 1, s->max_seq + 1);
 		break;
 	case 6:
+		c->n_counts = (uint8_t)rng_between(r, 0, STEP_COUNTS);
+		c->counts[rng_between(r, 0, STEP_COUNTS - 1)] = (int32_t)rng_between(r, -1, 3);
+		break;
+	case 7:
 		c->entries[i % STEP_ENTRIES] = c->entries[0];
 		c->list[i] = c->list[c->n > 1 ? 1 : 0];
 		break;
@@ -334,6 +324,8 @@ static void spoil(struct rng *r, const struct world *w, int32_t label, struct co
 		c->op = (uint8_t)rng_between(r, OP_PREFILL_PREPARE, OP_ABANDON);
 		c->n = c->n > STEP_ENTRIES ? STEP_ENTRIES : c->n;
 	}
+	if (!rng_one_in(r, 4))
+		count_listed(c);
 }
 
 /* ---- the next command ------------------------------------------------------------------------ */
@@ -387,6 +379,11 @@ static void draw_request(struct rng *r, const struct mood *mood, struct world *w
 		c->op = OP_PREFILL_PREPARE;
 		c->n = (uint8_t)q->n_seqs;
 		draw_lengths(r, s, q, c->list);
+	} else if (rng_one_in(r, mood->rewind)) {
+		draw_rewind(r, s, q, c);
+	} else if (rng_one_in(r, 3 * mood->compact)) {
+		c->op = OP_RESERVE;
+		c->value = rng_between(r, q->max_tokens - rng_one_in(r, 8), s->max_seq);
 	} else if (rng_one_in(r, mood->compact)) {
 		c->op = OP_COMPACT_BEGIN;
 		c->n = (uint8_t)q->n_seqs;
@@ -420,7 +417,7 @@ static bool draw_reach(struct rng *r, const struct mood *mood, const struct worl
 static void draw_command(struct rng *r, const struct mood *mood, struct world *w, struct command *c)
 {
 	const struct ref_session *s = &w->sessions[c->session];
-	bool room = false, pages = ref_available(s->class) >= s->private_pages;
+	bool room = false, pages = how_many(s) > 0;
 
 	for (int32_t i = 0; i < s->max_batch; i++)
 		room |= s->slots[i].owner < 0;
@@ -442,7 +439,7 @@ static void draw_command(struct rng *r, const struct mood *mood, struct world *w
 /* A session that can do nothing because others hold the pages. */
 static bool starved(const struct ref_session *s)
 {
-	return s->attached && !s->ended && ref_live(s) == 0 && ref_available(s->class) < s->private_pages;
+	return s->attached && !s->ended && ref_live(s) == 0 && how_many(s) == 0;
 }
 
 void generate_command(struct rng *r, const struct mood *mood, struct world *w, int32_t label, struct command *c)
@@ -458,11 +455,14 @@ void generate_command(struct rng *r, const struct mood *mood, struct world *w, i
 	if (rng_one_in(r, 1000)) {
 		c->op = OP_MODEL;
 		c->value = rng_between(r, 0, 99);
+	} else if (rng_one_in(r, 200)) {
+		c->op = OP_TRIM;
+		c->value = rng_between(r, 0, rng_one_in(r, 2) ? 3 : REF_EXTENTS);
 	} else if (!s->attached) {
 		c->op = OP_ATTACH;
 		c->value = rng_between(r, 0, w->setup.n_models - 1);
 	} else if (!s->ended && starved(s) && rng_one_in(r, 2)) {
-		/* extents stay with their class: make room for a session of another model */
+		/* make room for a session of another model */
 		c->op = OP_RECLAIM;
 	} else if (s->ended ? rng_one_in(r, 12) : rng_one_in(r, 8 * mood->death)) {
 		c->op = OP_RECLAIM;
@@ -474,6 +474,7 @@ void generate_command(struct rng *r, const struct mood *mood, struct world *w, i
 							      : label_of(w, c->session, draw_live(r, s));
 		c->list[0] = (int32_t)rng_between(r, rng_one_in(r, 8) ? -1 : 0, rng_one_in(r, 3) ? s->max_batch : 0);
 		c->list[1] = (int32_t)rng_between(r, 0, 2);
+		c->list[2] = (int32_t)rng_between(r, 0, rng_one_in(r, 10) ? s->n_groups : s->n_groups - 1);
 	} else {
 		draw_command(r, mood, w, c);
 		if (rng_one_in(r, mood->wrong))

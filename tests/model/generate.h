@@ -24,6 +24,8 @@ struct mood {
 	uint32_t ending;  /* one command in so many ends a request that could go on */
 	uint32_t compact; /* one command in so many compacts */
 	uint32_t death;   /* one command in so many ends a session */
+	uint32_t extend;  /* one step in so many is an extend */
+	uint32_t rewind;  /* one command in so many takes tokens back */
 };
 
 void generate_setup(struct rng *r, struct setup *setup, struct mood *mood);

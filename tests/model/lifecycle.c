@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lifecycle.c - the calls of spec section 3 in the reference model; model.c says how open questions are read */
+/* lifecycle.c - begin, prefill, compaction and endings in the reference model; model.c says how open questions are read
+ */
 #include "parts.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include <swakv/error.h>
@@ -30,17 +32,10 @@ static int begin_slots(const struct ref_session *s, uint32_t stream, const int32
 	return code;
 }
 
-static int32_t reservation(const struct ref_session *s, int64_t max_tokens)
+static int begin_check(struct ref_session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n,
+		       int said)
 {
-	int64_t most = ref_retained_end(max_tokens, s->page_tokens);
-
-	return max_tokens > 0 && most < s->private_pages ? (int32_t)most : s->private_pages;
-}
-
-static int begin_check(const struct ref_session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots,
-		       uint32_t n)
-{
-	int64_t need = (int64_t)n * reservation(s, max_tokens);
+	int64_t need[REF_CLASSES] = { 0 };
 	int code;
 
 	if (s->ended)
@@ -58,15 +53,38 @@ static int begin_check(const struct ref_session *s, uint32_t stream, int64_t max
 		return code;
 	if (s->spare < 1)
 		return SWAKV_EPENDING;
-	if (need > s->class->num_pages)
-		return SWAKV_ENEVER;
-	return need > ref_available(s->class) ? SWAKV_ENOPAGES : SWAKV_OK;
+	for (uint32_t g = 0; g < s->n_groups; g++)
+		need[s->groups[g].class_index] +=
+			(int64_t)n * ref_reservation(s, g, max_tokens ? max_tokens : s->max_seq);
+	return ref_never(s->pool, need, said) ? SWAKV_ENEVER : ref_provide(s->pool, need, said);
 }
 
-int ref_begin(struct ref_session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n,
+static void begin_seq(struct ref_session *s, struct ref_seq *q, int32_t slot)
+{
+	q->slot = slot;
+	q->generation = ++s->slots[slot].generation;
+	q->endpoint = q->highest = q->length = 0;
+	q->pending_endpoint = -1;
+	q->pending_map = -2;
+	for (uint32_t g = 0; g < s->n_groups; g++) {
+		memset(q->parts[g].row, -1, sizeof q->parts[g].row);
+		q->parts[g].n_free = q->parts[g].n_staged = 0;
+	}
+}
+
+static void reserve(const struct ref_session *s, struct ref_request *r, int64_t max_tokens)
+{
+	r->max_tokens = max_tokens;
+	for (uint32_t g = 0; g < s->n_groups; g++) {
+		r->more[g] = ref_reservation(s, g, max_tokens) - r->reservation[g];
+		r->reservation[g] += r->more[g];
+	}
+}
+
+int ref_begin(struct ref_session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n, int said,
 	      struct ref_request **out)
 {
-	int code = begin_check(s, stream, max_tokens, slots, n);
+	int code = begin_check(s, stream, max_tokens, slots, n, said);
 	struct ref_request *r = NULL;
 	int index;
 
@@ -76,22 +94,15 @@ int ref_begin(struct ref_session *s, uint32_t stream, int64_t max_tokens, const 
 	for (index = 0; s->requests[index].live; index++)
 		;
 	r = &s->requests[index];
-	memset(r, 0, sizeof *r);
+	memset(r, 0, offsetof(struct ref_request, seqs));
 	r->live = true;
 	r->stream = stream;
 	r->phase = PHASE_ADMITTED;
-	r->max_tokens = max_tokens ? max_tokens : s->max_seq;
-	r->reservation = reservation(s, max_tokens);
+	reserve(s, r, max_tokens ? max_tokens : s->max_seq);
 	r->pending_batch = -1;
 	r->n_seqs = (int32_t)n;
 	for (uint32_t i = 0; i < n; i++) {
-		struct ref_seq *q = &r->seqs[i];
-
-		q->slot = slots[i];
-		q->generation = ++s->slots[slots[i]].generation;
-		q->pending_endpoint = -1;
-		q->pending_map = -2;
-		memset(q->row, -1, sizeof q->row);
+		begin_seq(s, &r->seqs[i], slots[i]);
 		s->slots[slots[i]].owner = index;
 		s->slots[slots[i]].stream = stream;
 	}
@@ -99,24 +110,72 @@ int ref_begin(struct ref_session *s, uint32_t stream, int64_t max_tokens, const 
 	return SWAKV_OK;
 }
 
-void ref_begin_learn(struct ref_session *s, struct ref_request *r, int32_t seq, const int32_t *pages)
-{
-	struct ref_seq *q = &r->seqs[seq];
+/* ---- reserved pages -------------------------------------------------------------------- */
 
-	for (int32_t i = 0; i < r->reservation; i++) {
-		ref_lease(s, pages[i]);
-		if (!s->class->usable[pages[i]])
-			ref_complain(s->pool, "page %d was given out, but lies outside the extents of its class",
-				     pages[i]);
-		/* next first there, next last here */
-		q->free[r->reservation - 1 - i] = pages[i];
+void ref_learn(struct ref_session *s, struct ref_seq *q, uint32_t g, const int32_t *pages, int32_t n)
+{
+	struct ref_part *t = &q->parts[g];
+	int32_t known = 0, before = t->n_free;
+
+	for (int32_t i = 0; i < n; i++) {
+		int32_t j = 0;
+
+		while (j < before && t->free[j] != pages[i])
+			j++;
+		if (j < before)
+			known++;
+		else
+			ref_lease(s, g, pages[i]);
 	}
-	q->n_free = r->reservation;
+	if (known != before)
+		ref_complain(s->pool, "slot %d, group %u: of %d reserved pages %d are left", q->slot, g, before, known);
+	/* next first there, next last here */
+	for (int32_t i = 0; i < n; i++)
+		t->free[n - 1 - i] = pages[i];
+	t->n_free = n;
+}
+
+static int reserve_check(struct ref_session *s, const struct ref_request *r, int64_t max_tokens, int said)
+{
+	int64_t need[REF_CLASSES] = { 0 }, total[REF_CLASSES] = { 0 };
+
+	for (uint32_t g = 0; g < s->n_groups; g++) {
+		int64_t wanted = ref_reservation(s, g, max_tokens);
+
+		total[s->groups[g].class_index] += r->n_seqs * wanted;
+		need[s->groups[g].class_index] += r->n_seqs * (wanted - r->reservation[g]);
+	}
+	return ref_never(s->pool, total, said) ? SWAKV_ENEVER : ref_provide(s->pool, need, said);
+}
+
+int ref_reserve(struct ref_session *s, uint64_t handle, int64_t max_tokens, int said, struct ref_request **out)
+{
+	struct ref_request *r;
+	int code;
+
+	*out = NULL;
+	if (s->ended)
+		return SWAKV_EGONE;
+	if (s->poisoned)
+		return SWAKV_EPOISONED;
+	r = ref_find(s, handle);
+	if (!r)
+		return SWAKV_EINVALID;
+	if (r->transition != TRANSITION_NONE || r->phase == PHASE_FINISHING)
+		return SWAKV_EPHASE;
+	if (max_tokens < 1 || max_tokens > s->max_seq || max_tokens < r->max_tokens)
+		return SWAKV_EINVALID;
+	code = reserve_check(s, r, max_tokens, said);
+	if (code)
+		return code;
+	reserve(s, r, max_tokens);
+	*out = r;
+	return SWAKV_OK;
 }
 
 /* ---- prepare ---------------------------------------------------------------------------- */
 
-static int prepare_check(struct ref_session *s, uint64_t handle, enum phase phase, struct ref_request **out)
+int ref_prepare_check(struct ref_session *s, uint64_t handle, enum phase phase, struct ref_request **out)
 {
 	struct ref_request *r;
 
@@ -134,46 +193,11 @@ static int prepare_check(struct ref_session *s, uint64_t handle, enum phase phas
 	return SWAKV_OK;
 }
 
-/* What @s would find in the page is neither its own nor nothing. */
-static bool page_is_dirty(const struct ref_session *s, int32_t id)
-{
-	const struct ref_class *c = s->class;
-
-	if (s->pool->scrub == WIRE_SCRUB_NEVER)
-		return false;
-	if (c->writer[id] == 0)
-		return s->pool->fresh_is_dirty;
-	return s->pool->scrub == WIRE_SCRUB_ALWAYS ? !c->written[id] : c->writer[id] != s->name;
-}
-
-static void note_bound(struct ref_session *s, int32_t slot, int64_t column, int32_t id)
-{
-	struct ref_slot *l = &s->slots[slot];
-
-	if (l->bound_end == l->bound_first)
-		l->bound_first = (int32_t)column;
-	l->bound_end = (int32_t)column + 1;
-	if (page_is_dirty(s, id))
-		l->dirty = true;
-	s->class->writer[id] = s->name;
-	s->class->written[id] = true;
-}
-
-static void bind_page(struct ref_session *s, struct ref_seq *q, int64_t column)
-{
-	if (q->n_free == 0 || q->row[column] >= 0) {
-		ref_complain(s->pool, "the model cannot bind logical page %lld of slot %d", (long long)column, q->slot);
-		return;
-	}
-	q->row[column] = q->free[--q->n_free];
-	note_bound(s, q->slot, column, q->row[column]);
-}
-
 int ref_prefill_prepare(struct ref_session *s, uint64_t handle, const int32_t *lengths, uint32_t n,
 			struct ref_delivery *d)
 {
 	struct ref_request *r;
-	int code = prepare_check(s, handle, PHASE_ADMITTED, &r);
+	int code = ref_prepare_check(s, handle, PHASE_ADMITTED, &r);
 
 	if (code)
 		return code;
@@ -184,87 +208,21 @@ int ref_prefill_prepare(struct ref_session *s, uint64_t handle, const int32_t *l
 			return SWAKV_EINVALID;
 	if (s->spare < REF_PROMISE)
 		return SWAKV_EPENDING;
-	for (uint32_t i = 0; i < n; i++) {
-		struct ref_seq *q = &r->seqs[i];
-		int64_t end = ref_retained_end(lengths[i], s->page_tokens);
-
-		for (int64_t c = ref_retained_begin(lengths[i], s->window, s->page_tokens); c < end; c++)
-			bind_page(s, q, c);
-		q->pending_endpoint = lengths[i];
-		q->length = lengths[i];
-	}
 	r->phase = PHASE_EXECUTING;
 	r->transition = TRANSITION_PREFILL;
-	ref_deliver(s, &r, 1, d);
-	return SWAKV_OK;
-}
-
-static int step_prepare_one(struct ref_session *s, const struct wire_step_entry *e, struct ref_request **out)
-{
-	int code = prepare_check(s, e->request, PHASE_EXECUTING, out);
-	struct ref_request *r = *out;
-	bool full = false;
-
-	if (code)
-		return code;
-	if (e->tokens != 1)
-		return SWAKV_EINVALID;
-	if (s->spare < REF_PROMISE)
-		return SWAKV_EPENDING;
-	for (int32_t i = 0; i < r->n_seqs; i++) {
-		const struct ref_seq *q = &r->seqs[i];
-
-		if (q->endpoint + 1 > r->max_tokens)
-			full = true;
-		else if (ref_retained_end(q->endpoint + 1, s->page_tokens) >
-				 ref_retained_end(q->endpoint, s->page_tokens) &&
-			 q->n_free == 0)
-			return SWAKV_EPENDING;
-	}
-	if (full) {
-		r->phase = PHASE_FINISHING;
-		return SWAKV_ELIMIT;
-	}
-	for (int32_t i = 0; i < r->n_seqs; i++) {
-		struct ref_seq *q = &r->seqs[i];
-
-		q->pending_endpoint = q->endpoint + 1;
-		for (int64_t c = ref_retained_end(q->endpoint, s->page_tokens);
-		     c < ref_retained_end(q->pending_endpoint, s->page_tokens); c++)
-			bind_page(s, q, c);
-	}
-	r->transition = TRANSITION_STEP;
-	s->spare -= REF_PROMISE;
-	return SWAKV_OK;
-}
-
-int ref_step_prepare(struct ref_session *s, const struct wire_step_entry *e, uint32_t n, int *codes,
-		     struct ref_delivery *d)
-{
-	struct ref_request *moved[REF_REQUESTS];
-	uint32_t n_moved = 0;
-
-	if (s->ended)
-		return SWAKV_EGONE;
-	if (n < 1)
-		return SWAKV_EINVALID;
-	if (n > (uint32_t)s->max_batch)
-		return SWAKV_EINVALID;
 	for (uint32_t i = 0; i < n; i++) {
-		struct ref_request *r;
-
-		codes[i] = step_prepare_one(s, &e[i], &r);
-		if (!codes[i])
-			moved[n_moved++] = r;
+		r->seqs[i].pending_endpoint = lengths[i];
+		r->seqs[i].length = lengths[i];
+		ref_bind_new(s, r, &r->seqs[i]);
 	}
-	ref_deliver(s, moved, n_moved, d);
+	ref_deliver(s, &r, 1, d);
 	return SWAKV_OK;
 }
 
 /* ---- complete ----------------------------------------------------------------------------- */
 
-static int complete_check(struct ref_session *s, uint64_t handle, enum transition t, const struct wire_fence *f,
-			  uint64_t armed, struct ref_request **out, struct when *w)
+int ref_complete_check(struct ref_session *s, uint64_t handle, enum transition t, enum transition or,
+		       const struct wire_fence *f, uint64_t armed, struct ref_request **out, struct when *w)
 {
 	struct ref_request *r;
 
@@ -274,71 +232,40 @@ static int complete_check(struct ref_session *s, uint64_t handle, enum transitio
 	r = ref_find(s, handle);
 	if (!r)
 		return SWAKV_EINVALID;
-	if (r->transition != t)
+	if (r->transition != t && r->transition != or)
 		return SWAKV_EPHASE;
 	*out = r;
 	return ref_fence_read(s, r, f, armed, false, w);
 }
 
-static void settle(struct ref_session *s, struct ref_seq *q, const struct when *w)
+void ref_settle(struct ref_session *s, struct ref_request *r, struct ref_seq *q, int64_t endpoint, const struct when *w)
 {
-	q->endpoint = q->pending_endpoint;
+	q->endpoint = endpoint;
 	q->pending_endpoint = -1;
-	for (int64_t c = 0; c < ref_settled_begin(s, q); c++) {
-		int32_t page = q->row[c];
-
-		if (page < 0)
-			continue;
-		q->row[c] = -1;
-		if (w->now)
-			q->free[q->n_free++] = page;
-		else
-			q->staged[q->n_staged++] = (struct ref_staged){ page, w->value };
-	}
-}
-
-static int complete_advance(struct ref_session *s, struct ref_request *r, const struct when *w)
-{
-	if (w->failed) {
-		ref_end_request(s, r, w);
-		return SWAKV_EPOISONED;
-	}
-	for (int32_t i = 0; i < r->n_seqs; i++)
-		settle(s, &r->seqs[i], w);
-	r->transition = TRANSITION_NONE;
-	ref_open_point(s, r, w);
-	return SWAKV_OK;
+	if (endpoint > q->highest)
+		q->highest = endpoint;
+	for (uint32_t g = 0; g < s->n_groups; g++)
+		for (int64_t c = 0; c < s->groups[g].width; c++)
+			if (c < ref_begin_of(s, g, q->highest) || c >= ref_end_of(s, g, endpoint))
+				ref_leave(s, r, q, g, c, w);
 }
 
 int ref_prefill_complete(struct ref_session *s, uint64_t handle, const struct wire_fence *f, uint64_t armed)
 {
 	struct ref_request *r;
 	struct when w;
-	int code = complete_check(s, handle, TRANSITION_PREFILL, f, armed, &r, &w);
+	int code = ref_complete_check(s, handle, TRANSITION_PREFILL, TRANSITION_PREFILL, f, armed, &r, &w);
 
-	return code ? code : complete_advance(s, r, &w);
-}
-
-int ref_step_complete(struct ref_session *s, const struct wire_step_entry *e, uint32_t n, const uint64_t *armed,
-		      int *codes)
-{
-	if (s->ended)
-		return SWAKV_EGONE;
-	if (n < 1)
-		return SWAKV_EINVALID;
-	if (n > (uint32_t)s->max_batch)
-		return SWAKV_EINVALID;
-	for (uint32_t i = 0; i < n; i++) {
-		struct ref_request *r = ref_find(s, e[i].request);
-		struct when w;
-
-		codes[i] =
-			complete_check(s, e[i].request, TRANSITION_STEP, &e[i].fence, r ? armed[r->stream] : 0, &r, &w);
-		if (!codes[i] && (e[i].accepted < 0 || e[i].accepted > 1))
-			codes[i] = SWAKV_EINVALID;
-		if (!codes[i])
-			codes[i] = complete_advance(s, r, &w);
+	if (code)
+		return code;
+	if (w.failed) {
+		ref_end_request(s, r, &w);
+		return SWAKV_EPOISONED;
 	}
+	for (int32_t i = 0; i < r->n_seqs; i++)
+		ref_settle(s, r, &r->seqs[i], r->seqs[i].pending_endpoint, &w);
+	r->transition = TRANSITION_NONE;
+	ref_open_point(s, r, &w);
 	return SWAKV_OK;
 }
 
@@ -364,7 +291,7 @@ int ref_compact_begin(struct ref_session *s, uint64_t handle, const int32_t *map
 		      uint32_t flags, struct ref_delivery *d)
 {
 	struct ref_request *r;
-	int code = prepare_check(s, handle, PHASE_EXECUTING, &r);
+	int code = ref_prepare_check(s, handle, PHASE_EXECUTING, &r);
 
 	if (code)
 		return code;
@@ -413,15 +340,17 @@ int ref_compact_complete(struct ref_session *s, uint64_t handle, const struct wi
 	int32_t n;
 	struct ref_request *r;
 	struct when w, drop;
-	int code = complete_check(s, handle, TRANSITION_COMPACT, f, armed, &r, &w);
+	int code = ref_complete_check(s, handle, TRANSITION_COMPACT, TRANSITION_COMPACT, f, armed, &r, &w);
 
 	if (code)
 		return code;
-	if (w.failed)
-		return complete_advance(s, r, &w);
+	if (w.failed) {
+		ref_end_request(s, r, &w);
+		return SWAKV_EPOISONED;
+	}
 	drop = ref_leaving(s, r, w);
 	n = r->n_seqs;
-	memcpy(old, r->seqs, sizeof old);
+	memcpy(old, r->seqs, (size_t)n * sizeof *old);
 	for (int32_t i = 0; i < n; i++) {
 		slots[i] = old[i].slot;
 		if (old[i].pending_map < 0)
@@ -480,9 +409,13 @@ int ref_abandon(struct ref_session *s, uint64_t handle, const struct wire_fence 
 
 static bool in_quarantine(const struct ref_session *s, uint32_t line)
 {
-	for (int32_t id = 0; id < s->class->num_pages; id++)
-		if (s->class->page[id] == REF_QUARANTINED && s->class->user[id] == s && s->class->line[id] == line)
-			return true;
+	for (uint32_t g = 0; g < s->n_groups; g++) {
+		const struct ref_class *c = s->groups[g].class;
+
+		for (int32_t id = 0; id < c->num_pages; id++)
+			if (c->page[id] == REF_QUARANTINED && c->user[id] == s && c->line[id] == line)
+				return true;
+	}
 	return false;
 }
 
@@ -510,9 +443,7 @@ int ref_shutdown(struct ref_session *s, const struct wire_fence *f, uint32_t n, 
 		return ref_live(s) ? SWAKV_EBUSY : SWAKV_OK;
 	if (open)
 		return SWAKV_EPENDING;
-	for (int32_t id = 0; id < s->class->num_pages; id++)
-		if (s->class->page[id] == REF_QUARANTINED && s->class->user[id] == s)
-			ref_release(s, id);
+	ref_release_quarantined(s);
 	s->poisoned = false;
 	return SWAKV_OK;
 }

@@ -18,6 +18,14 @@
  *   that was not reached `pending`.
  * - With max_tokens a sequence reserves at most the pages of that many tokens,
  *   and a longer prefill is `invalid`.
+ * - A group of a model with max_rewind R keeps the pages of W + R tokens below
+ *   the highest endpoint that was ever settled; what it binds at a prefill or an
+ *   extend is that, too.
+ * - A step lacks pages when it needs more than the sequence has reserved. It
+ *   waits for those that are staged (`pending`) when it was promised that they
+ *   suffice, and when they do; else it takes all that it lacks from the class.
+ *   What returns to a sequence that has more than its reservation goes to the
+ *   class.
  * - A slot that was given up behind an open point is free for its former
  *   stream and `pending` for the others. `busy` of any slot of a batch comes
  *   before `pending` of any other.
@@ -58,13 +66,30 @@ int64_t ref_retained_begin(int64_t endpoint, int64_t window, int64_t page_tokens
 	return oldest / page_tokens;
 }
 
-int64_t ref_private_pages(int64_t window, int64_t page_tokens, int64_t max_seq)
+int64_t ref_begin_of(const struct ref_session *s, uint32_t g, int64_t highest)
 {
-	int64_t width = ceil_div(max_seq, page_tokens);
-	int64_t most = ceil_div(window, page_tokens) + 1;
+	const struct ref_group *o = &s->groups[g];
 
-	/* 2 * most + 1 would not overflow for any window that is an int64, but is of no interest beyond the width */
-	return most > width || 2 * most + 1 > width ? width : 2 * most + 1;
+	return o->full ? 0 : ref_retained_begin(highest, o->window + s->max_rewind, o->page_tokens);
+}
+
+int64_t ref_end_of(const struct ref_session *s, uint32_t g, int64_t endpoint)
+{
+	return ref_retained_end(endpoint, s->groups[g].page_tokens);
+}
+
+int32_t ref_reservation(const struct ref_session *s, uint32_t g, int64_t tokens)
+{
+	const struct ref_group *o = &s->groups[g];
+	int64_t width = ref_end_of(s, g, tokens), window = o->window + s->max_rewind, most;
+
+	if (o->full)
+		return (int32_t)width;
+	if (s->max_advance == 0)
+		most = 2 * (ceil_div(window, o->page_tokens) + 1) + 1;
+	else
+		most = ceil_div(window + s->in_flight * s->max_advance - 1, o->page_tokens) + 1;
+	return (int32_t)(most < width ? most : width);
 }
 
 void ref_complain(struct ref_pool *p, const char *format, ...)
@@ -80,48 +105,66 @@ void ref_complain(struct ref_pool *p, const char *format, ...)
 
 /* ---- pages ------------------------------------------------------------------ */
 
-/* Adds @by to the owners of every byte of page @id. The V page lies at the same place of the other half. */
-static void own_bytes(struct ref_session *s, int32_t id, int by)
+/* Adds @by to the owners of the bytes from @at on, counted from the base of K. */
+static void own_bytes(struct ref_pool *p, const struct ref_class *c, int32_t id, uint64_t at, int by)
 {
-	struct ref_pool *p = s->pool;
-	uint64_t begin = (uint64_t)id * s->class->page_bytes / REF_GRAIN;
-	uint64_t end = ((uint64_t)id + 1) * s->class->page_bytes / REF_GRAIN;
-
-	for (uint64_t g = begin; g < end; g++) {
-		p->grain[g] = (uint8_t)(p->grain[g] + by);
-		if (p->grain[g] > 1)
-			ref_complain(p, "byte %llu of a half has two owners (page %d of %llu bytes)",
-				     (unsigned long long)g * REF_GRAIN, id, (unsigned long long)s->class->page_bytes);
+	for (uint64_t i = at / REF_GRAIN; i < (at + c->page_bytes) / REF_GRAIN; i++) {
+		p->grain[i] = (uint8_t)(p->grain[i] + by);
+		if (p->grain[i] > 1)
+			ref_complain(p, "byte %llu has two owners (page %d of %llu bytes)",
+				     (unsigned long long)i * REF_GRAIN, id, (unsigned long long)c->page_bytes);
 	}
 }
 
-void ref_lease(struct ref_session *s, int32_t id)
+/* The bytes of both of its halves, and the extents that it touches. */
+static void own_page(struct ref_pool *p, const struct ref_class *c, int32_t id, int by)
 {
-	struct ref_class *c = s->class;
+	uint64_t half = p->half / REF_GRAIN * REF_GRAIN;
+	uint64_t v_base = half - (uint64_t)c->num_pages * c->page_bytes;
+
+	own_bytes(p, c, id, (uint64_t)id * c->page_bytes, by);
+	own_bytes(p, c, id, v_base + ((uint64_t)id + (uint64_t)c->num_pages) * c->page_bytes, by);
+	for (uint32_t x = c->first[id]; x <= c->last[id]; x++)
+		p->live[x] += by;
+	p->change++;
+}
+
+void ref_lease(struct ref_session *s, uint32_t g, int32_t id)
+{
+	struct ref_class *c = s->groups[g].class;
+	struct ref_pool *p = s->pool;
 
 	if (id < 0 || id >= c->num_pages) {
-		ref_complain(s->pool, "page %d is outside 0 to %d", id, c->num_pages - 1);
+		ref_complain(p, "page %d is outside 0 to %d", id, c->num_pages - 1);
 		return;
 	}
-	if (c->page[id] != REF_FREE)
-		ref_complain(s->pool, "page %d was given out although it is %s", id,
+	if (c->page[id] != REF_FREE) {
+		ref_complain(p, "page %d was given out although it is %s", id,
 			     c->page[id] == REF_LEASED ? "leased" : "in quarantine");
+		return;
+	}
+	for (uint32_t x = c->first[id]; x <= c->last[id]; x++)
+		if (p->holder[x] != (int32_t)s->groups[g].class_index)
+			ref_complain(p, "page %d was given out, but lies outside the extents of its class", id);
 	c->page[id] = REF_LEASED;
 	c->written[id] = false;
 	c->user[id] = s;
-	own_bytes(s, id, 1);
+	c->given[id] = p->command;
+	c->wanted++;
+	own_page(p, c, id, 1);
 }
 
-void ref_release(struct ref_session *s, int32_t id)
+void ref_release(struct ref_class *c, struct ref_pool *p, int32_t id)
 {
-	s->class->page[id] = REF_FREE;
-	own_bytes(s, id, -1);
+	c->page[id] = REF_FREE;
+	own_page(p, c, id, -1);
 }
 
-void ref_quarantine(struct ref_session *s, int32_t id, uint32_t line)
+void ref_quarantine(struct ref_session *s, uint32_t g, int32_t id, uint32_t line)
 {
-	s->class->page[id] = REF_QUARANTINED;
-	s->class->line[id] = line;
+	s->groups[g].class->page[id] = REF_QUARANTINED;
+	s->groups[g].class->line[id] = line;
+	s->pool->change++;
 }
 
 /* ---- what is where ------------------------------------------------------------ */
@@ -151,93 +194,220 @@ bool ref_has_ended(const struct ref_session *s, uint64_t handle)
 	return false;
 }
 
-const int32_t *ref_row(const struct ref_session *s, int32_t slot)
+const int32_t *ref_row(const struct ref_session *s, uint32_t g, int32_t slot)
 {
 	int32_t owner = s->slots[slot].owner;
 
 	for (int32_t i = 0; owner >= 0 && i < s->requests[owner].n_seqs; i++)
 		if (s->requests[owner].seqs[i].slot == slot)
-			return s->requests[owner].seqs[i].row;
+			return s->requests[owner].seqs[i].parts[g].row;
 	return NULL;
 }
 
-void ref_new_range(const struct ref_session *s, const struct ref_request *r, const struct ref_seq *q, int64_t *begin,
-		   int64_t *end)
+int32_t ref_in_row(const struct ref_session *s, const struct ref_seq *q, uint32_t g)
 {
-	*begin = *end = 0;
-	if (r->transition == TRANSITION_PREFILL)
-		*begin = ref_retained_begin(q->pending_endpoint, s->window, s->page_tokens);
-	else if (r->transition == TRANSITION_STEP)
-		*begin = ref_retained_end(q->endpoint, s->page_tokens);
-	else
-		return;
-	*end = ref_retained_end(q->pending_endpoint, s->page_tokens);
+	int32_t n = 0;
+
+	for (int32_t c = 0; c < s->groups[g].width; c++)
+		n += q->parts[g].row[c] >= 0;
+	return n;
 }
 
-void ref_retiring_range(const struct ref_session *s, const struct ref_request *r, const struct ref_seq *q,
+int32_t ref_held(const struct ref_session *s, const struct ref_seq *q, uint32_t g)
+{
+	return ref_in_row(s, q, g) + q->parts[g].n_free + q->parts[g].n_staged;
+}
+
+static bool steps(const struct ref_request *r)
+{
+	return r->transition == TRANSITION_STEP || r->transition == TRANSITION_EXTEND;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+void ref_new_range(const struct ref_session *s, const struct ref_request *r, const struct ref_seq *q, uint32_t g,
+		   int64_t *begin, int64_t *end)
+{
+	int64_t window = ref_begin_of(s, g, later(q->highest, q->pending_endpoint));
+
+	*begin = *end = 0;
+	if (r->transition != TRANSITION_PREFILL && !steps(r))
+		return;
+	*begin = ref_end_of(s, g, q->endpoint);
+	/* a prefill, and an extend in a model that does not map chunks, bind their final window only */
+	if (!(steps(r) && s->chunk_mapped))
+		*begin = later(*begin, window);
+	*end = ref_end_of(s, g, q->pending_endpoint);
+}
+
+void ref_retiring_range(const struct ref_session *s, const struct ref_request *r, const struct ref_seq *q, uint32_t g,
 			int64_t *begin, int64_t *end)
 {
 	*begin = *end = 0;
-	if (r->transition != TRANSITION_STEP)
+	/* how much of a mapped chunk stays is not known before its complete */
+	if (!steps(r) || s->chunk_mapped)
 		return;
-	*begin = ref_retained_begin(q->endpoint, s->window, s->page_tokens);
-	*end = ref_retained_begin(q->pending_endpoint, s->window, s->page_tokens);
+	*begin = ref_begin_of(s, g, q->highest);
+	*end = ref_begin_of(s, g, later(q->highest, q->pending_endpoint));
 }
 
-int64_t ref_settled_begin(const struct ref_session *s, const struct ref_seq *q)
+/* ---- binding and leaving ---------------------------------------------------------- */
+
+/* What @s would find in the page is neither its own nor nothing. */
+static bool page_is_dirty(const struct ref_session *s, const struct ref_group *o, int32_t id)
 {
-	return ref_retained_begin(q->endpoint, s->window, s->page_tokens);
+	const struct ref_class *c = o->class;
+
+	if (s->pool->scrub == WIRE_SCRUB_NEVER)
+		return false;
+	if (c->writer[id] == 0)
+		return s->pool->fresh_is_dirty;
+	return s->pool->scrub == WIRE_SCRUB_ALWAYS ? !c->written[id] : c->writer[id] != o->name;
+}
+
+static void note_bound(struct ref_session *s, int32_t slot, uint32_t g, int64_t column, int32_t id)
+{
+	struct ref_group *o = &s->groups[g];
+	struct ref_line *l = &s->slots[slot].lines[g];
+
+	if (l->bound_end == l->bound_first)
+		l->bound_first = (int32_t)column;
+	l->bound_end = (int32_t)column + 1;
+	if (page_is_dirty(s, o, id))
+		l->dirty = true;
+	o->class->writer[id] = o->name;
+	o->class->written[id] = true;
+}
+
+/* The reserved pages are all among those that the engine bound; the others come from the class. */
+static void bind_lacking(struct ref_session *s, struct ref_seq *q, uint32_t g, int64_t begin, int64_t end)
+{
+	const struct ref_group *o = &s->groups[g];
+	const int32_t *row = o->shown + (int64_t)q->slot * 2 * o->width;
+	struct ref_part *t = &q->parts[g];
+
+	for (int64_t c = begin; c < end; c++) {
+		int32_t i = 0;
+
+		while (i < t->n_free && t->free[i] != row[c])
+			i++;
+		if (i < t->n_free)
+			t->free[i] = t->free[--t->n_free];
+		else
+			ref_lease(s, g, row[c]);
+		t->row[c] = row[c];
+	}
+	if (t->n_free)
+		ref_complain(s->pool, "slot %d, group %u: a step that lacks pages leaves %d reserved", q->slot, g,
+			     t->n_free);
+}
+
+static void bind_range(struct ref_session *s, struct ref_seq *q, uint32_t g, int64_t begin, int64_t end)
+{
+	struct ref_part *t = &q->parts[g];
+
+	for (int64_t c = begin; c < end; c++)
+		if (t->row[c] >= 0)
+			ref_complain(s->pool, "the model cannot bind logical page %lld of slot %d", (long long)c,
+				     q->slot);
+	if (end - begin > t->n_free)
+		bind_lacking(s, q, g, begin, end);
+	else
+		for (int64_t c = begin; c < end; c++)
+			t->row[c] = t->free[--t->n_free];
+	for (int64_t c = begin; c < end && !s->pool->error[0]; c++)
+		note_bound(s, q->slot, g, c, t->row[c]);
+}
+
+void ref_bind_new(struct ref_session *s, const struct ref_request *r, struct ref_seq *q)
+{
+	for (uint32_t g = 0; g < s->n_groups; g++) {
+		int64_t begin, end;
+
+		ref_new_range(s, r, q, g, &begin, &end);
+		bind_range(s, q, g, begin, end);
+	}
+}
+
+/* A page returns to the sequence, or to the class when that has its share without it. */
+static void come_back(struct ref_session *s, const struct ref_request *r, struct ref_seq *q, uint32_t g, int32_t page)
+{
+	struct ref_part *t = &q->parts[g];
+
+	if (ref_held(s, q, g) >= r->reservation[g])
+		ref_release(s->groups[g].class, s->pool, page);
+	else
+		t->free[t->n_free++] = page;
+}
+
+void ref_leave(struct ref_session *s, const struct ref_request *r, struct ref_seq *q, uint32_t g, int64_t column,
+	       const struct when *w)
+{
+	struct ref_part *t = &q->parts[g];
+	int32_t page = t->row[column];
+
+	if (page < 0)
+		return;
+	t->row[column] = -1;
+	if (w->now)
+		come_back(s, r, q, g, page);
+	else
+		t->staged[t->n_staged++] = (struct ref_staged){ page, w->value };
 }
 
 /* ---- deliveries ----------------------------------------------------------------- */
 
-static void deliver_row(struct ref_session *s, int32_t slot, struct ref_delivery *d)
+static void deliver_row(struct ref_session *s, uint32_t g, int32_t slot, struct ref_delivery *d)
 {
-	struct ref_slot *l = &s->slots[slot];
-	const int32_t *row = ref_row(s, slot);
+	struct ref_line *l = &s->slots[slot].lines[g];
+	const int32_t *row = ref_row(s, g, slot);
+	struct ref_row *out = &d->rows[g][slot];
 
-	for (int32_t c = 0; c < s->width; c++) {
+	for (int32_t c = 0; c < s->groups[g].width; c++) {
 		int32_t want = row ? row[c] : -1;
 
 		if (l->device[c] == want)
 			continue;
 		l->device[c] = want;
-		d->page[slot][c] = want;
-		d->row[slot] = true;
+		out->page[c] = want;
+		out->goes = true;
 		d->n_updates++;
 	}
-	if (d->row[slot])
+	if (out->goes)
 		l->version++;
 }
 
-static void deliver_scrub(struct ref_slot *l, int32_t slot, struct ref_delivery *d)
+static void deliver_scrub(struct ref_line *l, struct ref_row *out)
 {
-	d->scrub_first[slot] = l->bound_first;
-	d->scrub_n[slot] = l->dirty ? l->bound_end - l->bound_first : 0;
+	out->scrub_first = l->bound_first;
+	out->scrub_n = l->dirty ? l->bound_end - l->bound_first : 0;
 	l->bound_end = l->bound_first = 0;
 	l->dirty = false;
 }
 
 void ref_deliver(struct ref_session *s, struct ref_request *const requests[], uint32_t n, struct ref_delivery *d)
 {
-	memset(d->row, 0, sizeof d->row);
 	d->n_updates = 0;
-	for (int i = 0; i < REF_BATCH; i++)
-		for (int c = 0; c < REF_WIDTH; c++)
-			d->page[i][c] = REF_SAME;
 	for (int32_t slot = 0; slot < s->max_batch; slot++) {
+		int32_t owner = s->slots[slot].owner;
 		bool goes = false;
 
-		for (uint32_t i = 0; i < n; i++) {
-			int32_t owner = s->slots[slot].owner;
+		for (uint32_t i = 0; i < n; i++)
+			goes |= owner >= 0 ? &s->requests[owner] == requests[i]
+					   : s->slots[slot].stream == requests[i]->stream;
+		for (uint32_t g = 0; g < s->n_groups; g++) {
+			struct ref_row *out = &d->rows[g][slot];
 
-			if (owner >= 0 ? &s->requests[owner] == requests[i]
-				       : s->slots[slot].stream == requests[i]->stream)
-				goes = true;
+			out->goes = false;
+			for (int32_t c = 0; c < s->groups[g].width; c++)
+				out->page[c] = REF_SAME;
+			if (goes)
+				deliver_row(s, g, slot, d);
+			deliver_scrub(&s->slots[slot].lines[g], out);
 		}
-		if (goes)
-			deliver_row(s, slot, d);
-		deliver_scrub(&s->slots[slot], slot, d);
 	}
 }
 
@@ -295,25 +465,32 @@ void ref_open_point(struct ref_session *s, struct ref_request *r, const struct w
 }
 
 /* Pages that a sequence gives up for good. */
-static void give_up_page(struct ref_session *s, const struct ref_request *r, int32_t page, const struct when *w)
+static void give_up_page(struct ref_session *s, const struct ref_request *r, uint32_t g, int32_t page,
+			 const struct when *w)
 {
 	if (w->failed)
-		ref_quarantine(s, page, r->stream);
+		ref_quarantine(s, g, page, r->stream);
 	else if (w->now)
-		ref_release(s, page);
+		ref_release(s->groups[g].class, s->pool, page);
+	else if (s->n_tails == REF_TAILS)
+		ref_complain(s->pool, "the model has no room for another page behind a point");
 	else
-		s->tails[s->n_tails++] = (struct ref_tail){ page, r->stream, w->value };
+		s->tails[s->n_tails++] = (struct ref_tail){ g, page, r->stream, w->value };
 }
 
 void ref_give_up_seq(struct ref_session *s, const struct ref_request *r, struct ref_seq *q, const struct when *w)
 {
-	for (int32_t c = 0; c < s->width; c++)
-		if (q->row[c] >= 0)
-			give_up_page(s, r, q->row[c], w);
-	for (int32_t i = 0; i < q->n_free; i++)
-		give_up_page(s, r, q->free[i], w);
-	for (int32_t i = 0; i < q->n_staged; i++)
-		give_up_page(s, r, q->staged[i].page, w);
+	for (uint32_t g = 0; g < s->n_groups; g++) {
+		struct ref_part *t = &q->parts[g];
+
+		for (int32_t c = 0; c < s->groups[g].width; c++)
+			if (t->row[c] >= 0)
+				give_up_page(s, r, g, t->row[c], w);
+		for (int32_t i = 0; i < t->n_free; i++)
+			give_up_page(s, r, g, t->free[i], w);
+		for (int32_t i = 0; i < t->n_staged; i++)
+			give_up_page(s, r, g, t->staged[i].page, w);
+	}
 	s->slots[q->slot].owner = -1;
 	s->slots[q->slot].stream = r->stream;
 	s->slots[q->slot].blocked = w->now || w->failed ? 0 : w->value;
@@ -335,21 +512,24 @@ void ref_end_request(struct ref_session *s, struct ref_request *r, const struct 
 	r->live = false;
 }
 
-static void reach_seq(struct ref_seq *q, uint64_t word)
+static void reach_part(struct ref_session *s, const struct ref_request *r, struct ref_seq *q, uint32_t g, uint64_t word)
 {
+	struct ref_part *t = &q->parts[g];
+
 	/* in the order of their values, as if the line had moved one by one */
 	for (;;) {
-		int32_t next = -1;
+		int32_t next = -1, page;
 
-		for (int32_t i = 0; i < q->n_staged; i++)
-			if (q->staged[i].value <= word && (next < 0 || q->staged[i].value < q->staged[next].value))
+		for (int32_t i = 0; i < t->n_staged; i++)
+			if (t->staged[i].value <= word && (next < 0 || t->staged[i].value < t->staged[next].value))
 				next = i;
 		if (next < 0)
 			return;
-		q->free[q->n_free++] = q->staged[next].page;
-		q->n_staged--;
-		for (int32_t i = next; i < q->n_staged; i++)
-			q->staged[i] = q->staged[i + 1];
+		page = t->staged[next].page;
+		t->n_staged--;
+		for (int32_t i = next; i < t->n_staged; i++)
+			t->staged[i] = t->staged[i + 1];
+		come_back(s, r, q, g, page);
 	}
 }
 
@@ -367,7 +547,8 @@ void ref_reach(struct ref_session *s, uint32_t line, uint64_t word)
 		if (!r->live || r->stream != line)
 			continue;
 		for (int32_t j = 0; j < r->n_seqs; j++)
-			reach_seq(&r->seqs[j], word);
+			for (uint32_t g = 0; g < s->n_groups; g++)
+				reach_part(s, r, &r->seqs[j], g, word);
 		for (int32_t j = 0; j < r->n_points; j++)
 			if (r->points[j] > word)
 				r->points[open++] = r->points[j];
@@ -375,7 +556,7 @@ void ref_reach(struct ref_session *s, uint32_t line, uint64_t word)
 	}
 	for (int32_t i = 0; i < s->n_tails; i++) {
 		if (s->tails[i].line == line && s->tails[i].value <= word)
-			ref_release(s, s->tails[i].page);
+			ref_release(s->groups[s->tails[i].group].class, s->pool, s->tails[i].page);
 		else
 			s->tails[kept++] = s->tails[i];
 	}

@@ -3,10 +3,12 @@
  * model.h - the reference model: what the page engine must do, written a second time
  *
  * A command goes to the engine and to the model; the model says the code, the
- * table updates and the state that the engine must show. The only thing it
- * learns from the engine is which pages a begin was given (ref_begin_learn)
- * and which extents a class holds (ref_extents_learn); both are checked. From
- * there on every page id is predicted.
+ * table updates and the state that the engine must show. What it learns from
+ * the engine is checked: which pages came from a class (ref_learn, and those
+ * that a step lacked), which extents a class holds (ref_extents_learn), and
+ * whether there is room for pages of several classes at once, where that
+ * depends on which extents each of them takes (`said`). From there on every
+ * page id is predicted.
  */
 #ifndef SWAKV_TEST_MODEL_H
 #define SWAKV_TEST_MODEL_H
@@ -19,48 +21,61 @@
 #include "wire.h"
 
 enum {
-	REF_BATCH = 16,      /* largest max_batch */
-	REF_WIDTH = 64,      /* largest width of a row */
-	REF_STREAMS = 4,     /* largest n_streams */
-	REF_SESSIONS = 6,    /* at once */
-	REF_CLASSES = 8,     /* page sizes in one pool */
-	REF_EXTENTS = 64,    /* in one pool */
-	REF_PAGES = 4096,    /* ids of one class */
-	REF_REQUESTS = 16,   /* live in one session: at most max_batch */
-	REF_POINTS = 512,    /* open at once in one request */
-	REF_GRAIN = 16,      /* bytes: every page size is a multiple */
-	REF_GRAINS = 1 << 18 /* of one half */
+	REF_GROUPS = WIRE_MAX_GROUPS,
+	REF_BATCH = 16,           /* largest max_batch */
+	REF_WIDTH = 64,           /* largest width of a row */
+	REF_HELD = 3 * REF_WIDTH, /* most pages of a sequence in one group: a row, as many staged (a step takes pages
+				     only when it lacks more than that), and what a reserve adds */
+	REF_STREAMS = 4,          /* largest n_streams */
+	REF_SESSIONS = 6,         /* at once */
+	REF_CLASSES = 32,         /* page sizes in one pool */
+	REF_EXTENTS = 64,         /* in one pool */
+	REF_PAGES = 4096,         /* ids of one class */
+	REF_REQUESTS = 16,        /* live in one session: at most max_batch */
+	REF_POINTS = 512,         /* open at once in one request */
+	REF_TAILS = 8192,         /* pages of ended requests behind points, in one session */
+	REF_GRAIN = 16,           /* bytes: every page size is a multiple */
+	REF_GRAINS = 1 << 18      /* of one half */
 };
 
 /* ---- pool --------------------------------------------------------------- */
 
 enum ref_page { REF_FREE, REF_LEASED, REF_QUARANTINED };
+#define REF_OTHERS UINT32_MAX
 
 struct ref_class {
 	uint64_t page_bytes;
-	int32_t num_pages; /* floor(half / S) */
-	uint32_t sessions;
+	int32_t num_pages;                         /* floor(half / S) */
+	uint32_t sessions;                         /* that have a group of it, counted by groups */
 	uint8_t page[REF_PAGES];                   /* enum ref_page */
+	uint8_t first[REF_PAGES], last[REF_PAGES]; /* extents that it touches */
 	const struct ref_session *user[REF_PAGES]; /* of a page that is not free */
 	uint32_t line[REF_PAGES];                  /* of a quarantined page */
-	uint32_t writer[REF_PAGES];                /* name of the session that bound it last, 0: nobody yet */
+	uint32_t writer[REF_PAGES];                /* name of who bound it last, 0: nobody yet, REF_OTHERS: many may */
 	bool written[REF_PAGES];                   /* bound since it was given out last */
-	/* derived from the extents, refreshed by ref_extents_learn() */
-	bool usable[REF_PAGES];    /* in held extents */
-	bool reachable[REF_PAGES]; /* would be, if every unassigned extent were given to this class */
+	uint64_t given[REF_PAGES];                 /* the command that gave it out */
+	int64_t wanted;                            /* pages that this command has given out */
+	/* how many there are, as of the pool's `change` */
+	uint64_t tallied;
+	int64_t n[3];      /* usable pages, by enum ref_page */
+	int64_t available; /* free pages that could be had: with all extents that nobody has, or that are empty */
 };
 
 struct ref_pool {
 	uint64_t half, extent;
 	uint32_t scrub; /* enum wire_scrub_policy */
 	bool fresh_is_dirty;
-	uint32_t names; /* given out to sessions */
+	uint32_t names;   /* given out to sessions */
+	uint64_t command; /* counts them */
+	uint64_t change;  /* counts what page and extent states change */
 	uint32_t n_extents;
 	int32_t holder[REF_EXTENTS]; /* class index, -1: unassigned */
+	int32_t former[REF_EXTENTS]; /* class that held it last, -1: none yet */
+	int32_t live[REF_EXTENTS];   /* pages that touch it and are not free */
 	struct ref_class classes[REF_CLASSES];
 	uint32_t n_classes;
-	uint8_t grain[REF_GRAINS]; /* owners of each grain of a half: at most 1 */
-	char error[512];           /* the first thing found wrong, empty: none */
+	uint8_t grain[2 * REF_GRAINS]; /* owners of each grain of the K half, then of the V half: at most 1 */
+	char error[512];               /* the first thing found wrong, empty: none */
 };
 
 /* ---- sessions ----------------------------------------------------------- */
@@ -70,18 +85,24 @@ struct ref_staged {
 	uint64_t value; /* returns when the request's line has reached this */
 };
 
+/* What a sequence holds in one group. */
+struct ref_part {
+	int32_t row[REF_WIDTH]; /* page by logical page, -1: none */
+	int32_t free[REF_HELD]; /* reserved pages, the last is bound next */
+	int32_t n_free;
+	struct ref_staged staged[REF_HELD]; /* oldest first */
+	int32_t n_staged;
+};
+
 struct ref_seq {
 	int32_t slot;
 	uint32_t generation;
 	int64_t endpoint;
+	int64_t highest;          /* endpoint it ever settled */
 	int64_t pending_endpoint; /* -1: none */
 	int32_t length;
-	int32_t pending_map;     /* -2: no compaction pending */
-	int32_t row[REF_WIDTH];  /* page by logical page, -1: none */
-	int32_t free[REF_WIDTH]; /* reserved pages, the last is bound next */
-	int32_t n_free;
-	struct ref_staged staged[REF_WIDTH]; /* oldest first */
-	int32_t n_staged;
+	int32_t pending_map; /* -2: no compaction pending */
+	struct ref_part parts[REF_GROUPS];
 };
 
 struct ref_request {
@@ -91,21 +112,31 @@ struct ref_request {
 	enum phase phase;
 	enum transition transition;
 	int32_t n_seqs;
-	struct ref_seq seqs[REF_BATCH];
-	int64_t max_tokens;    /* a sequence's capacity */
-	int32_t reservation;   /* pages of each sequence */
-	int32_t pending_batch; /* -1: none */
+	int64_t max_tokens;              /* a sequence's capacity */
+	int32_t reservation[REF_GROUPS]; /* pages of each sequence */
+	int32_t more[REF_GROUPS];        /* by so many did its begin or last reserve raise that */
+	int32_t pending_batch;           /* -1: none */
 	uint32_t compact_flags;
 	uint64_t points[REF_POINTS]; /* values of open completion points, oldest first */
 	int32_t n_points;
 	uint64_t last_value; /* greatest it was ever given */
+	struct ref_seq seqs[REF_BATCH];
 };
 
 /* A page whose sequence has left it behind an open completion point. */
 struct ref_tail {
+	uint32_t group;
 	int32_t page;
 	uint32_t line;
 	uint64_t value;
+};
+
+/* A row of one group. */
+struct ref_line {
+	uint32_t version;
+	int32_t device[REF_WIDTH];      /* what the client's table shows */
+	int32_t bound_first, bound_end; /* columns that this command has bound */
+	bool dirty;                     /* one of those pages is */
 };
 
 struct ref_slot {
@@ -113,58 +144,80 @@ struct ref_slot {
 	uint32_t generation;
 	uint32_t stream;  /* of the last owner */
 	uint64_t blocked; /* other streams wait until that stream's line has reached this */
-	uint32_t version;
-	int32_t device[REF_WIDTH];      /* what the client's table shows */
-	int32_t bound_first, bound_end; /* columns that this command has bound */
-	bool dirty;                     /* one of those pages is */
+	struct ref_line lines[REF_GROUPS];
+};
+
+struct ref_group {
+	struct ref_class *class;
+	uint32_t class_index;
+	bool full;
+	int64_t window, page_tokens;
+	int32_t width;
+	uint32_t name;        /* of who binds pages: never another's */
+	const int32_t *shown; /* the host table: [max_batch][2][width] */
 };
 
 struct ref_session {
 	bool attached;
 	bool ended;
 	bool poisoned;
-	uint32_t name; /* never another session's */
 	struct ref_pool *pool;
-	struct ref_class *class;
-	uint32_t class_index;
-	int64_t window, page_tokens, max_seq;
-	int32_t max_batch, width, private_pages;
+	uint32_t n_groups;
+	struct ref_group groups[REF_GROUPS];
+	int64_t max_seq, max_advance, max_rewind, in_flight;
+	bool chunk_mapped;
+	int32_t max_batch;
 	uint32_t n_streams;
 	uint64_t word[REF_STREAMS];
 	int64_t spare; /* completion points that may still be promised: set before each command */
 	struct ref_slot slots[REF_BATCH];
-	struct ref_request requests[REF_REQUESTS];
-	struct ref_tail tails[REF_PAGES];
+	struct ref_tail tails[REF_TAILS];
 	int32_t n_tails;
 	uint64_t *ended_handles;
 	uint32_t n_ended, cap_ended;
+	struct ref_request requests[REF_REQUESTS]; /* large: set when they begin */
 };
 
 struct ref_model {
 	uint32_t n_streams;
 	int32_t max_batch;
 	int64_t max_seq;
-	int64_t max_advance;
-	uint32_t max_rewind;
+	int64_t max_advance; /* 0: any */
+	uint32_t max_rewind, in_flight;
+	bool chunk_mapped;
 	uint32_t n_groups;
-	struct wire_group group;
+	struct wire_group groups[REF_GROUPS];
 };
 
 /* The updates that must travel: the difference of host and device in the rows that may go with this call. */
+struct ref_row {
+	bool goes;
+	int32_t scrub_first, scrub_n; /* columns that must be scrubbed, n 0: none */
+	int32_t page[REF_WIDTH];      /* new content, REF_SAME: does not travel */
+};
 struct ref_delivery {
 	int32_t n_updates;
-	bool row[REF_BATCH];
-	int32_t scrub_first[REF_BATCH], scrub_n[REF_BATCH]; /* columns that must be scrubbed, n 0: none */
-	int32_t page[REF_BATCH][REF_WIDTH];                 /* new content, REF_SAME: does not travel */
+	struct ref_row rows[REF_GROUPS][REF_BATCH];
 };
 enum { REF_SAME = -2 };
 enum { REF_PROMISE = 2 }; /* points that a transition may open when it completes */
 
-/* ---- arithmetic (spec section 2) ---------------------------------------- */
+/* A step's entries, and the counts that they list. */
+struct ref_step {
+	const struct wire_step_entry *entries;
+	const int32_t *counts;
+	uint32_t n, n_counts;
+};
+
+/* ---- arithmetic (spec sections 2 and 3) --------------------------------- */
 
 int64_t ref_retained_end(int64_t endpoint, int64_t page_tokens);
 int64_t ref_retained_begin(int64_t endpoint, int64_t window, int64_t page_tokens);
-int64_t ref_private_pages(int64_t window, int64_t page_tokens, int64_t max_seq);
+/* First page that a sequence of group @g keeps whose highest endpoint is @highest. */
+int64_t ref_begin_of(const struct ref_session *s, uint32_t g, int64_t highest);
+int64_t ref_end_of(const struct ref_session *s, uint32_t g, int64_t endpoint);
+/* Pages of group @g that are reserved for a sequence of at most @tokens tokens. */
+int32_t ref_reservation(const struct ref_session *s, uint32_t g, int64_t tokens);
 
 /* ---- pool --------------------------------------------------------------- */
 
@@ -174,40 +227,57 @@ void ref_pool_init(struct ref_pool *p, uint64_t half, uint64_t extent);
 void ref_complain(struct ref_pool *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /*
  * Which class holds each extent now. Complains when a change is none that spec
- * and command allow: only a begin of class @taker (-1: none) that did not find
- * @need pages free may take extents, and none beyond what it needs.
+ * and command allow: only a class of @taker (NULL: none) may take extents, those
+ * that nobody has or that hold no page in use; and at most @trim that are empty
+ * may be given up.
  */
-void ref_extents_learn(struct ref_pool *p, const int32_t *holder, int32_t taker, int64_t need);
-/* Usable pages in @state. */
-int64_t ref_count(const struct ref_class *c, enum ref_page state);
-/* Pages that could be admitted now: free ones and those that unassigned extents would give. */
-int64_t ref_available(const struct ref_class *c);
+void ref_extents_learn(struct ref_pool *p, const int32_t *holder, const struct ref_session *taker, int64_t trim);
+/* After the pages of a command were learned: no class took extents, compared with @before, that it did not need. */
+void ref_check_thrift(struct ref_pool *p, const int32_t *before);
+/* Counts the pages of a class. */
+const struct ref_class *ref_tally(struct ref_pool *p, uint32_t index);
+/*
+ * Whether @need[class] pages can be had now, all of them: 0 or SWAKV_ENOPAGES.
+ * @said: what the engine says, heard where that depends on who takes which extent.
+ */
+int ref_provide(struct ref_pool *p, const int64_t *need, int said);
 
+/* A free page of group @g is leased to @s. */
+void ref_lease(struct ref_session *s, uint32_t g, int32_t id);
 /* A leased or quarantined page of @s is free again. */
-void ref_release(struct ref_session *s, int32_t id);
+void ref_release(struct ref_class *c, struct ref_pool *p, int32_t id);
 
 /* ---- commands: each gives the code the engine must give, and applies itself -- */
 
 int ref_model_check(const struct ref_model *m, uint64_t half);
+/* What follows from the model alone. */
+void ref_declare(struct ref_session *s, const struct ref_model *m);
 void ref_attach(struct ref_session *s, struct ref_pool *p, const struct ref_model *m);
 void ref_end(struct ref_session *s);
-/* Returns the number of pages that come back. */
-int64_t ref_reclaim(struct ref_session *s);
+/* All that the session has in quarantine is free again; returns how many pages. */
+int64_t ref_release_quarantined(struct ref_session *s);
 void ref_detach(struct ref_session *s);
 void ref_reach(struct ref_session *s, uint32_t line, uint64_t word);
 
-int ref_begin(struct ref_session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n,
+/* @said: what the engine answered, see ref_provide(). */
+int ref_begin(struct ref_session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n, int said,
 	      struct ref_request **out);
-/* @pages: what the engine reserved for sequence @seq, next to be bound first. */
-void ref_begin_learn(struct ref_session *s, struct ref_request *r, int32_t seq, const int32_t *pages);
+/*
+ * @pages: all that the engine has reserved for it after a begin or reserve, next
+ * to be bound first: r->more[g] more than before.
+ */
+void ref_learn(struct ref_session *s, struct ref_seq *q, uint32_t g, const int32_t *pages, int32_t n);
 int ref_prefill_prepare(struct ref_session *s, uint64_t handle, const int32_t *lengths, uint32_t n,
 			struct ref_delivery *d);
 int ref_prefill_complete(struct ref_session *s, uint64_t handle, const struct wire_fence *f, uint64_t armed);
-/* codes[n]: one an entry. */
-int ref_step_prepare(struct ref_session *s, const struct wire_step_entry *e, uint32_t n, int *codes,
-		     struct ref_delivery *d);
-int ref_step_complete(struct ref_session *s, const struct wire_step_entry *e, uint32_t n, const uint64_t *armed,
-		      int *codes);
+/*
+ * codes[n]: one an entry; what the engine answered goes in. Pages that a step
+ * takes from a class are read from the host table.
+ */
+int ref_step_prepare(struct ref_session *s, const struct ref_step *step, int *codes, struct ref_delivery *d);
+int ref_step_complete(struct ref_session *s, const struct ref_step *step, const uint64_t *armed, int *codes);
+int ref_rewind(struct ref_session *s, uint64_t handle, const int32_t *tokens, uint32_t n);
+int ref_reserve(struct ref_session *s, uint64_t handle, int64_t max_tokens, int said, struct ref_request **out);
 int ref_compact_begin(struct ref_session *s, uint64_t handle, const int32_t *map, uint32_t n, int32_t new_batch,
 		      uint32_t flags, struct ref_delivery *d);
 int ref_compact_complete(struct ref_session *s, uint64_t handle, const struct wire_fence *f, uint64_t armed,
@@ -222,12 +292,15 @@ bool ref_has_ended(const struct ref_session *s, uint64_t handle);
 struct ref_request *ref_find(struct ref_session *s, uint64_t handle);
 /* Requests that have begun and not ended. */
 int32_t ref_live(const struct ref_session *s);
-/* K ids that the host row of @slot must show, by logical page; NULL: all empty. */
-const int32_t *ref_row(const struct ref_session *s, int32_t slot);
+/* K ids that the host row of @slot must show in group @g, by logical page; NULL: all empty. */
+const int32_t *ref_row(const struct ref_session *s, uint32_t g, int32_t slot);
+int32_t ref_in_row(const struct ref_session *s, const struct ref_seq *q, uint32_t g);
+/* Pages that the sequence holds in group @g: bound, reserved and staged. */
+int32_t ref_held(const struct ref_session *s, const struct ref_seq *q, uint32_t g);
 /* Pages [begin, end) in the row: bound by the pending transition, and staged by it. */
-void ref_new_range(const struct ref_session *s, const struct ref_request *r, const struct ref_seq *q, int64_t *begin,
-		   int64_t *end);
-void ref_retiring_range(const struct ref_session *s, const struct ref_request *r, const struct ref_seq *q,
+void ref_new_range(const struct ref_session *s, const struct ref_request *r, const struct ref_seq *q, uint32_t g,
+		   int64_t *begin, int64_t *end);
+void ref_retiring_range(const struct ref_session *s, const struct ref_request *r, const struct ref_seq *q, uint32_t g,
 			int64_t *begin, int64_t *end);
 
 #endif

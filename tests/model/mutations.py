@@ -18,17 +18,17 @@ MUTATIONS = [
     ("reservation one page short", "window.h", [
         ("return m >= width ? width : (int32_t)(2 * m + 1 < width ? 2 * m + 1 : width);",
          "return m >= width ? width : (int32_t)(2 * m < width ? 2 * m : width);")]),
-    ("staged page reused before its point", "step.c", [
-        ("\t\tif (reached) {\n\t\t\tseq_reserved(s, q)", "\t\tif (reached || 1) {\n\t\t\tseq_reserved(s, q)")]),
+    ("staged page reused before its point", "sequence.c", [
+        ("\t\tif (reached) {\n\t\t\tseq_give_back", "\t\tif (reached || 1) {\n\t\t\tseq_give_back")]),
     ("a point is reached one value early", "points.c", [
         ("s->points[l->first_point].value <= word", "s->points[l->first_point].value <= word + 1")]),
     ("a point is reached one value late", "points.c", [
         ("s->points[l->first_point].value <= word", "s->points[l->first_point].value < word")]),
     ("page retired at prepare instead of complete", "step.c", [
-        ("\t\tbind(s, q, q->end);\n",
-         "\t\tbind(s, q, q->end);\n"
-         "\t\tif (window_begin(&s->window, seq_endpoint(r, q) + 1) > q->begin)\n"
-         "\t\t\tpage_table_put(&s->table, q->slot, q->begin, -1);\n")]),
+        ("\t\t\t\tbind_next(s, g, r, q, d);\n",
+         "\t\t\t\tbind_next(s, g, r, q, d);\n"
+         "\t\t\tif (seq_retained_begin(g, q, e) > seq_span(g, q)->begin)\n"
+         "\t\t\t\tpage_table_put(&g->table, q->slot, seq_span(g, q)->begin, -1);\n")]),
     ("clear of a retired page not sent", "page_table.c", [
         ("\t\t\tif (page == sent[c])\n", "\t\t\tif (page == sent[c] || page < 0)\n")]),
     ("rows of ended requests not sent", "delivery.c", [
@@ -36,23 +36,26 @@ MUTATIONS = [
     ("rows of ended requests sent on any stream", "delivery.c", [
         ("collect_list(s, &s->lines[r->stream].stray, d);", "collect_list(s, &s->lines[0].stray, d);")]),
     ("LIFO to FIFO", "step.c", [
-        ("\tpage_table_put(&s->table, q->slot, column, seq_reserved(s, q)[--q->n_reserved]);\n",
-         "\tint32_t *pages = seq_reserved(s, q), first = pages[0];\n\n"
-         "\tq->n_reserved--;\n"
-         "\tfor (int32_t i = 0; i < q->n_reserved; i++)\n"
-         "\t\tpages[i] = pages[i + 1];\n"
-         "\tpage_table_put(&s->table, q->slot, column, first);\n")]),
+        ("\tpage = seq_reserved(g, q)[--p->n_reserved];\n",
+         "\tpage = seq_reserved(g, q)[0];\n\tp->n_reserved--;\n"
+         "\tfor (int32_t i = 0; i < p->n_reserved; i++)\n"
+         "\t\tseq_reserved(g, q)[i] = seq_reserved(g, q)[i + 1];\n")]),
+    ("a chunk takes the last of its pages first", "sequence.c", [
+        ("\tpage_table_put_run(&g->table, q->slot, first, seq_reserved(g, q) + p->n_reserved, own);\n",
+         "\tpage_table_put_run(&g->table, q->slot, first, seq_reserved(g, q) + own, own);\n"
+         "\tfor (int32_t i = own; i < p->n_reserved; i++)\n"
+         "\t\tseq_reserved(g, q)[i - own] = seq_reserved(g, q)[i];\n")]),
     ("compaction drops the wrong sequence", "compact.c", [
         ("\t\trequest_seq(s, r, i)->map = old_to_new[i];\n",
          "\t\trequest_seq(s, r, i)->map = old_to_new[n - 1 - i];\n")]),
     ("compaction with moved rows keeps the slots", "compact.c", [
         ("\tif (r->move_rows)\n", "\tif (r->move_rows && r->n_seqs > 2)\n")]),
     ("row not cleared when its slot is given up", "request.c", [
-        ("\tif (!s->ended)\n\t\trow_clear(", "\tif (s->ended)\n\t\trow_clear(")]),
+        ("\tif (s->ended)\n\t\treturn;\n\tpage_table_open", "\tif (!s->ended)\n\t\treturn;\n\tpage_table_open")]),
     ("a refused begin takes one page", "request.c", [
-        ("\tif (need > available)\n",
-         "\tif (need > available && s->class->n_free > 0)\n\t\tpage_class_take(s->class);\n"
-         "\tif (need > available)\n")]),
+        ("\tif (missing < 0)\n\t\treturn 0;\n",
+         "\tif (missing < 0)\n\t\treturn 0;\n"
+         "\tif (need[missing].class->n_free > 0)\n\t\tpage_class_take(need[missing].class);\n")]),
     ("a refused prefill leaves the request executing", "step.c", [
         ("\t\tif (lengths[i] < 1 || lengths[i] > r->capacity)\n",
          "\t\tif (lengths[i] > r->capacity)\n\t\t\t((struct request *)r)->phase = PHASE_EXECUTING;\n"
@@ -90,7 +93,7 @@ MUTATIONS = [
     ("a generation is reused", "request.c", [
         ("\tt->generation++;\n", "\tt->generation |= 1;\n")]),
     ("reclaim forgets the pages behind points", "session.c", [
-        ("\t\tpages_quarantine(s, line, &p->pages);\n", "")]),
+        ("\t\tpages_quarantine(s, line, &chains);\n\t\tl->first_point", "\t\tl->first_point")]),
     ("an extent that was taken needlessly", "pool.c", [
         ("\tif (c->n_free >= n)\n\t\treturn;\n\tv.index", "\tif (c->n_free >= ++n)\n\t\treturn;\n\tv.index")]),
     ("an extent is returned with a live page", "pool.c", [
@@ -118,10 +121,63 @@ MUTATIONS = [
     ("a page that was never bound forgets its user", "page_class.c", [
         ("\tc->link[page] = e->top;\n",
          "\tif (page % 5 == 0)\n\t\tc->user[page] = PAGE_FRESH;\n\tc->link[page] = e->top;\n")]),
-    ("two sessions have one name", "session.c", [
-        ("\ts->serial = ++e->last_serial;\n", "\ts->serial = 1 + ++e->last_serial % 2;\n")]),
+    ("two groups have one name", "session.c", [
+        ("\tg->serial = ++s->engine->last_serial;\n", "\tg->serial = 1 + ++s->engine->last_serial % 2;\n")]),
     ("always does not mean always", "page_class.c", [
         ("if (c->user[pages[i]] != PAGE_FRESH)", "if (c->user[pages[i]] != PAGE_FRESH && pages[i] % 3)")]),
-    ("a scrub names one column too few", "step.c", [
-        ("tell_dirty(s, q, first, last, d);", "tell_dirty(s, q, first, last - 1, d);")]),
+    ("a scrub names one column too few", "sequence.c", [
+        ("tell_dirty(s, g, q, first, end, d);", "tell_dirty(s, g, q, first, end - 1, d);")]),
+    # layer groups
+    ("the window of another group is used", "session.c", [
+        ("group_window(&s->model, &s->model.groups[g->index])", "group_window(&s->model, &s->model.groups[0])")]),
+    ("cells are counted within their group", "session.c", [
+        ("\t\tg->table.first_cell = cell;\n", "\t\tg->table.first_cell = 0;\n")]),
+    ("one group is admitted only", "request.c", [
+        ("\t\tint32_t n = r->reservation[g->index];\n",
+         "\t\tint32_t n = g->index ? 0 : r->reservation[0];\n")]),
+    ("a begin looks for pages of one group only", "request.c", [
+        ("\t\tneeds[i] = (int64_t)reservation[i] * n;\n", "\t\tneeds[i] = i ? 0 : (int64_t)reservation[i] * n;\n")]),
+    ("a reserve of one group only", "request.c", [
+        ("\t\tmore[i] = group_reservation(s, g, max_tokens) - r->reservation[i];\n",
+         "\t\tmore[i] = i ? 0 : group_reservation(s, g, max_tokens) - r->reservation[i];\n")]),
+    ("pages of a later group do not come back at a point", "points.c", [
+        ("\t\telse\n\t\t\tchain_give_back(s, g, chain);\n",
+         "\t\telse if (g->index < 2)\n\t\t\tchain_give_back(s, g, chain);\n")]),
+    ("a class breaks its promise to another group", "pool.c", [
+        ("return holder->promised == 0 || holder->n_free - pages_lost(p, holder, x) >= holder->promised;",
+         "return holder->promised >= 0;")]),
+    # reservations
+    ("the bound of max_advance is one page short", "window.h", [
+        ("\treturn span + 1 < width ? (int32_t)span + 1 : width;\n",
+         "\treturn span < width ? (int32_t)span : width;\n")]),
+    ("max_rewind does not count in a reservation", "model.c", [
+        ("WINDOW_UNLIMITED : g->window + m->max_rewind", "WINDOW_UNLIMITED : g->window")]),
+    ("extra pages are kept", "sequence.c", [
+        ("\tif (p->n_extra > 0) {\n\t\tp->n_extra--;", "\tif (p->n_extra > 1) {\n\t\tp->n_extra--;")]),
+    ("a step that lacks pages waits for ever", "extend.c", [
+        ("if (is_reserved_for(s, tokens) || lack <= p->n_staged)", "if (is_reserved_for(s, tokens) || lack <= 1 + p->n_staged)")]),
+    ("a step takes pages although it would only have to wait", "extend.c", [
+        ("if (is_reserved_for(s, tokens) || lack <= p->n_staged)", "if (is_reserved_for(s, tokens) || lack < p->n_staged)")]),
+    # extend
+    ("a mapped chunk binds its final window only", "sequence.c", [
+        ("int32_t begin = s->model.chunk_mapped ? p->begin : seq_retained_begin(g, q, e);",
+         "int32_t begin = seq_retained_begin(g, q, e);")]),
+    ("a part of a step is accepted without clearing the tail", "extend.c", [
+        ("\tseq_unbind(s, g, r, q, end > m->resume ? end : m->resume, m->hi, reached, staged);\n", "")]),
+    ("a part of a step is accepted where all must stay", "extend.c", [
+        ("if (n < tokens && !s->model.chunk_mapped)", "if (n + 1 < tokens && !s->model.chunk_mapped)")]),
+    ("none of a step accepted means all of it", "extend.c", [
+        ("return !accepted->of && accepted->each == 0 ? tokens : count_of(accepted, i);",
+         "return count_of(accepted, i) == 0 ? tokens : count_of(accepted, i);")]),
+    ("an entry reads the counts of the one before", "step.c", [
+        ("\t\tlist += listed(step->entries[i].tokens);\n", "\t\tlist += listed(step->entries[i].tokens) / 2;\n")]),
+    # rewind
+    ("the rewind bound counts from the endpoint at each call", "extend.c", [
+        ("e - tokens[i] < seq_high(r, q) - (int64_t)s->model.max_rewind", "tokens[i] > (int64_t)s->model.max_rewind")]),
+    ("steps inside a page do not raise the highest endpoint", "internal.h", [
+        ("\treturn e > q->high ? e : q->high;\n", "\treturn q->high;\n")]),
+    ("begin falls after a rewind", "internal.h", [
+        ("return window_begin(&g->window, e > q->high ? e : q->high);", "return window_begin(&g->window, e);")]),
+    ("rewound pages return before the last point", "extend.c", [
+        ("\treached = r->last_value <= s->lines[r->stream].reached;\n", "\treached = true;\n")]),
 ]

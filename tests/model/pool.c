@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c - the reference model's extents and page classes, and the coming and going of sessions */
-#include "model.h"
+#include "parts.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,88 +27,184 @@ void ref_pool_init(struct ref_pool *p, uint64_t half, uint64_t extent)
 	p->extent = extent;
 	p->n_extents = (uint32_t)((half + extent - 1) / extent); /* the last one may be short */
 	memset(p->holder, -1, sizeof p->holder);
+	memset(p->former, -1, sizeof p->former);
+	p->change = 1;
 }
 
-/* Every byte of page @id lies in extents of class @index (with @any: or unassigned ones). */
-static bool covered(const struct ref_pool *p, uint64_t page_bytes, int32_t id, int32_t index, bool any)
-{
-	uint64_t first = (uint64_t)id * page_bytes / p->extent;
-	uint64_t last = (((uint64_t)id + 1) * page_bytes - 1) / p->extent;
+/* ---- extents ------------------------------------------------------------------ */
 
-	for (uint64_t x = first; x <= last; x++)
-		if (x >= p->n_extents || (p->holder[x] != index && !(any && p->holder[x] < 0)))
+/* All that page @id touches belongs to the class, or with @reach: could come to it. */
+static bool covered(const struct ref_pool *p, const struct ref_class *c, int32_t id, bool reach)
+{
+	for (uint32_t x = c->first[id]; x <= c->last[id]; x++)
+		if (p->holder[x] != c - p->classes && !(reach && p->live[x] == 0))
 			return false;
 	return true;
 }
 
-static void refresh(struct ref_pool *p, int32_t index)
+const struct ref_class *ref_tally(struct ref_pool *p, uint32_t index)
 {
 	struct ref_class *c = &p->classes[index];
 
+	if (c->tallied == p->change)
+		return c;
+	memset(c->n, 0, sizeof c->n);
+	c->available = 0;
 	for (int32_t id = 0; id < c->num_pages; id++) {
-		c->usable[id] = covered(p, c->page_bytes, id, index, false);
-		c->reachable[id] = covered(p, c->page_bytes, id, index, true);
-		if (c->page[id] != REF_FREE && !c->usable[id])
-			ref_complain(p, "page %d is in use, but class %d no longer holds its extents", id, index);
+		if (c->page[id] != REF_FREE)
+			c->n[c->page[id]]++;
+		else if (covered(p, c, id, true)) {
+			c->available++;
+			c->n[REF_FREE] += covered(p, c, id, false);
+		}
 	}
+	c->tallied = p->change;
+	return c;
 }
 
-int64_t ref_count(const struct ref_class *c, enum ref_page state)
+/*
+ * Enough extents for sure: what each class lacks is divided by the pages that
+ * lie wholly in any extent, wherever that begins. Extents of the classes
+ * themselves are left out, and so is a short one at the end.
+ */
+static bool room_for_all(struct ref_pool *p, const int64_t *need)
 {
-	int64_t n = 0;
+	int64_t extents = 0;
 
-	for (int32_t id = 0; id < c->num_pages; id++)
-		n += c->usable[id] && c->page[id] == state;
-	return n;
-}
+	for (uint64_t x = 0; x < p->half / p->extent; x++)
+		extents += p->holder[x] < 0 || (p->live[x] == 0 && need[p->holder[x]] == 0);
+	for (uint32_t i = 0; i < p->n_classes; i++) {
+		int64_t whole = (int64_t)((p->extent + 1) / p->classes[i].page_bytes) - 1;
+		int64_t lack = need[i] - ref_tally(p, i)->n[REF_FREE];
 
-int64_t ref_available(const struct ref_class *c)
-{
-	int64_t n = 0;
-
-	for (int32_t id = 0; id < c->num_pages; id++)
-		n += c->reachable[id] && c->page[id] == REF_FREE;
-	return n;
-}
-
-/* No extent was taken that the begin could have done without. */
-static void check_thrift(struct ref_pool *p, const int32_t *before, int32_t taker, int64_t need)
-{
-	struct ref_class *c = &p->classes[taker];
-	bool thrifty = false;
-
-	for (uint32_t x = 0; x < p->n_extents && !thrifty; x++) {
-		if (p->holder[x] == before[x])
+		if (need[i] == 0 || lack <= 0)
 			continue;
-		p->holder[x] = -1;
-		refresh(p, taker);
-		thrifty = ref_count(c, REF_FREE) < need;
-		p->holder[x] = taker;
+		if (whole < 1)
+			return false;
+		extents -= (lack + whole - 1) / whole;
 	}
-	refresh(p, taker);
-	if (!thrifty)
-		ref_complain(p, "class %d took extents that a begin of %lld pages did not need", taker,
-			     (long long)need);
+	return extents >= 0;
 }
 
-void ref_extents_learn(struct ref_pool *p, const int32_t *holder, int32_t taker, int64_t need)
+static int classes_of(const struct ref_pool *p, const int64_t *need)
 {
-	int32_t before[REF_EXTENTS];
+	int n = 0;
 
+	for (uint32_t i = 0; i < p->n_classes; i++)
+		n += need[i] > 0;
+	return n;
+}
+
+/* Extents that all classes together need for sure (no page straddles), or for sure have enough with (none may). */
+static uint64_t extents_for(const struct ref_pool *p, const int64_t *need, bool enough)
+{
+	uint64_t extents = 0;
+
+	for (uint32_t i = 0; i < p->n_classes; i++) {
+		uint64_t size = p->classes[i].page_bytes, n = (uint64_t)need[i];
+		uint64_t whole = (p->extent + 1) / size; /* one more than lie wholly in any extent */
+
+		if (n == 0)
+			continue;
+		if (!enough)
+			extents += (n * size + p->extent - 1) / p->extent;
+		else if (whole < 2)
+			return UINT64_MAX;
+		else
+			extents += (n + whole - 2) / (whole - 1);
+	}
+	return extents;
+}
+
+bool ref_never(struct ref_pool *p, const int64_t *need, int said)
+{
+	for (uint32_t i = 0; i < p->n_classes; i++)
+		if (need[i] > p->classes[i].num_pages)
+			return true;
+	if (extents_for(p, need, false) > p->n_extents)
+		return true;
+	return said == SWAKV_ENEVER && classes_of(p, need) > 1 && extents_for(p, need, true) > p->half / p->extent;
+}
+
+int ref_provide(struct ref_pool *p, const int64_t *need, int said)
+{
+	for (uint32_t i = 0; i < p->n_classes; i++)
+		if (need[i] > ref_tally(p, i)->available)
+			return SWAKV_ENOPAGES;
+	if (classes_of(p, need) < 2 || said != SWAKV_ENOPAGES || room_for_all(p, need))
+		return SWAKV_OK;
+	return SWAKV_ENOPAGES;
+}
+
+static bool has_class(const struct ref_session *s, int32_t index)
+{
+	for (uint32_t g = 0; s && g < s->n_groups; g++)
+		if ((int32_t)s->groups[g].class_index == index)
+			return true;
+	return false;
+}
+
+/* Extent @x has come to class @index: where another class had it, that may have written over any of its pages. */
+static void come_to_class(struct ref_pool *p, uint32_t x, int32_t index)
+{
+	struct ref_class *c = &p->classes[index];
+
+	for (int32_t id = 0; id < c->num_pages && p->former[x] >= 0 && p->former[x] != index; id++)
+		if (c->first[id] <= x && x <= c->last[id])
+			c->writer[id] = REF_OTHERS;
+	p->former[x] = index;
+}
+
+void ref_extents_learn(struct ref_pool *p, const int32_t *holder, const struct ref_session *taker, int64_t trim)
+{
 	if (memcmp(p->holder, holder, p->n_extents * sizeof *holder) == 0)
 		return;
-	if (taker >= 0 && ref_count(&p->classes[taker], REF_FREE) >= need)
-		taker = -1;
-	for (uint32_t x = 0; x < p->n_extents; x++)
-		if (holder[x] != p->holder[x] && (p->holder[x] >= 0 || holder[x] != taker))
+	for (uint32_t x = 0; x < p->n_extents; x++) {
+		if (holder[x] == p->holder[x])
+			continue;
+		if (p->live[x] > 0)
+			ref_complain(p, "extent %u went from class %d to %d with %d pages in use", x, p->holder[x],
+				     holder[x], p->live[x]);
+		else if (holder[x] < 0 ? trim-- <= 0 : !has_class(taker, holder[x]))
 			ref_complain(p, "extent %u went from class %d to %d without need", x, p->holder[x], holder[x]);
-	if (p->error[0])
-		return;
-	memcpy(before, p->holder, sizeof before);
+		if (holder[x] >= 0)
+			come_to_class(p, x, holder[x]);
+	}
 	memcpy(p->holder, holder, p->n_extents * sizeof *holder);
+	p->change++;
+}
+
+/* Pages of the class that are free or were given out by this command, if it had not taken extent @x. */
+static int64_t without(const struct ref_pool *p, const struct ref_class *c, uint32_t x)
+{
+	int64_t n = 0;
+
+	for (int32_t id = 0; id < c->num_pages; id++)
+		n += (c->page[id] == REF_FREE || c->given[id] == p->command) && (x < c->first[id] || x > c->last[id]) &&
+		     covered(p, c, id, false);
+	return n;
+}
+
+void ref_check_thrift(struct ref_pool *p, const int32_t *before)
+{
+	int classes = 0;
+
 	for (uint32_t i = 0; i < p->n_classes; i++)
-		refresh(p, (int32_t)i);
-	check_thrift(p, before, taker, need);
+		classes += p->classes[i].wanted > 0;
+	for (uint32_t i = 0; i < p->n_classes; i++) {
+		const struct ref_class *c = &p->classes[i];
+		bool took = false, thrifty = false;
+
+		for (uint32_t x = 0; x < p->n_extents && !thrifty; x++) {
+			if (before[x] == p->holder[x] || p->holder[x] != (int32_t)i)
+				continue;
+			took = true;
+			/* where several classes take, one may take what another then needs back */
+			thrifty = c->wanted > 0 && (classes > 1 || without(p, c, x) < c->wanted);
+		}
+		if (took && !thrifty)
+			ref_complain(p, "class %u took extents that %lld pages did not need", i, (long long)c->wanted);
+	}
 }
 
 /* ---- sessions ---------------------------------------------------------------- */
@@ -117,16 +214,12 @@ static bool between(int64_t value, int64_t low, int64_t high)
 	return value >= low && value <= high;
 }
 
-int ref_model_check(const struct ref_model *m, uint64_t half)
+static int group_check(const struct wire_group *g, uint64_t half)
 {
-	const struct wire_group *g = &m->group;
 	uint64_t bytes = ref_page_bytes(g);
 
-	if (m->n_groups != 1 || m->max_advance || m->max_rewind || g->kind == WIRE_GROUP_FULL)
-		return SWAKV_EUNSUPPORTED;
-	if (g->kind != WIRE_GROUP_SLIDING || !between(m->n_streams, 1, WIRE_MAX_STREAMS) ||
-	    !between(m->max_batch, 1, WIRE_MAX_BATCH) || !between(m->max_seq, 1, INT32_MAX) || g->window < 1 ||
-	    g->window > INT32_MAX)
+	if (g->kind == WIRE_GROUP_FULL ? g->window != 0
+				       : g->kind != WIRE_GROUP_SLIDING || !between(g->window, 1, INT32_MAX))
 		return SWAKV_EINVALID;
 	if (g->page_tokens != 16 && g->page_tokens != 32 && g->page_tokens != 64 && g->page_tokens != 128 &&
 	    g->page_tokens != 256)
@@ -138,50 +231,94 @@ int ref_model_check(const struct ref_model *m, uint64_t half)
 	return half / bytes > INT32_MAX / 2 ? SWAKV_EINVALID : SWAKV_OK;
 }
 
-static void join_class(struct ref_session *s, uint64_t page_bytes)
+int ref_model_check(const struct ref_model *m, uint64_t half)
 {
-	struct ref_pool *p = s->pool;
-	uint32_t i = 0;
+	if (!between(m->n_groups, 1, WIRE_MAX_GROUPS) || !between(m->n_streams, 1, WIRE_MAX_STREAMS) ||
+	    !between(m->max_batch, 1, WIRE_MAX_BATCH) || !between(m->max_seq, 1, INT32_MAX))
+		return SWAKV_EINVALID;
+	if (!between(m->max_advance, 0, m->max_seq) || m->max_rewind > m->max_seq || m->in_flight > 1024)
+		return SWAKV_EINVALID;
+	for (uint32_t g = 0; g < m->n_groups; g++) {
+		int code = group_check(&m->groups[g], half);
 
-	while (i < p->n_classes && p->classes[i].page_bytes != page_bytes)
-		i++;
-	s->class_index = i;
-	s->class = &p->classes[i];
-	if (i == p->n_classes) {
-		p->n_classes++;
-		s->class->page_bytes = page_bytes;
-		s->class->num_pages = (int32_t)(p->half / page_bytes);
-		refresh(p, (int32_t)i);
+		if (code)
+			return code;
 	}
-	s->class->sessions++;
+	return SWAKV_OK;
+}
+
+static uint32_t join_class(struct ref_pool *p, uint64_t page_bytes)
+{
+	struct ref_class *c = p->classes;
+
+	while (c < p->classes + p->n_classes && c->page_bytes != page_bytes)
+		c++;
+	if (c == p->classes + p->n_classes) {
+		p->n_classes++;
+		c->page_bytes = page_bytes;
+		c->num_pages = (int32_t)(p->half / page_bytes);
+		for (int32_t id = 0; id < c->num_pages; id++) {
+			c->first[id] = (uint8_t)((uint64_t)id * page_bytes / p->extent);
+			c->last[id] = (uint8_t)((((uint64_t)id + 1) * page_bytes - 1) / p->extent);
+		}
+	}
+	c->sessions++;
+	return (uint32_t)(c - p->classes);
+}
+
+static void clear(struct ref_session *s)
+{
+	memset(s, 0, offsetof(struct ref_session, requests));
+	for (int i = 0; i < REF_REQUESTS; i++)
+		s->requests[i].live = false;
+}
+
+void ref_declare(struct ref_session *s, const struct ref_model *m)
+{
+	clear(s);
+	s->max_seq = m->max_seq;
+	s->max_advance = m->max_advance;
+	s->max_rewind = m->max_rewind;
+	s->in_flight = m->in_flight ? m->in_flight : 2;
+	s->chunk_mapped = m->chunk_mapped;
+	s->max_batch = m->max_batch;
+	s->n_streams = m->n_streams;
+	s->n_groups = m->n_groups;
+	for (uint32_t g = 0; g < m->n_groups; g++) {
+		s->groups[g].full = m->groups[g].kind == WIRE_GROUP_FULL;
+		s->groups[g].window = m->groups[g].window;
+		s->groups[g].page_tokens = m->groups[g].page_tokens;
+		s->groups[g].width = (int32_t)ref_end_of(s, g, m->max_seq);
+	}
 }
 
 void ref_attach(struct ref_session *s, struct ref_pool *p, const struct ref_model *m)
 {
-	memset(s, 0, sizeof *s);
+	ref_declare(s, m);
 	s->attached = true;
 	s->pool = p;
-	s->name = ++p->names;
-	s->window = m->group.window;
-	s->page_tokens = m->group.page_tokens;
-	s->max_seq = m->max_seq;
-	s->max_batch = m->max_batch;
-	s->width = (int32_t)ref_retained_end(m->max_seq, s->page_tokens);
-	s->private_pages = (int32_t)ref_private_pages(s->window, s->page_tokens, s->max_seq);
-	s->n_streams = m->n_streams;
+	for (uint32_t g = 0; g < m->n_groups; g++) {
+		s->groups[g].name = ++p->names;
+		s->groups[g].class_index = join_class(p, ref_page_bytes(&m->groups[g]));
+		s->groups[g].class = &p->classes[s->groups[g].class_index];
+	}
 	for (int i = 0; i < REF_BATCH; i++) {
 		s->slots[i].owner = -1;
-		memset(s->slots[i].device, -1, sizeof s->slots[i].device);
+		for (uint32_t g = 0; g < s->n_groups; g++)
+			memset(s->slots[i].lines[g].device, -1, sizeof s->slots[i].lines[g].device);
 	}
-	join_class(s, ref_page_bytes(&m->group));
 }
 
 /* Everything that the session holds is in doubt: quarantined until it is reclaimed. */
 void ref_end(struct ref_session *s)
 {
-	for (int32_t id = 0; id < s->class->num_pages; id++)
-		if (s->class->page[id] == REF_LEASED && s->class->user[id] == s)
-			s->class->page[id] = REF_QUARANTINED;
+	struct ref_pool *p = s->pool;
+
+	for (struct ref_class *c = p->classes; c < p->classes + p->n_classes; c++)
+		for (int32_t id = 0; id < c->num_pages; id++)
+			if (c->page[id] == REF_LEASED && c->user[id] == s)
+				c->page[id] = REF_QUARANTINED;
+	p->change++;
 	for (int i = 0; i < REF_REQUESTS; i++)
 		s->requests[i].live = false;
 	for (int i = 0; i < REF_BATCH; i++)
@@ -190,22 +327,26 @@ void ref_end(struct ref_session *s)
 	s->ended = true;
 }
 
-int64_t ref_reclaim(struct ref_session *s)
+int64_t ref_release_quarantined(struct ref_session *s)
 {
+	struct ref_pool *p = s->pool;
 	int64_t n = 0;
 
-	for (int32_t id = 0; id < s->class->num_pages; id++) {
-		if (s->class->page[id] == REF_FREE || s->class->user[id] != s)
-			continue;
-		ref_release(s, id);
-		n++;
+	for (struct ref_class *c = p->classes; c < p->classes + p->n_classes; c++) {
+		for (int32_t id = 0; id < c->num_pages; id++) {
+			if (c->page[id] != REF_QUARANTINED || c->user[id] != s)
+				continue;
+			ref_release(c, p, id);
+			n++;
+		}
 	}
 	return n;
 }
 
 void ref_detach(struct ref_session *s)
 {
-	s->class->sessions--;
+	for (uint32_t g = 0; g < s->n_groups; g++)
+		s->groups[g].class->sessions--;
 	free(s->ended_handles);
-	memset(s, 0, sizeof *s);
+	clear(s);
 }

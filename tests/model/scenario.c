@@ -18,11 +18,14 @@ static const char *const op_names[OP_COUNT] = {
 	"prefill_complete",
 	"step_prepare",
 	"step_complete",
+	"rewind",
+	"reserve",
 	"compact_begin",
 	"compact_complete",
 	"finish",
 	"abandon",
 	"shutdown",
+	"trim",
 	"query",
 };
 static const char *const fence_names[FENCE_COUNT] = { "done",   "new",        "armed",       "old",         "point",
@@ -52,6 +55,10 @@ void command_print(FILE *out, const struct setup *setup, const struct command *c
 		for (uint32_t i = 0; i < c->n; i++)
 			fprintf(out, " {request=%d tokens=%d accepted=%d fence=%s}", c->entries[i].request,
 				c->entries[i].tokens, c->entries[i].accepted, fence_names[c->entries[i].fence]);
+		print_list(out, "counts", c->counts, c->n_counts);
+		break;
+	case OP_TRIM:
+		fprintf(out, " value=%" PRId64, c->value);
 		break;
 	case OP_SHUTDOWN:
 		for (uint32_t i = 0; i < c->n; i++)
@@ -64,34 +71,52 @@ void command_print(FILE *out, const struct setup *setup, const struct command *c
 	default:
 		fprintf(out, " request=%d value=%" PRId64 " stream=%u flags=%u new=%d fence=%s", c->request, c->value,
 			c->stream, c->flags, c->new_batch, fence_names[c->fence]);
-		print_list(out, "list", c->list, c->op == OP_QUERY ? 2 : c->n);
+		print_list(out, "list", c->list, c->op == OP_QUERY ? 3 : c->n);
 	}
 	fputc('\n', out);
 }
 
 /* ---- scenario files -------------------------------------------------------------------- */
 
-static void write_setup(FILE *out, const struct setup *s, const struct command *list, uint32_t n)
+/* Groups that differ in page size or dtype cannot be said: then the first one's stands for all. */
+static void write_model(FILE *out, uint32_t index, const struct ref_model *m)
 {
 	static const char *const dtypes[] = { "?", "f16", "bf16", "f32", "fp8" };
+
+	fprintf(out, "model m%u max_batch=%d max_seq=%" PRId64 " page_tokens=%u dtype=%s groups=", index, m->max_batch,
+		m->max_seq, m->groups[0].page_tokens, dtypes[m->groups[0].dtype]);
+	for (uint32_t g = 0; g < m->n_groups; g++) {
+		if (m->groups[g].kind == WIRE_GROUP_FULL)
+			fprintf(out, "%sfull", g ? "," : "");
+		else
+			fprintf(out, "%s%" PRId64, g ? "," : "", m->groups[g].window);
+	}
+	for (uint32_t g = 0; g < m->n_groups; g++)
+		fprintf(out, "%s%u", g ? "," : " layers=", m->groups[g].layers);
+	for (uint32_t g = 0; g < m->n_groups; g++)
+		fprintf(out, "%s%u", g ? "," : " kv_heads=", m->groups[g].kv_heads);
+	for (uint32_t g = 0; g < m->n_groups; g++)
+		fprintf(out, "%s%u", g ? "," : " head_dim=",
+			m->groups[g].k_head_dim > m->groups[g].v_head_dim ? m->groups[g].k_head_dim
+									  : m->groups[g].v_head_dim);
+	if (m->max_advance)
+		fprintf(out, " max_advance=%" PRId64, m->max_advance);
+	if (m->in_flight)
+		fprintf(out, " in_flight=%u", m->in_flight);
+	fprintf(out, " max_rewind=%u chunk=%s\n", m->max_rewind, m->chunk_mapped ? "mapped" : "retained");
+}
+
+static void write_setup(FILE *out, const struct setup *s, const struct command *list, uint32_t n)
+{
 	bool used[WORLD_MODELS] = { false };
 
 	for (uint32_t i = 0; i < n; i++)
 		if (list[i].op == OP_ATTACH)
 			used[(uint64_t)list[i].value % s->n_models] = true;
 	fprintf(out, "broker backend=host bytes=%" PRIu64 " extent=%" PRIu64 "\n", 2 * s->half, s->extent);
-	for (uint32_t i = 0; i < s->n_models; i++) {
-		const struct ref_model *m = &s->models[i];
-		const struct wire_group *g = &m->group;
-
-		if (!used[i])
-			continue;
-		fprintf(out,
-			"model m%u window=%" PRId64 " max_batch=%d max_seq=%" PRId64
-			" page_tokens=%u layers=%u kv_heads=%u head_dim=%u dtype=%s\n",
-			i, g->window, m->max_batch, m->max_seq, g->page_tokens, g->layers, g->kv_heads,
-			g->k_head_dim > g->v_head_dim ? g->k_head_dim : g->v_head_dim, dtypes[g->dtype]);
-	}
+	for (uint32_t i = 0; i < s->n_models; i++)
+		if (used[i])
+			write_model(out, i, &s->models[i]);
 }
 
 static const char *fence_word(uint32_t fence)
@@ -106,13 +131,12 @@ static bool known(const struct world *w, const struct command *c, int32_t label)
 
 static bool sayable(const struct world *w, const struct command *c)
 {
-	if (c->op == OP_MODEL || c->op == OP_QUERY)
+	if (c->op == OP_MODEL || c->op == OP_QUERY || c->op == OP_TRIM || c->op == OP_RESERVE)
 		return false;
 	if (c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE) {
 		for (uint32_t i = 0; i < c->n; i++)
 			if (!known(w, c, c->entries[i].request) || c->entries[i].fence > FENCE_FAILED ||
-			    (c->op == OP_STEP_PREPARE ? c->entries[i].tokens != 1
-						      : c->entries[i].accepted < 0 || c->entries[i].accepted > 1))
+			    w->code == SWAKV_EINVALID)
 				return false;
 		return c->n > 0;
 	}
@@ -121,12 +145,37 @@ static bool sayable(const struct world *w, const struct command *c)
 	return true;
 }
 
+/* The statement takes a count for each sequence; a request that has ended since counts as one. */
+static void write_counts(FILE *out, const struct world *w, const struct command *c, const char *key, uint32_t entry,
+			 int32_t value, const int32_t **counts)
+{
+	const struct ref_session *s = &w->sessions[c->session];
+	uint64_t handle = w->labels[c->entries[entry].request].handle;
+	int32_t n = value < 0 ? -value : 1;
+
+	for (int i = 0; i < REF_REQUESTS && value >= 0; i++)
+		if (s->requests[i].live && s->requests[i].handle == handle)
+			n = s->requests[i].n_seqs;
+	fprintf(out, " %s=", key);
+	for (int32_t i = 0; i < n; i++)
+		fprintf(out, "%s%d", i ? "," : "", value < 0 ? *(*counts)++ : value);
+}
+
 static void write_steps(FILE *out, const struct world *w, const struct command *c)
 {
+	const int32_t *counts = c->counts;
+
 	for (uint32_t i = 0; i < c->n; i++) {
-		fprintf(out, "%sdecode_%s w%u r%d", i ? "\n" : "", c->op == OP_STEP_PREPARE ? "prepare" : "complete",
-			c->session, c->entries[i].request);
-		if (c->op == OP_STEP_COMPLETE)
+		bool prepare = c->op == OP_STEP_PREPARE;
+		int32_t value = prepare ? c->entries[i].tokens : c->entries[i].accepted;
+		/* a step of one token may be said and completed as an extend, too */
+		const char *call = (prepare && value == 1) ? "decode" : "extend";
+
+		fprintf(out, "%s%s_%s w%u r%d", i ? "\n" : "", call, prepare ? "prepare" : "complete", c->session,
+			c->entries[i].request);
+		if (value != (prepare ? 1 : 0))
+			write_counts(out, w, c, prepare ? "tokens" : "accepted", i, value, &counts);
+		if (!prepare)
 			fprintf(out, " fence=%s", fence_word(c->entries[i].fence));
 		if (w->entry_codes[i])
 			fprintf(out, " -> error=%s", swakv_error_name(w->entry_codes[i]));
@@ -142,6 +191,8 @@ static void write_call(FILE *out, const struct command *c)
 			fprintf(out, " max_tokens=%" PRId64, c->value);
 	} else if (c->op == OP_PREFILL_PREPARE) {
 		print_list(out, "lens", c->list, c->n);
+	} else if (c->op == OP_REWIND) {
+		print_list(out, "tokens", c->list, c->n);
 	} else if (c->op == OP_COMPACT_BEGIN) {
 		print_list(out, "map", c->list, c->n);
 		fprintf(out, " new=%d%s", c->new_batch, c->flags ? " rows=move" : "");
@@ -185,36 +236,42 @@ static void write_command(FILE *out, const struct world *w, const struct command
 		fprintf(out, " # on stream %u", c->stream);
 }
 
+static void expect_row(FILE *out, const struct ref_session *s, uint32_t session, uint32_t g, const struct ref_seq *q)
+{
+	const int32_t *device = s->slots[q->slot].lines[g].device;
+	int32_t mapped = 0;
+
+	/* a row with cleared pages that go out with the next prepare differs from the host's */
+	for (int32_t c = 0; c < s->groups[g].width; c++)
+		if (q->parts[g].row[c] != device[c])
+			return;
+	fprintf(out, "expect row w%u slot=%d group=%u mapped=", session, q->slot, g);
+	for (int32_t c = 0; c < s->groups[g].width; c++)
+		if (device[c] >= 0)
+			fprintf(out, "%s%d", mapped++ ? "," : "", c);
+	fprintf(out, "%s\n", mapped ? "" : "none");
+}
+
 /* What the model says of a sequence at the end. */
 static void expect_sequence(FILE *out, const struct ref_session *s, uint32_t session, int32_t label,
-			    const struct ref_request *r, int32_t seq)
+			    const struct ref_request *r, int32_t seq, uint32_t g)
 {
 	const struct ref_seq *q = &r->seqs[seq];
+	int32_t bound = ref_in_row(s, q, g);
 	int64_t begin, end;
-	int32_t bound = 0, mapped = 0;
-	bool sent = true;
 
-	ref_retiring_range(s, r, q, &begin, &end);
-	for (int32_t c = 0; c < s->width; c++) {
-		bound += q->row[c] >= 0 && (c < begin || c >= end);
-		sent &= q->row[c] == s->slots[q->slot].device[c];
-	}
-	fprintf(out, "expect state w%u r%d seq=%d endpoint=%" PRId64 " begin=%" PRId64 " end=%" PRId64, session, label,
-		seq, q->endpoint, ref_retained_begin(q->endpoint, s->window, s->page_tokens),
-		ref_retained_end(q->endpoint, s->page_tokens));
-	fprintf(out, " bound=%d reserved=%d staged=%d slot=%d", bound, q->n_free, q->n_staged, q->slot);
+	ref_retiring_range(s, r, q, g, &begin, &end);
+	for (int64_t c = begin; c < end; c++)
+		bound -= q->parts[g].row[c] >= 0;
+	fprintf(out, "expect state w%u r%d seq=%d group=%u endpoint=%" PRId64 " begin=%" PRId64 " end=%" PRId64,
+		session, label, seq, g, q->endpoint, ref_begin_of(s, g, q->highest), ref_end_of(s, g, q->endpoint));
+	fprintf(out, " bound=%d reserved=%d staged=%d slot=%d", bound, q->parts[g].n_free, q->parts[g].n_staged,
+		q->slot);
 	if (q->pending_endpoint >= 0)
 		fprintf(out, " pending=%" PRId64 "\n", q->pending_endpoint);
 	else
 		fprintf(out, " pending=none\n");
-	/* a row with cleared pages that go out with the next prepare differs from the host's */
-	if (!sent)
-		return;
-	fprintf(out, "expect row w%u slot=%d mapped=", session, q->slot);
-	for (int32_t c = 0; c < s->width; c++)
-		if (s->slots[q->slot].device[c] >= 0)
-			fprintf(out, "%s%d", mapped++ ? "," : "", c);
-	fprintf(out, "%s\n", mapped ? "" : "none");
+	expect_row(out, s, session, g, q);
 }
 
 static void write_expectations(FILE *out, struct world *w)
@@ -225,15 +282,18 @@ static void write_expectations(FILE *out, struct world *w)
 			w->labels[i].handle ? ref_find(&w->sessions[session], w->labels[i].handle) : NULL;
 
 		for (int32_t j = 0; r && j < r->n_seqs; j++)
-			expect_sequence(out, &w->sessions[session], session, i, r, j);
+			for (uint32_t g = 0; g < w->sessions[session].n_groups; g++)
+				expect_sequence(out, &w->sessions[session], session, i, r, j, g);
 	}
 	for (uint32_t i = 0; i < REF_SESSIONS; i++) {
-		const struct ref_class *c = w->sessions[i].class;
+		for (uint32_t g = 0; w->sessions[i].attached && g < w->sessions[i].n_groups; g++) {
+			const struct ref_class *c = ref_tally(&w->pool, w->sessions[i].groups[g].class_index);
 
-		if (w->sessions[i].attached)
-			fprintf(out, "expect free=%" PRId64 " leased=%" PRId64 " quarantined=%" PRId64 " model=m%u\n",
-				ref_available(c), ref_count(c, REF_LEASED), ref_count(c, REF_QUARANTINED),
-				w->sides[i].model);
+			fprintf(out,
+				"expect free=%" PRId64 " leased=%" PRId64 " quarantined=%" PRId64
+				" model=m%u group=%u\n",
+				c->available, c->n[REF_LEASED], c->n[REF_QUARANTINED], w->sides[i].model, g);
+		}
 	}
 	fprintf(out, "expect disjoint\n");
 }

@@ -19,8 +19,9 @@ static void to_model(const struct ref_model *m, struct model *out)
 	out->max_seq = m->max_seq;
 	out->max_advance = m->max_advance;
 	out->max_rewind = m->max_rewind;
-	out->in_flight = 2;
-	out->groups[0] = m->group;
+	out->in_flight = m->in_flight;
+	out->chunk_mapped = m->chunk_mapped;
+	memcpy(out->groups, m->groups, sizeof out->groups);
 }
 
 struct world *world_new(const struct setup *setup)
@@ -44,6 +45,23 @@ struct world *world_new(const struct setup *setup)
 	return w;
 }
 
+static void attach_group(struct world *w, struct ref_session *s, struct side *e, uint32_t i, const struct geometry *g)
+{
+	struct ref_group *o = &s->groups[i];
+	int64_t private = ref_reservation(s, i, s->max_seq);
+
+	if (g->page_bytes != o->class->page_bytes || g->num_pages != o->class->num_pages || g->width != o->width ||
+	    g->private_pages != private || g->page_bytes % g->layer_stride)
+		ref_complain(
+			&w->pool,
+			"model_check: group %u: %llu bytes, %d pages, width %d, %d private, should be %llu %d %d %lld",
+			i, (unsigned long long)g->page_bytes, g->num_pages, g->width, g->private_pages,
+			(unsigned long long)o->class->page_bytes, o->class->num_pages, o->width, (long long)private);
+	e->tables[i].cells = calloc((size_t)s->max_batch * 2 * (size_t)o->width, sizeof *e->tables[i].cells);
+	e->tables[i].rows = calloc((size_t)s->max_batch, sizeof *e->tables[i].rows);
+	o->shown = e->tables[i].cells;
+}
+
 static void run_attach(struct world *w, const struct command *c)
 {
 	const struct ref_model *m = &w->setup.models[(uint64_t)c->value % w->setup.n_models];
@@ -61,24 +79,18 @@ static void run_attach(struct world *w, const struct command *c)
 	if (w->pool.error[0] || w->code)
 		return;
 	ref_attach(s, &w->pool, m);
-	if ((int64_t)g[0].page_bytes != (int64_t)s->class->page_bytes || g[0].num_pages != s->class->num_pages ||
-	    g[0].width != s->width || g[0].private_pages != s->private_pages ||
-	    g[0].layer_stride * m->group.layers != g[0].page_bytes)
-		ref_complain(&w->pool,
-			     "model_check: %llu bytes, %d pages, width %d, %d private, should be %llu %d %d %d",
-			     (unsigned long long)g[0].page_bytes, g[0].num_pages, g[0].width, g[0].private_pages,
-			     (unsigned long long)s->class->page_bytes, s->class->num_pages, s->width, s->private_pages);
 	memset(e, 0, sizeof *e);
 	memset(e->device, -1, sizeof e->device);
 	e->model = (uint32_t)c->value % w->setup.n_models;
-	e->tables.cells = calloc((size_t)s->max_batch * 2 * (size_t)s->width, sizeof *e->tables.cells);
-	e->tables.rows = calloc((size_t)s->max_batch, sizeof *e->tables.rows);
-	e->session = session_new(w->engine, &model, &e->tables, (uint32_t)c->session + 1);
+	for (uint32_t i = 0; i < s->n_groups; i++)
+		attach_group(w, s, e, i, &g[i]);
+	e->session = session_new(w->engine, &model, e->tables, (uint32_t)c->session + 1);
 	if (!e->session)
 		ref_complain(&w->pool, "session_new() gives nothing");
-	else if (session_class(e->session, 0) != s->class_index)
-		ref_complain(&w->pool, "the session's class is %u, it should be %u", session_class(e->session, 0),
-			     s->class_index);
+	for (uint32_t i = 0; i < s->n_groups && e->session; i++)
+		if (session_class(e->session, i) != s->groups[i].class_index)
+			ref_complain(&w->pool, "group %u is of class %u, it should be %u", i,
+				     session_class(e->session, i), s->groups[i].class_index);
 }
 
 static void detach(struct world *w, uint32_t session)
@@ -87,9 +99,11 @@ static void detach(struct world *w, uint32_t session)
 
 	if (e->session)
 		session_free(e->session);
-	free(e->tables.cells);
-	free(e->tables.rows);
-	free(e->at_end);
+	for (uint32_t i = 0; i < REF_GROUPS; i++) {
+		free(e->tables[i].cells);
+		free(e->tables[i].rows);
+		free(e->at_end[i]);
+	}
 	memset(e, 0, sizeof *e);
 	ref_detach(&w->sessions[session]);
 }
@@ -98,13 +112,15 @@ static void run_end(struct world *w, const struct command *c)
 {
 	struct ref_session *s = &w->sessions[c->session];
 	struct side *e = &w->sides[c->session];
-	size_t n = (size_t)s->max_batch * 2 * (size_t)s->width;
 
-	if (!s->ended) {
-		e->at_end = malloc(n * sizeof *e->at_end);
-		memcpy(e->at_end, e->tables.cells, n * sizeof *e->at_end);
-		ref_end(s);
+	for (uint32_t i = 0; i < s->n_groups && !s->ended; i++) {
+		size_t n = (size_t)s->max_batch * 2 * (size_t)s->groups[i].width;
+
+		e->at_end[i] = malloc(n * sizeof *e->at_end[i]);
+		memcpy(e->at_end[i], e->tables[i].cells, n * sizeof *e->at_end[i]);
 	}
+	if (!s->ended)
+		ref_end(s);
 	session_end(e->session);
 }
 
@@ -115,7 +131,7 @@ static void run_reclaim(struct world *w, const struct command *c)
 	if (!w->sessions[c->session].ended)
 		run_end(w, c);
 	got = session_reclaim(w->sides[c->session].session);
-	want = ref_reclaim(&w->sessions[c->session]);
+	want = ref_release_quarantined(&w->sessions[c->session]);
 	if (got != want)
 		ref_complain(&w->pool, "session_reclaim: %lld pages come back, it should be %lld", (long long)got,
 			     (long long)want);
@@ -148,7 +164,7 @@ static const struct {
 	int64_t value;
 } odd_fields[] = {
 	FIELD(n_groups, 0),
-	FIELD(n_groups, 2),
+	FIELD(n_groups, 9),
 	FIELD(n_streams, 0),
 	FIELD(n_streams, WIRE_MAX_STREAMS),
 	FIELD(n_streams, WIRE_MAX_STREAMS + 1),
@@ -158,25 +174,35 @@ static const struct {
 	FIELD(max_batch, WIRE_MAX_BATCH + 1),
 	FIELD(max_seq, 0),
 	FIELD(max_seq, 1ll << 31),
-	FIELD(max_advance, 4),
+	FIELD(max_advance, -1),
+	FIELD(max_advance, 1),
+	FIELD(max_advance, INT32_MAX),
 	FIELD(max_rewind, 1),
-	FIELD(group.kind, WIRE_GROUP_FULL),
-	FIELD(group.kind, 7),
-	FIELD(group.window, -5),
-	FIELD(group.window, 0),
-	FIELD(group.window, INT32_MAX),
-	FIELD(group.window, 1ll << 31),
-	FIELD(group.page_tokens, 0),
-	FIELD(group.page_tokens, 8),
-	FIELD(group.page_tokens, 48),
-	FIELD(group.page_tokens, 256),
-	FIELD(group.page_tokens, 512),
-	FIELD(group.layers, 0),
-	FIELD(group.layers, 4096),
-	FIELD(group.kv_heads, 0),
-	FIELD(group.k_head_dim, 0),
-	FIELD(group.dtype, 0),
-	FIELD(group.dtype, 9),
+	FIELD(max_rewind, INT32_MAX),
+	FIELD(max_rewind, UINT32_MAX),
+	FIELD(in_flight, 1024),
+	FIELD(in_flight, UINT32_MAX),
+	FIELD(groups[0].kind, 0),
+	FIELD(groups[0].kind, WIRE_GROUP_FULL),
+	FIELD(groups[0].kind, WIRE_GROUP_SLIDING),
+	FIELD(groups[0].kind, 7),
+	FIELD(groups[0].window, -5),
+	FIELD(groups[0].window, 0),
+	FIELD(groups[0].window, INT32_MAX),
+	FIELD(groups[0].window, 1ll << 31),
+	FIELD(groups[0].page_tokens, 0),
+	FIELD(groups[0].page_tokens, 8),
+	FIELD(groups[0].page_tokens, 48),
+	FIELD(groups[0].page_tokens, 256),
+	FIELD(groups[0].page_tokens, 512),
+	FIELD(groups[0].layers, 0),
+	FIELD(groups[0].layers, 4096),
+	FIELD(groups[0].kv_heads, 0),
+	FIELD(groups[0].k_head_dim, 0),
+	FIELD(groups[0].dtype, 0),
+	FIELD(groups[0].dtype, 9),
+	FIELD(groups[1].window, 1ll << 40),
+	FIELD(groups[1].dtype, 9),
 };
 
 static void run_model(struct world *w, const struct command *c)
@@ -253,6 +279,33 @@ static struct delivery delivery_of(struct world *w)
 
 /* ---- commands ------------------------------------------------------------------------------ */
 
+/* What the engine has reserved for the request's sequences since a begin or reserve. */
+static void learn_reserved(struct world *w, uint32_t session, struct ref_request *r)
+{
+	struct ref_session *s = &w->sessions[session];
+
+	for (int32_t i = 0; i < r->n_seqs * (int32_t)s->n_groups && !w->pool.error[0]; i++) {
+		struct wire_query_state q = { .seq = i / (int32_t)s->n_groups, .group = (uint32_t)i % s->n_groups };
+		struct ref_seq *seq = &r->seqs[q.seq];
+		int32_t wanted = seq->parts[q.group].n_free + r->more[q.group];
+		struct wire_binding b[REF_HELD];
+		struct wire_sequence_state state;
+		int32_t pages[REF_HELD];
+		uint32_t n = 0;
+		struct fault f;
+
+		if (sequence_query(w->sides[session].session, r->handle, &q, &state, b, REF_HELD, &n, &f) ||
+		    state.n_reserved != (uint32_t)wanted || n < state.n_bound + state.n_reserved) {
+			ref_complain(&w->pool, "sequence %d, group %u: %u pages reserved, it should be %d", q.seq,
+				     q.group, n ? state.n_reserved : 0, wanted);
+			return;
+		}
+		for (int32_t j = 0; j < wanted; j++)
+			pages[j] = b[state.n_bound + (uint32_t)j].page;
+		ref_learn(s, seq, q.group, pages, wanted);
+	}
+}
+
 static void run_begin(struct world *w, const struct command *c)
 {
 	struct ref_session *s = &w->sessions[c->session];
@@ -261,9 +314,10 @@ static void run_begin(struct world *w, const struct command *c)
 	uint64_t handle = 77;
 	struct ref_request *r;
 	struct fault f;
+	int got = request_begin(e, c->stream, c->value, c->list, c->n, &handle, &f);
 
-	compare_code(w, "request_begin", request_begin(e, c->stream, c->value, c->list, c->n, &handle, &f),
-		     ref_begin(s, c->stream, c->value, c->list, c->n, &r), &f);
+	compare_extents(w, s, 0);
+	compare_code(w, "request_begin", got, ref_begin(s, c->stream, c->value, c->list, c->n, got, &r), &f);
 	*l = (struct label){ .session = c->session };
 	if (w->pool.error[0])
 		return;
@@ -275,23 +329,44 @@ static void run_begin(struct world *w, const struct command *c)
 	if (handle == 0 || ref_find(s, handle) || ref_has_ended(s, handle))
 		ref_complain(&w->pool, "handle %llx was given out before", (unsigned long long)handle);
 	r->handle = l->handle = handle;
-	compare_extents(w, (int32_t)s->class_index, (int64_t)r->n_seqs * r->reservation);
-	for (int32_t i = 0; i < r->n_seqs && !w->pool.error[0]; i++) {
-		struct wire_query_state q = { .seq = i };
-		struct wire_binding b[REF_WIDTH];
-		struct wire_sequence_state state;
-		int32_t pages[REF_WIDTH];
-		uint32_t n = 0;
+	learn_reserved(w, c->session, r);
+}
 
-		if (sequence_query(e, handle, &q, &state, b, REF_WIDTH, &n, &f) || n != (uint32_t)r->reservation) {
-			ref_complain(&w->pool, "sequence %d has %u pages after begin, it should be %d", i, n,
-				     r->reservation);
-			return;
-		}
-		for (uint32_t j = 0; j < n; j++)
-			pages[j] = b[j].page;
-		ref_begin_learn(s, r, i, pages);
-	}
+static void run_reserve(struct world *w, const struct command *c)
+{
+	struct ref_session *s = &w->sessions[c->session];
+	uint64_t handle = handle_of(w, c->request);
+	struct ref_request *r;
+	struct fault f;
+	int got = request_reserve(w->sides[c->session].session, handle, c->value, &f);
+
+	compare_extents(w, s, 0);
+	compare_code(w, "reserve", got, ref_reserve(s, handle, c->value, got, &r), &f);
+	if (r && !w->pool.error[0])
+		learn_reserved(w, c->session, r);
+}
+
+static void run_rewind(struct world *w, const struct command *c)
+{
+	uint64_t handle = handle_of(w, c->request);
+	struct fault f;
+	int got = request_rewind(w->sides[c->session].session, handle, c->list, c->n, &f);
+
+	compare_code(w, "rewind", got, ref_rewind(&w->sessions[c->session], handle, c->list, c->n), &f);
+}
+
+static void run_trim(struct world *w, const struct command *c)
+{
+	uint32_t got = engine_trim(w->engine, (uint32_t)c->value);
+	int64_t want = 0;
+
+	for (uint32_t x = 0; x < w->pool.n_extents; x++)
+		want += w->pool.holder[x] >= 0 && w->pool.live[x] == 0;
+	if (want > c->value)
+		want = c->value;
+	if (got != want)
+		ref_complain(&w->pool, "engine_trim: %u extents come back, it should be %lld", got, (long long)want);
+	compare_extents(w, NULL, want);
 }
 
 static void run_prefill_prepare(struct world *w, const struct command *c)
@@ -358,34 +433,42 @@ static void compare_entries(struct world *w, const char *call, const struct wire
 			     n);
 }
 
+static uint32_t step_entries(struct world *w, const struct command *c, struct wire_step_entry *out)
+{
+	memset(out, 0, STEP_ENTRIES * sizeof *out);
+	for (uint32_t i = 0; i < c->n; i++) {
+		out[i].request = handle_of(w, c->entries[i].request);
+		out[i].tokens = c->entries[i].tokens;
+		out[i].accepted = c->entries[i].accepted;
+		out[i].fence = fence_of(w, c->session, c->entries[i].fence, stream_of(w, c->session, out[i].request));
+	}
+	return c->n;
+}
+
 static void run_step(struct world *w, const struct command *c)
 {
 	bool prepare = c->op == OP_STEP_PREPARE;
 	const char *call = prepare ? "step_prepare" : "step_complete";
 	struct session *e = w->sides[c->session].session;
 	struct ref_session *s = &w->sessions[c->session];
+	const uint64_t *armed = w->sides[c->session].armed;
 	struct wire_step_entry entries[STEP_ENTRIES];
 	struct wire_entry_fault faults[STEP_ENTRIES];
+	struct step step = { .entries = entries, .counts = c->counts, .n_counts = c->n_counts };
+	struct ref_step ref = { .entries = entries, .counts = c->counts, .n_counts = c->n_counts };
 	struct delivery d = delivery_of(w);
 	int codes[STEP_ENTRIES] = { 0 }, got, want;
 	uint32_t n_faults = 99;
 	struct fault f;
 
-	memset(entries, 0, sizeof entries);
-	for (uint32_t i = 0; i < c->n; i++) {
-		entries[i].request = handle_of(w, c->entries[i].request);
-		entries[i].tokens = c->entries[i].tokens;
-		entries[i].accepted = c->entries[i].accepted;
-		entries[i].fence =
-			fence_of(w, c->session, c->entries[i].fence, stream_of(w, c->session, entries[i].request));
-	}
-	if (prepare) {
-		got = step_prepare(e, &(struct step){ .entries = entries, .n = c->n }, faults, &n_faults, &d, &f);
-		want = ref_step_prepare(s, entries, c->n, codes, &w->expected);
-	} else {
-		got = step_complete(e, &(struct step){ .entries = entries, .n = c->n }, w->sides[c->session].armed, faults, &n_faults, &f);
-		want = ref_step_complete(s, entries, c->n, w->sides[c->session].armed, codes);
-	}
+	step.n = ref.n = step_entries(w, c, entries);
+	got = prepare ? step_prepare(e, &step, faults, &n_faults, &d, &f)
+		      : step_complete(e, &step, armed, faults, &n_faults, &f);
+	compare_extents(w, prepare ? s : NULL, 0);
+	for (uint32_t i = 0; i < n_faults && !got; i++)
+		if (faults[i].entry < c->n)
+			codes[faults[i].entry] = faults[i].fault.code;
+	want = prepare ? ref_step_prepare(s, &ref, codes, &w->expected) : ref_step_complete(s, &ref, armed, codes);
 	compare_code(w, call, got, want, &f);
 	if (want || w->pool.error[0])
 		return;
@@ -440,19 +523,19 @@ static void run_query(struct world *w, const struct command *c)
 	struct session *e = w->sides[c->session].session;
 	struct ref_session *s = &w->sessions[c->session];
 	struct ref_request *r = ref_find(s, handle_of(w, c->request));
-	struct wire_binding whole[4 * REF_WIDTH], part[3];
-	struct wire_query_state q = { .seq = c->list[0] };
+	struct wire_binding whole[2 * REF_HELD], part[3];
+	struct wire_query_state q = { .seq = c->list[0], .group = (uint32_t)c->list[2] };
 	struct wire_sequence_state state;
 	struct wire_request_state request;
 	uint32_t n = 0, m = 0;
-	bool valid = r && q.seq >= 0 && q.seq < r->n_seqs;
+	bool valid = r && q.seq >= 0 && q.seq < r->n_seqs && q.group < s->n_groups;
 	int want = s->ended ? SWAKV_EGONE : !valid || c->list[1] == 2 ? SWAKV_EINVALID : SWAKV_OK;
 	struct fault f;
 
 	if (valid && c->list[1])
 		q.generation = r->seqs[q.seq].generation + (c->list[1] == 2 ? 1 : 0);
 	compare_code(w, "sequence_query",
-		     sequence_query(e, handle_of(w, c->request), &q, &state, whole, 4 * REF_WIDTH, &n, &f), want, &f);
+		     sequence_query(e, handle_of(w, c->request), &q, &state, whole, 2 * REF_HELD, &n, &f), want, &f);
 	for (q.first = 0; want == SWAKV_OK && q.first < n + 3 && !w->pool.error[0]; q.first += 3) {
 		if (sequence_query(e, handle_of(w, c->request), &q, &state, part, 3, &m, &f) ||
 		    m != (q.first + 3 <= n ? 3
@@ -499,6 +582,15 @@ static void dispatch(struct world *w, const struct command *c)
 	case OP_STEP_COMPLETE:
 		run_step(w, c);
 		break;
+	case OP_REWIND:
+		run_rewind(w, c);
+		break;
+	case OP_RESERVE:
+		run_reserve(w, c);
+		break;
+	case OP_TRIM:
+		run_trim(w, c);
+		break;
 	case OP_COMPACT_BEGIN:
 		run_compact_begin(w, c);
 		break;
@@ -513,11 +605,22 @@ static void dispatch(struct world *w, const struct command *c)
 	}
 }
 
+static void count_moves(struct world *w, const struct command *c)
+{
+	for (uint32_t x = 0; x < w->pool.n_extents; x++)
+		w->n_moved += w->holder[x] >= 0 && w->holder[x] != w->pool.holder[x];
+	for (uint32_t i = 0; i < w->pool.n_classes && c->op == OP_STEP_PREPARE; i++)
+		w->n_taken += (uint64_t)w->pool.classes[i].wanted;
+}
+
 static void compare_touched(struct world *w, const struct command *c)
 {
 	struct ref_session *s = &w->sessions[c->session];
 
-	compare_extents(w, -1, 0);
+	compare_extents(w, NULL, 0);
+	if (!w->pool.error[0])
+		ref_check_thrift(&w->pool, w->holder);
+	count_moves(w, c);
 	if (w->pool.error[0] || !s->attached)
 		return;
 	compare_session(w, c->session);
@@ -554,9 +657,13 @@ bool world_run(struct world *w, const struct command *c)
 	w->code = SWAKV_OK;
 	if (w->pool.error[0])
 		return false;
-	if (c->op != OP_ATTACH && c->op != OP_MODEL && !w->sessions[c->session].attached)
+	if (c->op != OP_ATTACH && c->op != OP_MODEL && c->op != OP_TRIM && !w->sessions[c->session].attached)
 		return true;
 	w->n_commands++;
+	w->pool.command++;
+	for (uint32_t i = 0; i < w->pool.n_classes; i++)
+		w->pool.classes[i].wanted = 0;
+	memcpy(w->holder, w->pool.holder, sizeof w->holder);
 	count_spare(w, c->session);
 	dispatch(w, c);
 	if (!w->pool.error[0])

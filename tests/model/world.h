@@ -24,14 +24,18 @@ enum op {
 	OP_BEGIN,   /* session, request, stream, value: max_tokens, list[n]: slots */
 	OP_PREFILL_PREPARE,  /* session, request, list[n]: lengths */
 	OP_PREFILL_COMPLETE, /* session, request, fence */
-	OP_STEP_PREPARE,     /* session, entries[n] */
-	OP_STEP_COMPLETE,    /* session, entries[n] */
+	OP_STEP_PREPARE,     /* session, entries[n], counts[n_counts] */
+	OP_STEP_COMPLETE,    /* session, entries[n], counts[n_counts] */
+	OP_REWIND,           /* session, request, list[n]: tokens */
+	OP_RESERVE,          /* session, request, value: max_tokens */
 	OP_COMPACT_BEGIN,    /* session, request, list[n], new_batch, flags */
 	OP_COMPACT_COMPLETE, /* session, request, fence */
 	OP_FINISH,           /* session, request, fence */
 	OP_ABANDON,          /* session, request, fence */
 	OP_SHUTDOWN,         /* session, list[n]: one fence mode a stream */
-	OP_QUERY,            /* session, request, list[0]: sequence, list[1]: generation, 0 any, 1 right, 2 stale */
+	OP_TRIM,             /* value: how many empty extents may be given up */
+	OP_QUERY, /* session, request, list[0]: sequence, list[1]: generation, 0 any, 1 right, 2 stale, list[2]: group
+		   */
 	OP_COUNT
 };
 
@@ -48,10 +52,10 @@ enum fence_mode {
 	FENCE_COUNT
 };
 
-enum { STEP_ENTRIES = 6, WORLD_MODELS = 4, WORLD_COMMANDS = 4096 };
+enum { STEP_ENTRIES = 6, STEP_COUNTS = 2 * REF_BATCH, WORLD_MODELS = 4, WORLD_COMMANDS = 4096 };
 
 struct command {
-	uint8_t op, session, n, fence;
+	uint8_t op, session, n, fence, n_counts;
 	int32_t request; /* label; negative: never given out */
 	int64_t value;
 	uint32_t stream, flags;
@@ -61,6 +65,7 @@ struct command {
 		int32_t request, tokens, accepted;
 		uint32_t fence;
 	} entries[STEP_ENTRIES];
+	int32_t counts[STEP_COUNTS]; /* of the entries that list them, in order */
 };
 
 /* What a world is made of; drawn from the seed. */
@@ -75,20 +80,26 @@ struct setup {
 /* The engine's side of a session, and what its client would see. */
 struct side {
 	struct session *session;
-	struct session_tables tables;
-	int32_t *at_end; /* the host table as it was when the session ended; NULL before */
+	struct session_tables tables[REF_GROUPS];
+	int32_t *at_end[REF_GROUPS]; /* the host tables as they were when the session ended; NULL before */
 	uint64_t armed[REF_STREAMS];
-	int32_t device[REF_BATCH][REF_WIDTH];
-	uint32_t version[REF_BATCH];
+	int32_t device[REF_GROUPS][REF_BATCH][REF_WIDTH];
+	uint32_t version[REF_GROUPS][REF_BATCH];
 	struct {
 		uint64_t change, print; /* of the last state seen of a sequence in this slot */
-	} seen[REF_BATCH];
+	} seen[REF_GROUPS][REF_BATCH];
 	uint32_t model;
 };
 
 struct label {
 	uint64_t handle;
 	uint32_t session;
+};
+
+/* Pages of a session, as of a `change` of the pool. */
+struct page_counts {
+	uint64_t change;
+	int64_t leased, quarantined, bytes;
 };
 
 struct world {
@@ -99,14 +110,17 @@ struct world {
 	struct side sides[REF_SESSIONS];
 	struct label labels[WORLD_COMMANDS];
 	uint64_t n_commands;
+	struct page_counts counted[REF_SESSIONS];
+	int32_t holder[REF_EXTENTS];   /* of each extent before this command */
 	int code;                      /* of the last command; of a step: of its first entry that was refused */
 	int entry_codes[STEP_ENTRIES]; /* of the last step */
 	uint64_t reasons[FAULT_REASON_COUNT];
 	uint64_t codes[32]; /* how often each code was seen, by its negative */
 	uint64_t n_updates, n_references, n_scrubs;
+	uint64_t n_taken, n_moved; /* pages that steps asked their classes for, extents that left a class */
 	struct wire_update updates[WIRE_MAX_INLINE_UPDATES];
-	struct wire_row rows[REF_BATCH];
-	struct wire_scrub scrubs[REF_BATCH];
+	struct wire_row rows[REF_GROUPS * REF_BATCH];
+	struct wire_scrub scrubs[REF_GROUPS * REF_BATCH];
 	struct ref_delivery expected;
 };
 
@@ -128,8 +142,8 @@ void compare_delivery(struct world *w, uint32_t session, const struct delivery *
 void compare_session(struct world *w, uint32_t session);
 void compare_request(struct world *w, uint32_t session, struct ref_request *r);
 void compare_counts(struct world *w);
-/* Reads which extents each class holds; @taker, @need: see ref_extents_learn(). */
-void compare_extents(struct world *w, int32_t taker, int64_t need);
+/* Reads which extents each class holds; @taker, @trim: see ref_extents_learn(). */
+void compare_extents(struct world *w, const struct ref_session *taker, int64_t trim);
 
 /* ---- scenario.c -------------------------------------------------------------- */
 

@@ -13,6 +13,7 @@
 #include "output.h"
 #include "peer.h"
 #include "plot.h"
+#include "soak.h"
 #include "stage.h"
 
 static const struct {
@@ -55,6 +56,7 @@ static void usage(FILE *out)
 	      "      --no-pin        leave the choice of CPUs to the scheduler\n"
 	      "      --spin-us=N     how long broker and workers spin before they sleep [50]\n"
 	      "      --plot=FILE     write latency distribution and scaling as SVG\n"
+	      "      --soak=N        only let both sides sleep N times together; fails when a wake-up is lost\n"
 	      "      --trace=FILE    serve a CSV trace (TIMESTAMP,ContextTokens,GeneratedTokens) by many workers\n"
 	      "      --density       instead of all that: how many sequences of the trace fit in the same bytes\n"
 	      "  -l, --list          names of the groups of figures\n"
@@ -63,11 +65,22 @@ static void usage(FILE *out)
 	      out);
 }
 
-enum { OPT_PLOT = 256, OPT_TRACE, OPT_NO_PIN, OPT_SPIN, OPT_VERSION, OPT_WORKER, OPT_DENSITY, OPT_DENSITY_VALUE };
+enum {
+	OPT_PLOT = 256,
+	OPT_TRACE,
+	OPT_NO_PIN,
+	OPT_SPIN,
+	OPT_VERSION,
+	OPT_WORKER,
+	OPT_DENSITY,
+	OPT_DENSITY_VALUE,
+	OPT_SOAK
+};
 
 struct arguments {
 	bool json;
 	bool density;
+	uint64_t soak; /* sleeps; 0: measure */
 	struct density_options density_options;
 	const char *plot;
 	int exit_code; /* -1: go on */
@@ -132,6 +145,11 @@ static void take_option(int c, const char *name, struct arguments *a)
 	case OPT_TRACE:
 		bench.options.trace = optarg;
 		break;
+	case OPT_SOAK:
+		if (!number_read(optarg, 1, UINT64_MAX / 4, &a->soak))
+			a->exit_code = bad_usage("--soak needs a number of sleeps, not", optarg);
+		bench.options.spin_us = 1;
+		break;
 	case OPT_DENSITY:
 		a->density = true;
 		break;
@@ -171,6 +189,7 @@ static void parse(int argc, char **argv, struct arguments *a)
 		{ "spin-us", required_argument, NULL, OPT_SPIN },
 		{ "plot", required_argument, NULL, OPT_PLOT },
 		{ "trace", required_argument, NULL, OPT_TRACE },
+		{ "soak", required_argument, NULL, OPT_SOAK },
 		{ "density", no_argument, NULL, OPT_DENSITY },
 		{ "pool", required_argument, NULL, OPT_DENSITY_VALUE },
 		{ "token-bytes", required_argument, NULL, OPT_DENSITY_VALUE },
@@ -266,16 +285,18 @@ int main(int argc, char **argv)
 	results.live = !a.json;
 	calibrate(&bench);
 	start(&bench);
-	if (results.live)
+	if (results.live && !a.soak)
 		results_print_head(stdout);
-	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
+	if (a.soak && !soak_run(&bench, a.soak))
+		r = -EIO;
+	for (size_t i = 0; !a.soak && i < sizeof(figures) / sizeof(figures[0]); i++)
 		if (bench_wants(&bench, figures[i].name))
 			figures[i].fn(&bench);
 	if (a.json)
 		results_print_json(&results, stdout);
-	if (a.plot)
-		r = plot_write(&results, a.plot);
 	if (r < 0)
+		fputs("swakv-bench: a wake-up was lost: a side slept although it had work\n", stderr);
+	else if (a.plot && (r = plot_write(&results, a.plot)) < 0)
 		fprintf(stderr, "swakv-bench: %s: %s\n", a.plot, strerror(-r));
 	status_reader_close(&bench.status);
 	free(bench.snapshot);

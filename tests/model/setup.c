@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * setup.c - the worlds that commands are drawn for
+ *
+ * Small pages of many sizes, so that a pool of a few megabytes has several
+ * classes, extents of odd sizes and pages across them; windows near the edges
+ * of pages; models that share classes with others, and groups among themselves.
+ */
+#include "generate.h"
+
+#include <string.h>
+
+static int64_t draw_window(struct rng *r, int64_t p, int64_t max_seq)
+{
+	switch (rng_between(r, 0, 8)) {
+	case 0:
+		return rng_between(r, 1, p - 1);
+	case 1:
+		return p;
+	case 2:
+		return p + 1;
+	case 3:
+		return p * rng_between(r, 1, 5);
+	case 4:
+		return p * rng_between(r, 1, 5) + rng_between(r, -1, 1);
+	case 5:
+		return max_seq;
+	case 6:
+		return max_seq + rng_between(r, 1, 2 * p);
+	case 7:
+		return 1;
+	default:
+		return rng_between(r, 1, 6 * p);
+	}
+}
+
+/* What a world is for, beside the ordinary. */
+enum kind {
+	KIND_PLAIN,
+	KIND_LARGE, /* more table changes than fit into a reply */
+	KIND_LATE,  /* words that hardly come at all: until no further point may be open */
+};
+
+static void draw_group(struct rng *r, const struct ref_model *m, struct wire_group *g, int64_t page_tokens, bool small)
+{
+	g->kind = rng_one_in(r, 4) ? WIRE_GROUP_FULL : WIRE_GROUP_SLIDING;
+	g->page_tokens = (uint32_t)page_tokens;
+	g->window = g->kind == WIRE_GROUP_FULL ? 0 : draw_window(r, page_tokens, m->max_seq);
+	g->layers = (uint32_t)rng_between(r, 1, small ? 2 : 3);
+	g->kv_heads = (uint32_t)rng_between(r, 1, small ? 1 : 2);
+	g->k_head_dim = (uint32_t)rng_between(r, 1, 4);
+	g->v_head_dim = rng_one_in(r, 3) ? (uint32_t)rng_between(r, 1, 4) : g->k_head_dim;
+	g->dtype = (uint32_t)rng_between(r, WIRE_F16, WIRE_FP8);
+}
+
+/* A group like the first, but for its page size, or with the same page bytes: the two share a class. */
+static void draw_other_group(struct rng *r, struct ref_model *m, struct wire_group *g)
+{
+	const struct wire_group *first = &m->groups[0];
+	int64_t page_tokens = first->page_tokens;
+
+	/* a row is no wider than the model has room for */
+	if (page_tokens < 256 && rng_one_in(r, 4))
+		page_tokens *= 2;
+	draw_group(r, m, g, page_tokens, true);
+	if (page_tokens == first->page_tokens && rng_one_in(r, 3)) {
+		g->layers = first->layers;
+		g->kv_heads = first->kv_heads;
+		g->k_head_dim = first->k_head_dim;
+		g->v_head_dim = first->v_head_dim;
+		g->dtype = first->dtype;
+	}
+}
+
+/* How far a sequence goes in a step, and what may be taken back. */
+static void draw_advance(struct rng *r, struct ref_model *m)
+{
+	int64_t p = m->groups[0].page_tokens;
+	int64_t steps[] = { 1, 1, 2, 3, p / 2, p, p + 1, rng_between(r, 1, 3 * p) };
+	int64_t rewinds[] = { 1, 2, p - 1, p, p + 1, rng_between(r, 1, 3 * p), m->max_seq };
+
+	m->max_advance = rng_one_in(r, 2) ? 0 : steps[rng_between(r, 0, 7)];
+	m->max_rewind = rng_one_in(r, 2) ? 0 : (uint32_t)rewinds[rng_between(r, 0, 6)];
+	m->in_flight = (uint32_t)rng_between(r, 0, 3);
+	m->chunk_mapped = rng_one_in(r, 2);
+	if (m->max_advance > m->max_seq)
+		m->max_advance = m->max_seq;
+	if (m->max_rewind > m->max_seq)
+		m->max_rewind = (uint32_t)m->max_seq;
+}
+
+static void draw_model(struct rng *r, struct ref_model *m, enum kind kind)
+{
+	static const uint32_t tokens[] = { 16, 16, 16, 16, 32, 32, 64, 128, 256 };
+	static const uint32_t groups[] = { 1, 1, 1, 2, 2, 2, 2, 3, 3, 4, WIRE_MAX_GROUPS };
+	int64_t page_tokens = kind == KIND_LATE ? 256 : tokens[rng_between(r, 0, 8)];
+	bool large = kind == KIND_LARGE;
+	int64_t width;
+
+	memset(m, 0, sizeof *m);
+	m->n_groups = large ? (uint32_t)rng_between(r, 1, 2) : groups[rng_between(r, 0, 10)];
+	m->n_streams = (uint32_t)rng_between(r, 1, 3);
+	m->max_batch = (int32_t)(large ? REF_BATCH : rng_between(r, 1, rng_one_in(r, 4) ? REF_BATCH : 6));
+	width = large ? REF_WIDTH : rng_between(r, 1, rng_one_in(r, 3) ? 40 : 14);
+	m->max_seq = width * page_tokens - (rng_one_in(r, 2) ? 0 : rng_between(r, 0, page_tokens - 1));
+	draw_group(r, m, &m->groups[0], page_tokens, m->n_groups > 2 || large);
+	if (large)
+		m->groups[0].kind = WIRE_GROUP_SLIDING;
+	if (large)
+		m->groups[0].window = 40 * page_tokens;
+	for (uint32_t g = 1; g < m->n_groups; g++)
+		draw_other_group(r, m, &m->groups[g]);
+	draw_advance(r, m);
+}
+
+static bool setup_fits(const struct setup *s)
+{
+	uint64_t sizes[WORLD_MODELS * REF_GROUPS];
+	uint32_t n = 0;
+
+	if (s->half / REF_GRAIN > REF_GRAINS || s->half / s->extent >= REF_EXTENTS)
+		return false;
+	for (uint32_t i = 0; i < s->n_models; i++) {
+		for (uint32_t g = 0; g < s->models[i].n_groups; g++) {
+			uint32_t known = 0;
+
+			sizes[n] = ref_page_bytes(&s->models[i].groups[g]);
+			if (s->half / sizes[n] > REF_PAGES)
+				return false;
+			while (sizes[known] != sizes[n])
+				known++;
+			n += known == n;
+		}
+	}
+	return n <= REF_CLASSES;
+}
+
+/* Bytes of a half that one sequence of @m reserves. */
+static int64_t bytes_of_one(const struct ref_model *m)
+{
+	static struct ref_session s; /* large */
+	int64_t bytes = 0;
+
+	ref_declare(&s, m);
+	for (uint32_t g = 0; g < s.n_groups; g++)
+		bytes += ref_reservation(&s, g, s.max_seq) * (int64_t)ref_page_bytes(&m->groups[g]);
+	return bytes;
+}
+
+/* The model that the pool is made for: mostly that which needs most. */
+static const struct ref_model *draw_largest(struct rng *r, const struct setup *s)
+{
+	const struct ref_model *m = &s->models[0];
+
+	for (uint32_t i = 1; i < s->n_models && !rng_one_in(r, 4); i++)
+		if (bytes_of_one(&s->models[i]) > bytes_of_one(m))
+			m = &s->models[i];
+	return m;
+}
+
+static void draw_pool(struct rng *r, struct setup *s)
+{
+	const struct ref_model *m = draw_largest(r, s);
+	int64_t bytes = 0, one = bytes_of_one(m), groups = m->n_groups;
+
+	for (uint32_t g = 0; g < m->n_groups; g++)
+		if ((int64_t)ref_page_bytes(&m->groups[g]) > bytes)
+			bytes = (int64_t)ref_page_bytes(&m->groups[g]);
+	s->half = (uint64_t)(rng_one_in(r, 30) ? rng_between(r, one / 2 + 1, one + 2 * bytes)
+					       : rng_between(r, one, 3 * one * m->max_batch + 2 * bytes));
+	if (s->half < (uint64_t)bytes)
+		s->half = (uint64_t)bytes;
+	if (rng_one_in(r, 2))
+		s->half -= s->half % (uint64_t)bytes;
+	/* mostly enough extents for each group to have some */
+	if (rng_one_in(r, 2))
+		s->extent = (uint64_t)(bytes * rng_between(r, 1, 1 + (int64_t)s->half / bytes / (2 + groups)));
+	else
+		s->extent = s->half / (uint64_t)(rng_between(r, 1, 12) + (groups - 1) * rng_between(r, 0, 3)) -
+			    (uint64_t)(rng_one_in(r, 2) ? 0 : 7);
+	if (s->extent == 0 || s->extent > s->half)
+		s->extent = s->half;
+}
+
+/* The page bytes and groups of another model, with windows and lengths of its own: the two share classes. */
+static void share_classes(struct rng *r, struct ref_model *m, const struct ref_model *other)
+{
+	m->n_groups = other->n_groups;
+	m->max_seq = rng_between(r, 1, (rng_one_in(r, 3) ? 40 : 14) * (int64_t)other->groups[0].page_tokens);
+	for (uint32_t g = 0; g < m->n_groups; g++) {
+		m->groups[g] = other->groups[g];
+		if (m->groups[g].kind == WIRE_GROUP_SLIDING)
+			m->groups[g].window = draw_window(r, m->groups[g].page_tokens, m->max_seq);
+	}
+	draw_advance(r, m);
+}
+
+void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
+{
+	static const uint32_t often[] = { 6, 20, 60, 200 };
+
+	enum kind kind = rng_one_in(r, 20) ? KIND_LARGE : rng_one_in(r, 15) ? KIND_LATE : KIND_PLAIN;
+
+	do {
+		memset(s, 0, sizeof *s);
+		s->n_models = (uint32_t)rng_between(r, 1, 3);
+		for (uint32_t i = 0; i < s->n_models; i++) {
+			draw_model(r, &s->models[i], kind == KIND_LARGE && i > 0 ? KIND_PLAIN : kind);
+			if (i > 0 && rng_one_in(r, 2))
+				share_classes(r, &s->models[i], &s->models[i - 1]);
+		}
+		draw_pool(r, s);
+	} while (!setup_fits(s));
+	s->scrub = (uint32_t)rng_between(r, WIRE_SCRUB_NEVER, WIRE_SCRUB_ALWAYS);
+	s->fresh_is_dirty = rng_one_in(r, 2);
+	*mood = (struct mood){
+		.late = (uint32_t)rng_between(r, 0, 1) * (uint32_t)rng_between(r, 1, 100),
+		.fail = rng_one_in(r, 3) ? 300 : 0,
+		.wrong = often[rng_between(r, 1, 3)],
+		.ending = often[rng_between(r, 2, 3)] * 2,
+		.compact = often[rng_between(r, 1, 3)],
+		.death = rng_one_in(r, 2) ? 0 : 400,
+		.most = 150,
+		.extend = often[rng_between(r, 0, 2)],
+		.rewind = often[rng_between(r, 1, 3)],
+	};
+	if (kind == KIND_LARGE)
+		mood->ending = 30;
+	if (kind == KIND_LATE) {
+		mood->late = 2000;
+		mood->most = REF_POINTS - 20;
+		mood->wrong = 200;
+	}
+}
