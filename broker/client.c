@@ -388,6 +388,25 @@ static void tell_wide(const struct client *c)
 				 c->channel->geometry[i].page_bytes);
 }
 
+/* "9", or "9+64" of several groups. */
+static void private_pages_text(const struct channel *ch, char *buf, size_t size)
+{
+	size_t at = 0;
+
+	for (uint32_t i = 0; i < ch->model.n_groups && at < size; i++)
+		at += (size_t)snprintf(buf + at, size - at, "%s%" PRId32, i ? "+" : "", ch->geometry[i].private_pages);
+}
+
+static void log_attached(const struct client *c)
+{
+	const struct channel *ch = c->channel;
+	char pages[16 * WIRE_MAX_GROUPS];
+
+	private_pages_text(ch, pages, sizeof(pages));
+	log_info("session %u.%u: attached: pid %d uid %u model \"%s\", %s pages a sequence, %" PRId32 " slots", ch->id,
+		 ch->generation, c->peer.pid, c->peer.uid, ch->model_name, pages, ch->model.max_batch);
+}
+
 static void attached(struct client *c, int code)
 {
 	bool ok;
@@ -403,9 +422,7 @@ static void attached(struct client *c, int code)
 	c->session = SESSION_LIVE;
 	ok = c->connection == CONNECTION_OPEN && send_welcome(c);
 	session_memory_close_fds(&c->channel->memory);
-	log_info("session %u.%u: attached: pid %d uid %u model \"%s\", %d pages a sequence, %" PRId32 " slots",
-		 c->channel->id, c->channel->generation, c->peer.pid, c->peer.uid, c->channel->model_name,
-		 c->channel->geometry[0].private_pages, c->channel->model.max_batch);
+	log_attached(c);
 	tell_wide(c);
 	free(c->handshake);
 	c->handshake = NULL;

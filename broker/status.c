@@ -85,9 +85,10 @@ static bool list_bindings(struct status_snapshot *s, const struct channel *c, ui
 	return true;
 }
 
-static void fill_sequence(struct status_snapshot *s, const struct channel *c, uint64_t handle, int32_t seq)
+static void fill_sequence(struct status_snapshot *s, const struct channel *c, uint64_t handle, int32_t seq,
+			  uint32_t group)
 {
-	struct wire_query_state q = { .seq = seq };
+	struct wire_query_state q = { .seq = seq, .group = group };
 	struct wire_sequence_state state = { .slot = -1 };
 	uint32_t first = s->n_bindings;
 
@@ -107,6 +108,7 @@ static void fill_sequence(struct status_snapshot *s, const struct channel *c, ui
 		.n_retiring = state.n_retiring,
 		.n_staged = state.n_staged,
 		.first_binding = first,
+		.group = group,
 	};
 }
 
@@ -125,6 +127,7 @@ static uint64_t begun_ns(const struct channel *c, uint64_t handle)
 static void fill_request(struct status_snapshot *s, const struct channel *c, uint32_t session, uint64_t handle,
 			 uint64_t begun)
 {
+	uint32_t n_groups = c->model.n_groups;
 	struct wire_request_state state;
 	struct status_request *r;
 
@@ -144,13 +147,27 @@ static void fill_request(struct status_snapshot *s, const struct channel *c, uin
 		.open_points = state.open_points,
 		.begun_ns = begun,
 	};
-	if (state.n_seqs > STATUS_MAX_SEQUENCES - s->n_sequences) {
+	if ((uint64_t)state.n_seqs * n_groups > STATUS_MAX_SEQUENCES - s->n_sequences) {
 		r->first_sequence = STATUS_NOT_LISTED;
 		s->truncated = 1;
 		return;
 	}
-	for (uint32_t i = 0; i < state.n_seqs; i++)
-		fill_sequence(s, c, handle, (int32_t)i);
+	for (uint32_t i = 0; i < state.n_seqs * n_groups; i++)
+		fill_sequence(s, c, handle, (int32_t)(i / n_groups), i % n_groups);
+}
+
+static void fill_groups(struct status_session *out, const struct channel *c)
+{
+	out->n_groups = c->model.n_groups;
+	for (uint32_t i = 0; i < out->n_groups; i++)
+		out->groups[i] = (struct status_group){
+			.kind = c->model.groups[i].kind,
+			.class_index = session_class(c->session, i),
+			.window = c->model.groups[i].window,
+			.page_tokens = c->model.groups[i].page_tokens,
+			.private_pages = c->geometry[i].private_pages,
+			.held = session_held_pages(c->session, i),
+		};
 }
 
 static void fill_session(struct status_snapshot *s, const struct channel *c)
@@ -169,15 +186,11 @@ static void fill_session(struct status_snapshot *s, const struct channel *c)
 		.uid = c->uid,
 		.state = status_session_state(c),
 		.poisoned = n.poisoned,
-		.class_index = session_class(c->session, 0),
 		.n_requests = n.requests,
 		.n_sequences = n.sequences,
 		.n_streams = c->memory.layout.n_streams,
 		.max_batch = c->memory.layout.max_batch,
 		.open_points = n.open_points,
-		.window = c->model.groups[0].window,
-		.page_tokens = c->model.groups[0].page_tokens,
-		.private_pages = c->geometry[0].private_pages,
 		.leased = n.leased,
 		.quarantined = n.quarantined,
 		.behind_points = n.behind_points,
@@ -192,6 +205,7 @@ static void fill_session(struct status_snapshot *s, const struct channel *c)
 		.longest_wait = c->longest_wait,
 	};
 	memcpy(out->model, c->model_name, sizeof(out->model));
+	fill_groups(out, c);
 	if (!session_oldest_point(c->session, &out->oldest_point_ns, &line))
 		out->oldest_point_ns = 0;
 	while (session_next_request(c->session, &handle)) {

@@ -386,25 +386,37 @@ static bool range_possible(const struct status_snapshot *s, uint32_t *first, uin
 	return true;
 }
 
+static bool groups_possible(const struct status_snapshot *s, const struct status_session *x)
+{
+	if (x->n_groups < 1 || x->n_groups > WIRE_MAX_GROUPS)
+		return false;
+	for (uint32_t i = 0; i < x->n_groups; i++)
+		if (x->groups[i].class_index >= s->n_classes)
+			return false;
+	return true;
+}
+
 /* Checks the private copy @s, so that its user may follow every index, and ends its texts. */
 static bool contents_possible(struct status_snapshot *s)
 {
 	for (uint32_t i = 0; i < s->n_sessions; i++) {
 		s->sessions[i].model[WIRE_NAME - 1] = '\0';
-		if (s->sessions[i].class_index >= s->n_classes)
+		if (!groups_possible(s, &s->sessions[i]))
 			return false;
 	}
 	for (uint32_t i = 0; i < s->n_requests; i++) {
 		struct status_request *r = &s->requests[i];
 
 		if (r->session >= s->n_sessions ||
-		    !range_possible(s, &r->first_sequence, r->n_sequences, s->n_sequences))
+		    !range_possible(s, &r->first_sequence, (uint64_t)r->n_sequences * s->sessions[r->session].n_groups,
+				    s->n_sequences))
 			return false;
 	}
 	for (uint32_t i = 0; i < s->n_sequences; i++) {
 		struct status_sequence *q = &s->sequences[i];
 
-		if (!range_possible(s, &q->first_binding, (uint64_t)q->n_bound + q->n_retiring, s->n_bindings))
+		if (q->group >= WIRE_MAX_GROUPS ||
+		    !range_possible(s, &q->first_binding, (uint64_t)q->n_bound + q->n_retiring, s->n_bindings))
 			return false;
 	}
 	return true;

@@ -52,6 +52,16 @@ struct status_class {
 	uint32_t sessions;
 };
 
+/* One layer group of a session's model. */
+struct status_group {
+	uint32_t kind; /* enum wire_group_kind */
+	uint32_t class_index;
+	int64_t window; /* 0 of a full group */
+	uint32_t page_tokens;
+	int32_t private_pages; /* of a sequence that may reach max_seq */
+	int64_t held;          /* pages, leased or in quarantine */
+};
+
 struct status_session {
 	uint32_t id;
 	uint32_t generation;
@@ -60,16 +70,14 @@ struct status_session {
 	uint32_t state; /* enum status_session_state */
 	uint32_t poisoned;
 	char model[WIRE_NAME];
-	uint32_t class_index;
+	uint32_t n_groups; /* 1 to WIRE_MAX_GROUPS */
 	uint32_t n_requests;
 	uint32_t n_sequences;
 	uint32_t n_streams;
 	uint32_t max_batch;
 	uint32_t open_points;
-	int64_t window;
-	uint32_t page_tokens;
-	int32_t private_pages;
-	int64_t leased;
+	struct status_group groups[WIRE_MAX_GROUPS];
+	int64_t leased; /* pages of all groups, as the two below */
 	int64_t quarantined;
 	int64_t behind_points;
 	uint32_t last_op; /* enum wire_op */
@@ -91,7 +99,7 @@ struct status_request {
 	uint32_t transition;
 	uint32_t stream;
 	uint64_t handle;
-	uint32_t first_sequence; /* index into sequences, or STATUS_NOT_LISTED */
+	uint32_t first_sequence; /* index into sequences: one a sequence and group, or STATUS_NOT_LISTED */
 	uint32_t n_sequences;
 	uint32_t open_points;
 	uint32_t reserved;
@@ -107,7 +115,7 @@ struct status_sequence {
 	int32_t retained_end;
 	uint32_t n_bound, n_reserved, n_retiring, n_staged;
 	uint32_t first_binding; /* index into bindings: n_bound + n_retiring of them; or STATUS_NOT_LISTED */
-	uint32_t reserved;
+	uint32_t group;         /* all groups of a sequence follow each other */
 };
 
 struct status_snapshot {

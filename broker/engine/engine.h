@@ -247,6 +247,8 @@ bool engine_class_count(const struct engine *e, uint32_t index, struct class_cou
 void session_count(const struct session *s, struct session_counts *out);
 /* Index of the page class of @group in engine_class_count(). */
 uint32_t session_class(const struct session *s, uint32_t group);
+/* Pages of @group that the session holds, leased or in quarantine. */
+int64_t session_held_pages(const struct session *s, uint32_t group);
 
 /* Walks the live requests: sets *handle to the next after *handle (0: first); false at the end. */
 bool session_next_request(const struct session *s, uint64_t *handle);

@@ -184,6 +184,11 @@ uint32_t session_class(const struct session *s, uint32_t group)
 	return s->groups[group].class_index;
 }
 
+int64_t session_held_pages(const struct session *s, uint32_t group)
+{
+	return s->groups[group].n_held;
+}
+
 void session_count(const struct session *s, struct session_counts *out)
 {
 	*out = (struct session_counts){ .quarantined = session_quarantined(s),

@@ -156,10 +156,8 @@ static void check_script(const struct script *s)
 	FUZZ_CHECK(s->n_statements > 0);
 	for (size_t i = 0; i < s->n_statements; i++)
 		check_statement(s, &s->statements[i]);
-	for (size_t i = 0; i < s->n_models; i++) {
-		FUZZ_CHECK(script_model_private_pages(&s->models[i], 0) >= 0);
-		FUZZ_CHECK(script_model_private_pages(&s->models[i], 17) >= 0);
-	}
+	for (size_t i = 0; i < s->n_models; i++)
+		FUZZ_CHECK(s->models[i].n_groups >= 1 && s->models[i].n_groups <= SCRIPT_MAX_GROUPS);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

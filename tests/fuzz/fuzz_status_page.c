@@ -51,8 +51,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	s->n_sessions = s->n_requests = 3;
 	s->n_sequences = s->n_bindings = 8;
 	for (uint32_t i = 0; i < 3; i++) {
-		s->sessions[i] =
-			(struct status_session){ .id = i, .model = "model", .class_index = i & 1, .quarantined = i };
+		s->sessions[i] = (struct status_session){ .id = i,
+							  .model = "model",
+							  .n_groups = 1,
+							  .groups = { { .class_index = i & 1 } },
+							  .quarantined = i };
 		s->requests[i] = (struct status_request){ .session = i, .n_sequences = 2, .first_sequence = 2 * i };
 	}
 	for (uint32_t i = 0; i < 8; i++)
@@ -114,12 +117,17 @@ static void restore(void)
 
 static void check_indices(const struct status_snapshot *s)
 {
-	for (uint32_t i = 0; i < s->n_sessions; i++)
-		FUZZ_CHECK(s->sessions[i].class_index < s->n_classes);
+	for (uint32_t i = 0; i < s->n_sessions; i++) {
+		FUZZ_CHECK(s->sessions[i].n_groups >= 1 && s->sessions[i].n_groups <= WIRE_MAX_GROUPS);
+		for (uint32_t k = 0; k < s->sessions[i].n_groups; k++)
+			FUZZ_CHECK(s->sessions[i].groups[k].class_index < s->n_classes);
+	}
 	for (uint32_t i = 0; i < s->n_requests; i++) {
 		FUZZ_CHECK(s->requests[i].session < s->n_sessions);
 		FUZZ_CHECK(s->requests[i].first_sequence == STATUS_NOT_LISTED ||
-			   (uint64_t)s->requests[i].first_sequence + s->requests[i].n_sequences <= s->n_sequences);
+			   s->requests[i].first_sequence + (uint64_t)s->requests[i].n_sequences *
+								   s->sessions[s->requests[i].session].n_groups <=
+				   s->n_sequences);
 	}
 	for (uint32_t i = 0; i < s->n_sequences; i++)
 		FUZZ_CHECK(s->sequences[i].first_binding == STATUS_NOT_LISTED ||

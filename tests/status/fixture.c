@@ -74,9 +74,8 @@ static struct status_session known_session(uint32_t id, const char *model, uint3
 		.state = state,
 		.n_streams = 2,
 		.max_batch = 64,
-		.window = 1024,
-		.page_tokens = 128,
-		.private_pages = 19,
+		.n_groups = 1,
+		.groups = { { .kind = WIRE_GROUP_SLIDING, .window = 1024, .page_tokens = 128, .private_pages = 19 } },
 		.attached_ns = now_ns() - 90000 * ms,
 		.last_op = WIRE_OP_STEP_COMPLETE,
 		.last_ns = now_ns() - 40 * ms,
@@ -129,15 +128,21 @@ static void known_sessions(struct status_snapshot *s)
 	s->sessions[1].last_code = SWAKV_EPOISONED;
 	s->sessions[2] = known_session(3, "gemma", STATUS_DEAD);
 	s->sessions[2].quarantined = 7;
+	s->sessions[2].n_groups = 2;
+	s->sessions[2].groups[1] = (struct status_group){
+		.kind = WIRE_GROUP_FULL, .class_index = 1, .page_tokens = 32, .private_pages = 256
+	};
 	s->sessions[3] = known_session(4, "mistral", STATUS_ENDED);
-	s->sessions[3].class_index = 1;
+	s->sessions[3].groups[0].class_index = 1;
 	s->sessions[3].quarantined = 7;
 	s->sessions[4] = known_session(5, "mistral", STATUS_CLOSING);
-	s->sessions[4].class_index = 1;
+	s->sessions[4].groups[0].class_index = 1;
 	s->sessions[4].last_op = 0;
 	s->sessions[4].last_ns = 0;
 	for (int i = 2; i < 5; i++)
 		s->sessions[i].ended_ns = now_ns() - 1000 * ms;
+	for (int i = 0; i < 5; i++)
+		s->sessions[i].groups[0].held = s->sessions[i].leased + s->sessions[i].quarantined;
 }
 
 /* Session 1: a request of two sequences in the middle of a decode, and one admitted with one sequence. */
@@ -232,10 +237,11 @@ static void moving_snapshot(struct status_snapshot *s, uint64_t k)
 		struct status_class *c = &s->classes[i % s->n_classes];
 
 		*x = known_session(i + 1, "moving", i % 3 ? STATUS_ATTACHED : STATUS_DEAD);
-		x->class_index = i % s->n_classes;
+		x->groups[0].class_index = i % s->n_classes;
 		x->leased = i % 3 ? (int64_t)(k % 97) : 0;
 		x->quarantined = i % 3 ? 0 : (int64_t)(k % 89);
 		x->commands = k;
+		x->groups[0].held = x->leased + x->quarantined;
 		c->leased += x->leased;
 		c->quarantined += x->quarantined;
 	}
@@ -268,7 +274,7 @@ static void publish(struct status_writer *w, const char *mode, uint64_t k)
 		known_snapshot(s);
 	s->published_ns = !strcmp(mode, "stale") ? now_ns() - 2500 * ms : now_ns() + ahead;
 	if (!strcmp(mode, "damaged"))
-		s->sessions[0].class_index = 2;
+		s->sessions[0].groups[0].class_index = 2;
 	if (!strcmp(mode, "truncated")) {
 		s->truncated = 1;
 		s->n_bindings = 10;

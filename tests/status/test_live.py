@@ -80,7 +80,8 @@ class Live(unittest.TestCase):
             if r["pending"] == "none":
                 self.assertEqual(logical, list(range(q["retained_begin"], q["retained_end"])))
                 self.assertIsNone(q["pending_endpoint"])
-                tokens, window = session["model"]["page_tokens"], session["model"]["window"]
+                group = session["model"]["groups"][q["group"]]
+                tokens, window = group["page_tokens"], group["window"]
                 self.assertEqual(q["retained_end"], -(-q["endpoint"] // tokens))
                 self.assertEqual(q["retained_begin"], max(0, q["endpoint"] - window) // tokens)
 

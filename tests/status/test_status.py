@@ -93,9 +93,11 @@ class Sums(unittest.TestCase):
         for i, c in enumerate(page["classes"]):
             p = c["pages"]
             self.assertEqual(p["free"] + p["leased"] + p["quarantined"], p["total"])
-            for state in ("leased", "quarantined"):
-                of_sessions = sum(s["pages"][state] for s in page["sessions"] if s["model"]["class"] == i)
-                self.assertEqual(of_sessions, p[state], "%s of class %d" % (state, i))
+            held = sum(g["held"] for s in page["sessions"] for g in s["model"]["groups"] if g["class"] == i)
+            self.assertEqual(held, p["leased"] + p["quarantined"], "held of class %d" % i)
+        for state in ("leased", "quarantined"):
+            of_sessions = sum(s["pages"][state] for s in page["sessions"])
+            self.assertEqual(of_sessions, sum(c["pages"][state] for c in page["classes"]), state)
 
 
 class Content(Sums):
@@ -113,6 +115,13 @@ class Content(Sums):
         first, poisoned, closing = page["sessions"][0], page["sessions"][1], page["sessions"][4]
         self.assertEqual((first["pid"], first["uid"], first["requests"], first["sequences"]), (1001, 500, 2, 3))
         self.assertEqual(first["model"]["name"], "gemma")
+        sliding = {"kind": "sliding", "window": 1024, "page_tokens": 128, "page_bytes": 65536, "class": 0,
+                   "private_per_sequence": 19, "held": 38}
+        full = {"kind": "full", "window": 0, "page_tokens": 32, "page_bytes": 16384, "class": 1,
+                "private_per_sequence": 256, "held": 0}
+        self.assertEqual(first["model"]["groups"], [sliding])
+        self.assertEqual(page["sessions"][2]["model"]["groups"], [{**sliding, "held": 7}, full])
+        self.assertEqual(page["sessions"][2]["pages"]["private_per_sequence"], 19 + 256)
         self.assertEqual(first["last"]["command"], "step-complete")
         self.assertEqual(first["last"]["result"], "ok")
         self.assertGreaterEqual(first["oldest_lease_ms"], 5000)

@@ -61,7 +61,7 @@ static struct status_snapshot *draft_small(uint32_t n)
 	s->n_sessions = n;
 	s->classes[0] = (struct status_class){ .page_bytes = 4096, .pages = 10, .free = 8, .leased = 2 };
 	for (uint32_t i = 0; i < n; i++)
-		s->sessions[i] = (struct status_session){ .id = i + 1, .model = "m" };
+		s->sessions[i] = (struct status_session){ .id = i + 1, .model = "m", .n_groups = 1 };
 	s->requests[0] = (struct status_request){ .handle = 7, .n_sequences = 1 };
 	s->sequences[0] = (struct status_sequence){ .slot = 3, .n_bound = 2 };
 	s->bindings[0] = (struct wire_binding){ 4, 11 };
@@ -570,7 +570,11 @@ Test(status_page, impossible_indices_are_refused)
 	change;                                                                                                        \
 	status_writer_commit(&w);                                                                                      \
 	cr_assert_eq(status_reader_copy(&r, out), -EPROTO, #change)
-	REFUSED(s->sessions[0].class_index = 1);
+	REFUSED(s->sessions[0].groups[0].class_index = 1);
+	REFUSED(s->sessions[0].n_groups = 0);
+	REFUSED(s->sessions[0].n_groups = WIRE_MAX_GROUPS + 1);
+	REFUSED(s->sessions[0].n_groups = 2);
+	REFUSED(s->sequences[0].group = WIRE_MAX_GROUPS);
 	REFUSED(s->requests[0].session = 1);
 	REFUSED(s->requests[0].first_sequence = 1);
 	REFUSED(s->requests[0].n_sequences = 2);
@@ -632,7 +636,7 @@ static void *flip(void *arg)
 		s->n_bindings = (uint32_t)(k % 5000);
 		s->n_classes = 1;
 		for (uint32_t i = 0; i < s->n_sessions; i++)
-			s->sessions[i] = (struct status_session){ .id = (uint32_t)k, .commands = k };
+			s->sessions[i] = (struct status_session){ .id = (uint32_t)k, .commands = k, .n_groups = 1 };
 		for (uint32_t i = 0; i < s->n_bindings; i++)
 			s->bindings[i] = (struct wire_binding){ (int32_t)k, (int32_t)k };
 		status_writer_commit(&w);

@@ -59,7 +59,8 @@ static uint64_t table_area(const struct script *s)
 		/* What no broker takes is refused at attach; it needs no room. */
 		if (batch < 1 || batch > 4096 || max_seq < 1 || max_seq > INT32_MAX || m->page_tokens < 16)
 			continue;
-		bytes += align_up((uint64_t)batch * 2 * sizeof(int32_t) * ((uint64_t)max_seq / m->page_tokens + 1),
+		bytes += m->n_groups *
+			 align_up((uint64_t)batch * 2 * sizeof(int32_t) * ((uint64_t)max_seq / m->page_tokens + 1),
 				  TABLE_UNIT);
 	}
 	return align_up(bytes, TABLE_UNIT);
@@ -70,8 +71,9 @@ static uint64_t largest_page(const struct script *s)
 	uint64_t largest = 0;
 
 	for (size_t i = 0; i < s->n_models; i++)
-		if (s->models[i].page_bytes > largest)
-			largest = s->models[i].page_bytes;
+		for (size_t g = 0; g < s->models[i].n_groups; g++)
+			if (s->models[i].groups[g].page_bytes > largest)
+				largest = s->models[i].groups[g].page_bytes;
 	return largest;
 }
 
@@ -81,7 +83,7 @@ static uint64_t half_bytes(const struct script *s)
 	int64_t pages = statement_number(st, KEY_PAGES, 0);
 
 	if (pages > 0)
-		return (uint64_t)pages * s->models[0].page_bytes;
+		return (uint64_t)pages * s->models[0].groups[0].page_bytes;
 	return (uint64_t)statement_number(st, KEY_BYTES, 0) / 2;
 }
 

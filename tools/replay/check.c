@@ -69,37 +69,13 @@ static struct name *name_put(struct names *names, const char *worker, const char
 
 /* ---- what is not supported yet -------------------------------------------- */
 
-/* Values that say what holds without them are no demand. */
-static bool is_default(const struct value *v)
-{
-	switch (v->key) {
-	case KEY_MAX_ADVANCE:
-		return v->number == VALUE_NONE;
-	case KEY_CHUNK:
-	case KEY_MAX_REWIND:
-		return v->number == 0;
-	case KEY_GROUPS:
-		return v->n == 1 && v->list[0] != VALUE_NONE;
-	default:
-		return false;
-	}
-}
-
 static int check_supported(struct walk *w)
 {
-	static const enum key later[] = { KEY_GROUPS,     KEY_MAX_ADVANCE, KEY_IN_FLIGHT, KEY_CHUNK,
-					  KEY_MAX_REWIND, KEY_FLOOR,       KEY_CEILING,   KEY_WAIT };
+	static const enum key later[] = { KEY_FLOOR, KEY_CEILING };
 
-	if (w->at->kind == ST_EXTEND || w->at->kind == ST_EXTEND_PREPARE || w->at->kind == ST_EXTEND_COMPLETE)
-		return FAIL(w, "not supported yet: extend");
-	if (w->at->kind == ST_REWIND)
-		return FAIL(w, "not supported yet: rewind");
-	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
-		const struct value *v = statement_value(w->at, later[i]);
-
-		if (v && !is_default(v))
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
+		if (statement_value(w->at, later[i]))
 			return FAIL(w, "not supported yet: %s", key_name(later[i]));
-	}
 	if (w->at->kind == ST_BROKER && statement_number(w->at, KEY_BACKEND, BACKEND_HOST) == BACKEND_AUTO)
 		return FAIL(w, "not supported yet: backend=%s", statement_value(w->at, KEY_BACKEND)->text);
 	return 0;
@@ -125,26 +101,40 @@ static int check_broker(struct walk *w)
 	return 0;
 }
 
-/* The one element of a list that has a place for each group, or @otherwise. */
-static int64_t only(const struct statement *st, enum key key, int64_t otherwise)
+/* What list @key says of group @i: one value may stand for all. */
+static int64_t of_group(const struct statement *st, enum key key, size_t i, int64_t otherwise)
 {
 	const struct value *v = statement_value(st, key);
 
-	return v ? v->list[0] : otherwise;
+	return v ? v->list[v->n == 1 ? 0 : i] : otherwise;
 }
 
-static uint64_t page_bytes(const struct statement *st, uint32_t page_tokens)
+static uint64_t page_bytes(const struct statement *st, uint32_t page_tokens, const struct script_group *g)
 {
 	static const uint64_t element[] = { 2, 2, 4, 1 };
 	uint64_t bytes = element[statement_number(st, KEY_DTYPE, 0)];
-	const uint64_t factors[] = { page_tokens, (uint64_t)only(st, KEY_LAYERS, SCRIPT_LAYERS),
-				     (uint64_t)only(st, KEY_KV_HEADS, SCRIPT_KV_HEADS),
-				     (uint64_t)only(st, KEY_HEAD_DIM, SCRIPT_HEAD_DIM) };
+	const uint64_t factors[] = { page_tokens, (uint64_t)g->layers, (uint64_t)g->kv_heads, (uint64_t)g->head_dim };
 
 	for (size_t i = 0; i < sizeof(factors) / sizeof(factors[0]); i++)
 		if (__builtin_mul_overflow(bytes, factors[i], &bytes))
 			return 0;
 	return bytes;
+}
+
+static void fill_groups(struct script_model *m)
+{
+	const struct statement *st = m->statement;
+	const struct value *groups = statement_value(st, KEY_GROUPS);
+
+	for (size_t i = 0; i < m->n_groups; i++) {
+		struct script_group *g = &m->groups[i];
+
+		g->window = groups ? groups->list[i] : statement_number(st, KEY_WINDOW, 0);
+		g->layers = of_group(st, KEY_LAYERS, i, SCRIPT_LAYERS);
+		g->kv_heads = of_group(st, KEY_KV_HEADS, i, SCRIPT_KV_HEADS);
+		g->head_dim = of_group(st, KEY_HEAD_DIM, i, SCRIPT_HEAD_DIM);
+		g->page_bytes = page_bytes(st, m->page_tokens, g);
+	}
 }
 
 static int check_model(struct walk *w)
@@ -157,6 +147,8 @@ static int check_model(struct walk *w)
 
 	if (!groups == !statement_value(w->at, KEY_WINDOW))
 		return FAIL(w, "model needs either window= or groups=");
+	if (n_groups > SCRIPT_MAX_GROUPS)
+		return FAIL(w, "groups has %zu values: a model has 1 to %d layer groups", n_groups, SCRIPT_MAX_GROUPS);
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
 		const struct value *v = statement_value(w->at, lists[i]);
 
@@ -167,9 +159,9 @@ static int check_model(struct walk *w)
 		return FAIL(w, "model %s was declared in line %d already", w->at->model,
 			    script_model_find(s, w->at->model)->statement->line);
 	m = &s->models[s->n_models++];
-	*m = (struct script_model){ .name = w->at->model, .statement = w->at };
+	*m = (struct script_model){ .name = w->at->model, .statement = w->at, .n_groups = n_groups };
 	m->page_tokens = (uint32_t)statement_number(w->at, KEY_PAGE_TOKENS, w->page_tokens);
-	m->page_bytes = page_bytes(w->at, m->page_tokens);
+	fill_groups(m);
 	return 0;
 }
 
@@ -273,16 +265,34 @@ static int check_request(struct walk *w)
 
 static int check_place(struct walk *w, const struct script_model *m)
 {
-	const struct value *groups = statement_value(m->statement, KEY_GROUPS);
-	int64_t n_groups = groups ? (int64_t)groups->n : 1, group = statement_number(w->at, KEY_GROUP, 0);
+	int64_t group = statement_number(w->at, KEY_GROUP, 0);
 	int64_t max_batch = statement_number(m->statement, KEY_MAX_BATCH, 0);
 	const struct value *slot = w->at->kind == ST_EXPECT_STATE ? NULL : statement_value(w->at, KEY_SLOT);
 
-	if (group >= n_groups)
-		return FAIL(w, "group=%lld: model %s has %lld", (long long)group, m->name, (long long)n_groups);
+	if (group >= (int64_t)m->n_groups)
+		return FAIL(w, "group=%lld: model %s has %zu", (long long)group, m->name, m->n_groups);
 	if (slot && (slot->number < 0 || slot->number >= max_batch))
 		return FAIL(w, "slot=%lld: model %s has slots 0 to %lld", (long long)slot->number, m->name,
 			    (long long)max_batch - 1);
+	return 0;
+}
+
+/* Without model= all groups of all models must have one page size, for then there is one class. */
+static int check_one_class(struct walk *w)
+{
+	const struct script *s = w->script;
+
+	for (size_t i = 0; i < s->n_models; i++)
+		for (size_t g = 0; g < s->models[i].n_groups; g++) {
+			if (s->models[i].groups[g].page_bytes == s->models[0].groups[0].page_bytes)
+				continue;
+			if (i == 0)
+				return FAIL(
+					w, "the groups of model %s have pages of different size: say model= and group=",
+					s->models[0].name);
+			return FAIL(w, "models %s and %s have pages of different size: say model=", s->models[0].name,
+				    s->models[i].name);
+		}
 	return 0;
 }
 
@@ -300,11 +310,7 @@ static int check_counts(struct walk *w)
 		return FAIL(w, "group= needs model=");
 	if (s->n_models == 0)
 		return FAIL(w, "no model was declared above: there is no page to count");
-	for (size_t i = 1; i < s->n_models; i++)
-		if (s->models[i].page_bytes != s->models[0].page_bytes)
-			return FAIL(w, "models %s and %s have pages of different size: say model=", s->models[0].name,
-				    s->models[i].name);
-	return 0;
+	return check_one_class(w);
 }
 
 static int check_label(struct walk *w)
@@ -362,7 +368,7 @@ static int check_pool(struct walk *w)
 		return 0;
 	if (s->n_models == 0)
 		return FAIL(w, "pages=%lld: no model follows that says how large a page is", (long long)pages);
-	if (s->models[0].page_bytes == 0 || s->models[0].page_bytes > MAX_HALF / (uint64_t)pages)
+	if (s->models[0].groups[0].page_bytes == 0 || s->models[0].groups[0].page_bytes > MAX_HALF / (uint64_t)pages)
 		return FAIL(w, "pages=%lld: pages of model %s cannot make up a pool", (long long)pages,
 			    s->models[0].name);
 	return 0;
@@ -396,24 +402,4 @@ const struct script_model *script_model_find(const struct script *s, const char 
 		if (!strcmp(s->models[i].name, name))
 			return &s->models[i];
 	return NULL;
-}
-
-int64_t script_model_window(const struct script_model *m)
-{
-	const struct value *groups = statement_value(m->statement, KEY_GROUPS);
-
-	return groups ? groups->list[0] : statement_number(m->statement, KEY_WINDOW, 0);
-}
-
-int64_t script_model_private_pages(const struct script_model *m, int64_t max_tokens)
-{
-	int64_t max_seq = statement_number(m->statement, KEY_MAX_SEQ, 0), window = script_model_window(m);
-	int64_t most = max_tokens > 0 && max_tokens < max_seq ? max_tokens : max_seq, p = m->page_tokens;
-	int64_t width, pages;
-
-	if (p <= 0 || window <= 0 || most <= 0)
-		return 0;
-	width = most / p + (most % p != 0);
-	pages = window / p + (window % p != 0) + 1; /* M */
-	return pages >= width || 2 * pages + 1 >= width ? width : 2 * pages + 1;
 }

@@ -11,28 +11,28 @@
 
 /* ---- on a GPU ------------------------------------------------------------------ */
 
-static size_t table_bytes(const struct device *d)
+static size_t table_bytes(const struct device *d, const struct device_table *t)
 {
-	return (size_t)d->max_batch * 2 * (size_t)d->width * sizeof(*d->table);
+	return (size_t)d->max_batch * 2 * (size_t)t->width * sizeof(*t->cells);
 }
 
 /* Reads the table back, and so waits for the updates before. */
-static int read_table(struct device *d)
+static int read_table(struct device *d, struct device_table *t)
 {
-	int rc = driver_copy_to_host(d->driver, d->stream, d->table, d->table_address, table_bytes(d));
+	int rc = driver_copy_to_host(d->driver, d->stream, t->cells, t->address, table_bytes(d, t));
 
 	return rc ? rc : driver_stream_synchronize(d->driver, d->stream);
 }
 
-static int launch_updates(struct device *d, const struct swakv_update *updates, size_t n)
+static int launch_updates(struct device *d, const struct device_table *t, const struct swakv_update *updates, size_t n)
 {
-	struct kernel_apply p = { .table = d->table_address, .width = d->width, .num_pages = d->num_pages };
+	struct kernel_apply p = { .table = t->address, .width = t->width, .num_pages = t->num_pages };
 	int rc = 0;
 
 	for (size_t i = 0; i < n && rc == 0; i += p.n_updates) {
 		p.n_updates = n - i < KERNEL_APPLY_MAX ? (uint32_t)(n - i) : KERNEL_APPLY_MAX;
 		for (uint32_t k = 0; k < p.n_updates; k++)
-			p.updates[k] = (struct kernel_update){ (uint32_t)updates[i + k].slot * (uint32_t)d->width +
+			p.updates[k] = (struct kernel_update){ (uint32_t)updates[i + k].slot * (uint32_t)t->width +
 								       (uint32_t)updates[i + k].column,
 							       updates[i + k].page };
 		rc = driver_run_apply(d->driver, d->stream, &p);
@@ -50,16 +50,17 @@ static int stream_write(struct device *d, const struct device_word *w)
 	return rc ? rc : driver_stream_synchronize(d->driver, d->stream);
 }
 
-static int open_gpu(struct device *d, const struct swakv_session_info *info, uint64_t table)
+static int open_gpu(struct device *d, const struct swakv_session_info *info)
 {
 	char why[DRIVER_WHY] = "";
 	int rc = driver_open(&d->driver, NULL, info->device_uuid, 0, why);
 
 	if (rc == 0) {
-		d->table_address = table;
-		d->table = calloc(1, table_bytes(d));
-		(void)((rc = d->table ? 0 : SWAKV_ENOMEM) || (rc = driver_stream_create(d->driver, &d->stream)) ||
-		       (rc = driver_load_kernels(d->driver)) || (rc = read_table(d)));
+		(void)((rc = driver_stream_create(d->driver, &d->stream)) || (rc = driver_load_kernels(d->driver)));
+		for (uint32_t i = 0; rc == 0 && i < d->n_groups; i++) {
+			d->tables[i].cells = calloc(1, table_bytes(d, &d->tables[i]));
+			rc = d->tables[i].cells ? read_table(d, &d->tables[i]) : SWAKV_ENOMEM;
+		}
 		snprintf(why, sizeof(why), "%s", driver_why(d->driver));
 	}
 	if (rc)
@@ -72,21 +73,21 @@ static int open_gpu(struct device *d, const struct swakv_session_info *info, uin
 static int device_apply(void *arg, uint32_t group, const struct swakv_update *updates, size_t n)
 {
 	struct device *d = arg;
+	struct device_table *t;
 
-	if (group != 0)
+	if (group >= d->n_groups)
 		return -1;
-	if (d->driver) {
-		d->entries += 2 * n;
-		return launch_updates(d, updates, n) || read_table(d) ? -1 : 0;
-	}
+	t = &d->tables[group];
+	d->entries += 2 * n;
+	if (d->driver)
+		return launch_updates(d, t, updates, n) || read_table(d, t) ? -1 : 0;
 	for (size_t i = 0; i < n; i++) {
-		int32_t *k = d->table + (int64_t)updates[i].slot * 2 * d->width + updates[i].column;
+		int32_t *k = t->cells + (int64_t)updates[i].slot * 2 * t->width + updates[i].column;
 		int32_t page = updates[i].page;
 
 		k[0] = page;
-		k[d->width] = page < 0 ? -1 : page + d->num_pages;
+		k[t->width] = page < 0 ? -1 : page + t->num_pages;
 	}
-	d->entries += 2 * n;
 	return 0;
 }
 
@@ -134,20 +135,25 @@ int device_init(struct device *d, swakv_session *s, uint32_t max_batch)
 		.synchronize = device_synchronize,
 	};
 	struct swakv_session_info info;
-	struct swakv_layout layout;
-	int r = swakv_session_get_layout(s, 0, &layout);
+	int r = 0;
 
-	*d = (struct device){ 0 };
-	if (r)
-		return r;
+	*d = (struct device){ .max_batch = (int32_t)max_batch };
 	swakv_session_get_info(s, &info);
-	d->max_batch = (int32_t)max_batch;
-	d->width = layout.width;
-	d->num_pages = layout.num_pages;
-	if (info.cuda)
-		r = open_gpu(d, &info, layout.table);
-	else
-		d->table = (int32_t *)(uintptr_t)layout.table;
+	d->n_groups = info.n_groups < DEVICE_MAX_GROUPS ? info.n_groups : DEVICE_MAX_GROUPS;
+	for (uint32_t i = 0; i < d->n_groups && r == 0; i++) {
+		struct swakv_layout layout;
+
+		r = swakv_session_get_layout(s, i, &layout);
+		if (r == 0)
+			d->tables[i] = (struct device_table){ .cells = (int32_t *)(uintptr_t)layout.table,
+							      .width = layout.width,
+							      .num_pages = layout.num_pages,
+							      .address = layout.table };
+	}
+	for (uint32_t i = 0; i < d->n_groups && info.cuda; i++)
+		d->tables[i].cells = NULL; /* is no address of this CPU */
+	if (r == 0 && info.cuda)
+		r = open_gpu(d, &info);
 	return r ? r : swakv_stream_bind_custom(s, 0, &ops, d);
 }
 
@@ -158,7 +164,8 @@ void device_deinit(struct device *d)
 		if (d->stream)
 			(void)driver_stream_destroy(d->driver, d->stream);
 		driver_close(d->driver);
-		free(d->table);
+		for (uint32_t i = 0; i < d->n_groups; i++)
+			free(d->tables[i].cells);
 	}
 	*d = (struct device){ 0 };
 }

@@ -19,18 +19,27 @@ struct device_word {
 	uint64_t value;
 };
 
+#define DEVICE_MAX_GROUPS 8
+
+/* The device table of one layer group. */
+struct device_table {
+	int32_t *cells; /* [max_batch][2][width]; on a GPU what was read back behind the last update */
+	int32_t width, num_pages;
+	uint64_t address; /* on the GPU */
+};
+
 struct device {
-	int32_t *table; /* [max_batch][2][width]; on a GPU what was read back behind the last update */
-	int32_t max_batch, width, num_pages;
-	uint64_t entries; /* int32 written to the table so far */
+	int32_t max_batch;
+	uint32_t n_groups;
+	struct device_table tables[DEVICE_MAX_GROUPS];
+	uint64_t entries; /* int32 written to all tables so far */
 	bool held;
 	bool excused; /* the next synchronisation succeeds */
 	size_t n_words, capacity;
 	struct device_word *words; /* queued */
 	struct driver *driver;     /* NULL: host backend */
 	void *stream;
-	uint64_t table_address; /* on the GPU */
-	char why[256];          /* what went wrong in device_init(); empty: it is the session's to say */
+	char why[256]; /* what went wrong in device_init(); empty: it is the session's to say */
 };
 
 /* Binds stream 0 of @s, which outlives *@d. 0 or a code of <swakv/error.h>. */

@@ -53,11 +53,12 @@ static int ask_pages(struct run *r, struct player *p, json_t **answer)
 	return run_ask(r, p, json_pack("{s:s}", "op", "pages"), answer);
 }
 
-static int add_sequence(struct run *r, const struct player *p, const json_t *answer, const json_t *sequence,
+/* @group says where its pages lie. */
+static int add_sequence(struct run *r, const struct player *p, const json_t *group, const json_t *sequence,
 			struct ranges *all)
 {
-	int64_t stride = field(answer, "stride"), num_pages = field(answer, "num_pages");
-	int64_t k_base = field(answer, "k_base"), v_base = field(answer, "v_base");
+	int64_t stride = field(group, "stride"), num_pages = field(group, "num_pages");
+	int64_t k_base = field(group, "k_base"), v_base = field(group, "v_base");
 	json_t *page;
 	size_t i;
 
@@ -76,24 +77,40 @@ static int add_sequence(struct run *r, const struct player *p, const json_t *ans
 	return 0;
 }
 
+/* The pages of one group; adds how many its sequences hold, and how many of these are staged. */
+static int add_group(struct run *r, const struct player *p, const json_t *group, struct ranges *all, int64_t *held,
+		     int64_t *staged)
+{
+	json_t *sequence;
+	size_t i;
+	int e = 0;
+
+	json_array_foreach(json_object_get(group, "sequences"), i, sequence)
+	{
+		*held += (int64_t)json_array_size(json_object_get(sequence, "pages"));
+		*staged += field(sequence, "staged");
+		if (e == 0)
+			e = add_sequence(r, p, group, sequence, all);
+	}
+	return e;
+}
+
 /* The pages of one worker, and whether its session's counts say the same. */
 static int add_player(struct run *r, struct player *p, struct ranges *all)
 {
 	const struct status_session *s = broker_session(&r->broker, p->session, p->generation);
 	int64_t held = 0, staged = 0;
-	json_t *answer, *sequence;
+	json_t *answer, *group;
 	size_t i;
 	int e;
 
 	if (ask_pages(r, p, &answer))
 		return -1;
 	e = 0;
-	json_array_foreach(json_object_get(answer, "sequences"), i, sequence)
+	json_array_foreach(json_object_get(answer, "groups"), i, group)
 	{
-		held += (int64_t)json_array_size(json_object_get(sequence, "pages"));
-		staged += field(sequence, "staged");
 		if (e == 0)
-			e = add_sequence(r, p, answer, sequence, all);
+			e = add_group(r, p, group, all, &held, &staged);
 	}
 	json_decref(answer);
 	/* Besides its sequences' pages a session leases those of ended requests behind points. */
@@ -129,32 +146,56 @@ static int check_ranges(struct run *r, struct ranges *all)
 	return 0;
 }
 
+/* Pages that all sessions hold of class @index. */
+static int64_t held_of_class(const struct status_snapshot *s, uint32_t index)
+{
+	int64_t n = 0;
+
+	for (uint32_t i = 0; i < s->n_sessions; i++)
+		for (uint32_t g = 0; g < s->sessions[i].n_groups; g++)
+			n += s->sessions[i].groups[g].class_index == index ? s->sessions[i].groups[g].held : 0;
+	return n;
+}
+
+static int check_class(struct run *r, uint32_t index)
+{
+	const struct status_class *c = &r->broker.snapshot->classes[index];
+	int64_t held = held_of_class(r->broker.snapshot, index);
+
+	if (c->free + c->leased + c->quarantined == c->pages && held == c->leased + c->quarantined)
+		return 0;
+	return run_difference(r, "counts that add up",
+			      "class of %" PRIu64 " bytes: %" PRId64 " pages, free %" PRId64 " + leased %" PRId64
+			      " + quarantined %" PRId64 "; sessions hold %" PRId64,
+			      c->page_bytes, c->pages, c->free, c->leased, c->quarantined, held);
+}
+
 static int check_counts(struct run *r)
 {
 	const struct status_snapshot *s = r->broker.snapshot;
+	int64_t leased = 0, quarantined = 0;
+	int e = 0;
 
 	if (s->pool_held + s->pool_free + s->pool_unusable != s->pool_total)
 		return run_difference(r, "counts that add up",
 				      "pool of %" PRIu64 " bytes: held %" PRIu64 " + free %" PRIu64
 				      " + unusable %" PRIu64,
 				      s->pool_total, s->pool_held, s->pool_free, s->pool_unusable);
-	for (uint32_t i = 0; i < s->n_classes; i++) {
-		const struct status_class *c = &s->classes[i];
-		int64_t leased = 0, quarantined = 0;
-
-		for (uint32_t k = 0; k < s->n_sessions; k++) {
-			leased += s->sessions[k].class_index == i ? s->sessions[k].leased : 0;
-			quarantined += s->sessions[k].class_index == i ? s->sessions[k].quarantined : 0;
-		}
-		if (c->free + c->leased + c->quarantined != c->pages || leased != c->leased ||
-		    quarantined != c->quarantined)
-			return run_difference(
-				r, "counts that add up",
-				"class of %" PRIu64 " bytes: %" PRId64 " pages, free %" PRId64 " + leased %" PRId64
-				" (of sessions %" PRId64 ") + quarantined %" PRId64 " (of sessions %" PRId64 ")",
-				c->page_bytes, c->pages, c->free, c->leased, leased, c->quarantined, quarantined);
+	for (uint32_t i = 0; i < s->n_classes && e == 0; i++) {
+		leased += s->classes[i].leased;
+		quarantined += s->classes[i].quarantined;
+		e = check_class(r, i);
 	}
-	return 0;
+	for (uint32_t i = 0; i < s->n_sessions; i++) {
+		leased -= s->sessions[i].leased;
+		quarantined -= s->sessions[i].quarantined;
+	}
+	if (e == 0 && (leased || quarantined))
+		e = run_difference(r, "counts that add up",
+				   "classes have %" PRId64 " leased and %" PRId64
+				   " quarantined pages more than all sessions",
+				   leased, quarantined);
+	return e;
 }
 
 int expect_disjoint(struct run *r)

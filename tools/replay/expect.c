@@ -74,7 +74,7 @@ static int compared(const struct comparison *c)
 static int ask(struct run *r, const char *op, json_t **answer)
 {
 	const struct value *seq = statement_value(r->at, KEY_SEQ), *slot = statement_value(r->at, KEY_SLOT);
-	json_t *command = json_pack("{s:s}", "op", op);
+	json_t *command = json_pack("{s:s, s:I}", "op", op, "group", (json_int_t)statement_number(r->at, KEY_GROUP, 0));
 	int code;
 
 	if (r->at->request)
@@ -103,15 +103,16 @@ static int expect_counts(struct run *r)
 {
 	const struct value *name = statement_value(r->at, KEY_MODEL);
 	const struct script_model *m = name ? script_model_find(r->script, name->text) : &r->script->models[0];
+	uint64_t bytes = m->groups[statement_number(r->at, KEY_GROUP, 0)].page_bytes;
 	struct comparison c = { .run = r };
 	const struct status_class *class;
 	struct status_class none = { 0 };
 
 	if (run_fresh_status(r))
 		return -1;
-	class = broker_class(&r->broker, m->page_bytes);
+	class = broker_class(&r->broker, bytes);
 	if (!class) { /* nobody has attached such a model: all that is unassigned would serve it */
-		none.available = m->page_bytes ? (int64_t)(r->broker.snapshot->pool_free / 2 / m->page_bytes) : 0;
+		none.available = bytes ? (int64_t)(r->broker.snapshot->pool_free / 2 / bytes) : 0;
 		class = &none;
 	}
 	compare(&c, KEY_FREE, class->available);

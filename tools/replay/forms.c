@@ -41,7 +41,7 @@ static const struct key_form keys[KEY_COUNT] = {
 	[KEY_FLOOR] = { "floor", BYTES },
 	[KEY_FREE] = { "free", COUNT },
 	[KEY_GROUP] = { "group", TYPE_INT, 0, 7, no_words },
-	[KEY_GROUPS] = { "groups", TYPE_LIST, INT64_MIN, INT64_MAX, full_word },
+	[KEY_GROUPS] = { "groups", TYPE_LIST, 0, INT64_MAX, full_word }, /* VALUE_NONE is full, and no number */
 	[KEY_HEAD_DIM] = { "head_dim", TYPE_LIST, 0, UINT32_MAX, no_words },
 	[KEY_IN_FLIGHT] = { "in_flight", COUNT32 },
 	[KEY_KV_HEADS] = { "kv_heads", TYPE_LIST, 0, UINT32_MAX, no_words },
@@ -117,6 +117,7 @@ static const struct form forms[] = {
 	FORM("extend_prepare", EXTEND_PREPARE, "WR", true, NEED(TOKENS)),
 	FORM("extend_complete", EXTEND_COMPLETE, "WR", true, MAY(ACCEPTED), MAY(FENCE)),
 	FORM("rewind", REWIND, "WR", true, NEED(TOKENS)),
+	FORM("reserve", RESERVE, "WR", true, NEED(MAX_TOKENS)),
 	FORM("compact", COMPACT, "WR", true, NEED(MAP), NEED(NEW), MAY(ROWS)),
 	FORM("compact_begin", COMPACT_BEGIN, "WR", true, NEED(MAP), NEED(NEW), MAY(ROWS)),
 	FORM("compact_complete", COMPACT_COMPLETE, "WR", true, MAY(FENCE)),

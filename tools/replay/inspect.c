@@ -11,35 +11,54 @@
 
 #include "worker.h"
 
-static const int32_t *device_row(const struct worker *w, int32_t slot)
+static const int32_t *device_row(const struct worker *w, uint32_t group, int32_t slot)
 {
-	return w->device.table + (int64_t)slot * 2 * w->device.width;
+	return w->device.tables[group].cells + (int64_t)slot * 2 * w->device.tables[group].width;
 }
 
-static const int32_t *host_row(const struct worker *w, int32_t slot)
+static const int32_t *host_row(const struct worker *w, uint32_t group, int32_t slot)
 {
-	return w->layout.host_table + (int64_t)slot * 2 * w->device.width;
+	return w->layouts[group].host_table + (int64_t)slot * 2 * w->device.tables[group].width;
+}
+
+/* The group that a command is about. */
+static uint32_t group_of(const struct worker *w, const json_t *command)
+{
+	json_int_t group = json_integer_value(json_object_get(command, "group"));
+
+	return group > 0 && group < w->n_groups ? (uint32_t)group : 0;
+}
+
+/* " of group 1", nothing when there is only one. */
+static const char *of_group(const struct worker *w, uint32_t group, char buf[24])
+{
+	buf[0] = '\0';
+	if (w->n_groups > 1)
+		snprintf(buf, 24, " of group %" PRIu32, group);
+	return buf;
 }
 
 /* ---- rows -------------------------------------------------------------------------- */
 
 /* K and V of column @c agree: both empty, or V = K + num_pages. */
-static bool column_whole(const struct worker *w, const int32_t *row, int32_t c)
+static bool column_whole(const struct device_table *t, const int32_t *row, int32_t c)
 {
-	int32_t k = row[c], v = row[c + w->device.width];
+	int32_t k = row[c], v = row[c + t->width];
 
-	return k == -1 ? v == -1 : k >= 0 && k < w->device.num_pages && v == k + w->device.num_pages;
+	return k == -1 ? v == -1 : k >= 0 && k < t->num_pages && v == k + t->num_pages;
 }
 
-static int row_fault(const struct worker *w, int32_t slot, int32_t c, char *buf, size_t size)
+static int row_fault(const struct worker *w, uint32_t group, int32_t slot, int32_t c, char *buf, size_t size)
 {
-	const int32_t *device = device_row(w, slot), *host = host_row(w, slot);
-	int32_t width = w->device.width;
+	const int32_t *device = device_row(w, group, slot), *host = host_row(w, group, slot);
+	const struct device_table *t = &w->device.tables[group];
+	char which[24];
 
 	snprintf(buf, size,
-		 "slot %" PRId32 " column %" PRId32 ": the device table holds K %" PRId32 " V %" PRId32
+		 "slot %" PRId32 " column %" PRId32 "%s: the device table holds K %" PRId32 " V %" PRId32
 		 ", the broker's host table K %" PRId32 " V %" PRId32 " (num_pages %" PRId32 ")",
-		 slot, c, device[c], device[c + width], host[c], host[c + width], w->device.num_pages);
+		 slot, c, of_group(w, group, which), device[c], device[c + t->width], host[c], host[c + t->width],
+		 t->num_pages);
 	return -1;
 }
 
@@ -48,15 +67,16 @@ static int row_fault(const struct worker *w, int32_t slot, int32_t c, char *buf,
  * host has cleared may still stand on the device: it goes out with the next
  * prepare. 0, or -1 with the first difference in @buf.
  */
-static int row_check(const struct worker *w, int32_t slot, bool cleared, char *buf, size_t size)
+static int row_check(const struct worker *w, uint32_t group, int32_t slot, bool cleared, char *buf, size_t size)
 {
-	const int32_t *device = device_row(w, slot), *host = host_row(w, slot);
+	const int32_t *device = device_row(w, group, slot), *host = host_row(w, group, slot);
+	const struct device_table *t = &w->device.tables[group];
 
-	for (int32_t c = 0; c < w->device.width; c++) {
+	for (int32_t c = 0; c < t->width; c++) {
 		bool waits = cleared && host[c] == -1 && device[c] >= 0;
 
-		if (!column_whole(w, device, c) || !column_whole(w, host, c) || (device[c] != host[c] && !waits))
-			return row_fault(w, slot, c, buf, size);
+		if (!column_whole(t, device, c) || !column_whole(t, host, c) || (device[c] != host[c] && !waits))
+			return row_fault(w, group, slot, c, buf, size);
 	}
 	return 0;
 }
@@ -83,19 +103,21 @@ void inspect_delivered(struct worker *w, const swakv_request *r)
 {
 	char what[224];
 
-	for (int32_t slot = 0; slot < w->device.max_batch && !w->fault[0]; slot++)
-		if (!owned_by_another(w, r, slot) && row_check(w, slot, false, what, sizeof(what)))
-			snprintf(w->fault, sizeof(w->fault), "after the delivery, %s", what);
+	for (uint32_t g = 0; g < w->n_groups; g++)
+		for (int32_t slot = 0; slot < w->device.max_batch && !w->fault[0]; slot++)
+			if (!owned_by_another(w, r, slot) && row_check(w, g, slot, false, what, sizeof(what)))
+				snprintf(w->fault, sizeof(w->fault), "after the delivery, %s", what);
 }
 
 int inspect_row(struct worker *w, const json_t *command, json_t *answer)
 {
 	int32_t slot = (int32_t)json_integer_value(json_object_get(command, "slot"));
-	const int32_t *host = host_row(w, slot);
+	uint32_t group = group_of(w, command);
+	const int32_t *host = host_row(w, group, slot);
 	json_t *mapped = json_array();
 
-	(void)row_check(w, slot, true, w->fault, sizeof(w->fault));
-	for (int32_t c = 0; c < w->device.width; c++) {
+	(void)row_check(w, group, slot, true, w->fault, sizeof(w->fault));
+	for (int32_t c = 0; c < w->device.tables[group].width; c++) {
 		json_t *entry;
 
 		if (host[c] < 0)
@@ -122,7 +144,7 @@ int inspect_state(struct worker *w, const json_t *command, json_t *answer)
 {
 	int64_t seq = json_integer_value(json_object_get(command, "seq"));
 	struct swakv_sequence_state state;
-	int code = swakv_sequence_get_state(find(w, command), (uint32_t)seq, &state);
+	int code = swakv_sequence_get_group_state(find(w, command), (uint32_t)seq, group_of(w, command), &state);
 
 	if (code)
 		return code;
@@ -168,13 +190,12 @@ static void add_pages(json_t *list, const struct swakv_sequence_state *state)
 		json_array_append_new(list, json_integer(state->staged[i]));
 }
 
-static int sequence_pages(struct worker *w, const struct worker_request *r, uint32_t seq, json_t *sequences)
+static int sequence_pages(const struct worker_request *r, uint32_t seq, uint32_t group, json_t *sequences)
 {
 	struct swakv_sequence_state state;
-	int code = swakv_sequence_get_state(r->request, seq, &state);
+	int code = swakv_sequence_get_group_state(r->request, seq, group, &state);
 	json_t *pages;
 
-	(void)w;
 	if (code)
 		return code;
 	pages = json_array();
@@ -185,21 +206,37 @@ static int sequence_pages(struct worker *w, const struct worker_request *r, uint
 	return 0;
 }
 
-int inspect_pages(struct worker *w, const json_t *command, json_t *answer)
+static int group_pages(struct worker *w, uint32_t group, json_t *object)
 {
+	const struct swakv_layout *l = &w->layouts[group];
 	json_t *sequences = json_array();
 	int code = 0;
 
-	(void)command;
 	for (size_t i = 0; i < w->n_requests && code == 0; i++)
 		if (swakv_request_valid(w->requests[i].request))
 			for (uint32_t q = 0; q < swakv_request_batch(w->requests[i].request) && code == 0; q++)
-				code = sequence_pages(w, &w->requests[i], q, sequences);
-	json_object_set_new(answer, "sequences", sequences);
-	json_object_set_new(answer, "k_base", json_integer((json_int_t)(w->layout.k_base - w->pool)));
-	json_object_set_new(answer, "v_base", json_integer((json_int_t)(w->layout.v_base - w->pool)));
-	json_object_set_new(answer, "stride", json_integer((json_int_t)w->layout.page_stride));
-	json_object_set_new(answer, "num_pages", json_integer(w->layout.num_pages));
+				code = sequence_pages(&w->requests[i], q, group, sequences);
+	json_object_set_new(object, "sequences", sequences);
+	json_object_set_new(object, "k_base", json_integer((json_int_t)(l->k_base - w->pool)));
+	json_object_set_new(object, "v_base", json_integer((json_int_t)(l->v_base - w->pool)));
+	json_object_set_new(object, "stride", json_integer((json_int_t)l->page_stride));
+	json_object_set_new(object, "num_pages", json_integer(l->num_pages));
+	return code;
+}
+
+int inspect_pages(struct worker *w, const json_t *command, json_t *answer)
+{
+	json_t *groups = json_array();
+	int code = 0;
+
+	(void)command;
+	for (uint32_t g = 0; g < w->n_groups && code == 0; g++) {
+		json_t *object = json_object();
+
+		code = group_pages(w, g, object);
+		json_array_append_new(groups, object);
+	}
+	json_object_set_new(answer, "groups", groups);
 	return code;
 }
 
@@ -216,9 +253,10 @@ static void add_line(json_t *lines, const char *format, ...)
 	va_end(args);
 }
 
-static void dump_table(const struct worker *w, const char *name, const int32_t *table, json_t *lines)
+static void dump_table(const struct worker *w, uint32_t group, const char *name, const int32_t *table, json_t *lines)
 {
-	int32_t width = w->device.width;
+	int32_t width = w->device.tables[group].width;
+	char which[24];
 
 	for (int32_t slot = 0; slot < w->device.max_batch; slot++)
 		for (int32_t c = 0; c < width; c++) {
@@ -226,8 +264,8 @@ static void dump_table(const struct worker *w, const char *name, const int32_t *
 
 			if (k[0] != -1 || k[width] != -1)
 				add_line(lines,
-					 "%s table slot %" PRId32 " column %" PRId32 ": K %" PRId32 " V %" PRId32, name,
-					 slot, c, k[0], k[width]);
+					 "%s table%s slot %" PRId32 " column %" PRId32 ": K %" PRId32 " V %" PRId32,
+					 name, of_group(w, group, which), slot, c, k[0], k[width]);
 		}
 }
 
@@ -237,15 +275,16 @@ static void dump_bindings(json_t *lines, const char *where, const char *what, co
 		add_line(lines, "%s: %s %" PRId32 "=%" PRId32, where, what, b[i].logical_page, b[i].page);
 }
 
-static int dump_sequence(const struct worker_request *r, uint32_t seq, json_t *lines)
+static int dump_sequence(const struct worker *w, const struct worker_request *r, uint32_t seq, uint32_t group,
+			 json_t *lines)
 {
 	struct swakv_sequence_state s;
-	int code = swakv_sequence_get_state(r->request, seq, &s);
-	char where[80];
+	int code = swakv_sequence_get_group_state(r->request, seq, group, &s);
+	char where[104], which[24];
 
 	if (code)
 		return code;
-	snprintf(where, sizeof(where), "request %s sequence %" PRIu32, r->name, seq);
+	snprintf(where, sizeof(where), "request %s sequence %" PRIu32 "%s", r->name, seq, of_group(w, group, which));
 	add_line(lines,
 		 "%s: slot %" PRId32 " generation %" PRIu32 " endpoint %" PRId64 " pending %" PRId64 " begin %" PRId32
 		 " end %" PRId32 " length %" PRId32 " map %" PRId32,
@@ -262,7 +301,7 @@ static int dump_sequence(const struct worker_request *r, uint32_t seq, json_t *l
 	return 0;
 }
 
-static int dump_request(const struct worker_request *r, json_t *lines)
+static int dump_request(const struct worker *w, const struct worker_request *r, json_t *lines)
 {
 	static const char *const phases[] = { "none", "admitted", "executing", "finishing" };
 	struct swakv_request_state s;
@@ -277,8 +316,8 @@ static int dump_request(const struct worker_request *r, json_t *lines)
 	add_line(lines, "request %s: phase %s", r->name, phases[s.phase & 3]);
 	add_line(lines, "request %s: transition %d batch %" PRIu32 " open points %" PRIu32 " pending batch %" PRId32,
 		 r->name, (int)s.transition, s.batch, s.open_points, s.pending_batch);
-	for (uint32_t i = 0; i < s.batch && code == 0; i++)
-		code = dump_sequence(r, i, lines);
+	for (uint32_t i = 0; i < s.batch * w->n_groups && code == 0; i++)
+		code = dump_sequence(w, r, i / w->n_groups, i % w->n_groups, lines);
 	return code;
 }
 
@@ -290,9 +329,11 @@ int inspect_dump(struct worker *w, const json_t *command, json_t *answer)
 	(void)command;
 	for (size_t i = 0; i < w->n_requests && code == 0; i++)
 		if (w->requests[i].request) /* else its begin was refused: it never was */
-			code = dump_request(&w->requests[i], lines);
-	dump_table(w, "host", w->layout.host_table, lines);
-	dump_table(w, "device", w->device.table, lines);
+			code = dump_request(w, &w->requests[i], lines);
+	for (uint32_t g = 0; g < w->n_groups; g++) {
+		dump_table(w, g, "host", w->layouts[g].host_table, lines);
+		dump_table(w, g, "device", w->device.tables[g].cells, lines);
+	}
 	json_object_set_new(answer, "lines", lines);
 	return code;
 }

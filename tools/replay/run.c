@@ -185,27 +185,37 @@ static json_t *command_of(const struct statement *st, const char *op)
 	return command;
 }
 
+static json_t *group_of(const struct script_model *m, const struct script_group *g)
+{
+	json_t *group = json_object();
+
+	json_object_set_new(group, "full", json_boolean(g->window == VALUE_NONE));
+	json_object_set_new(group, "window", json_integer(g->window == VALUE_NONE ? 0 : g->window));
+	json_object_set_new(group, "page_tokens", json_integer(m->page_tokens));
+	json_object_set_new(group, "layers", json_integer(g->layers));
+	json_object_set_new(group, "kv_heads", json_integer(g->kv_heads));
+	json_object_set_new(group, "head_dim", json_integer(g->head_dim));
+	/* The library counts its dtypes from 1. */
+	json_object_set_new(group, "dtype", json_integer(statement_number(m->statement, KEY_DTYPE, 0) + 1));
+	return group;
+}
+
 static json_t *attach_command(const struct run *r, const struct script_model *m)
 {
-	static const enum key lists[] = { KEY_LAYERS, KEY_KV_HEADS, KEY_HEAD_DIM };
-	static const int64_t otherwise[] = { SCRIPT_LAYERS, SCRIPT_KV_HEADS, SCRIPT_HEAD_DIM };
-	const struct statement *st = m->statement;
-	json_t *command = json_object();
+	static const enum key numbers[] = { KEY_MAX_BATCH, KEY_MAX_SEQ, KEY_IN_FLIGHT, KEY_MAX_REWIND, KEY_CHUNK };
+	int64_t max_advance = statement_number(m->statement, KEY_MAX_ADVANCE, VALUE_NONE);
+	json_t *command = json_object(), *groups = json_array();
 
 	json_object_set_new(command, "op", json_string("attach"));
 	json_object_set_new(command, "socket", json_string(r->broker.process.socket));
 	json_object_set_new(command, "model", json_string(m->name));
-	json_object_set_new(command, "window", json_integer(script_model_window(m)));
-	json_object_set_new(command, "page_tokens", json_integer(m->page_tokens));
-	json_object_set_new(command, "max_batch", json_integer(statement_number(st, KEY_MAX_BATCH, 0)));
-	json_object_set_new(command, "max_seq", json_integer(statement_number(st, KEY_MAX_SEQ, 0)));
-	/* The library counts its dtypes from 1. */
-	json_object_set_new(command, "dtype", json_integer(statement_number(st, KEY_DTYPE, 0) + 1));
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-		const struct value *v = statement_value(st, lists[i]);
-
-		json_object_set_new(command, key_name(lists[i]), json_integer(v ? v->list[0] : otherwise[i]));
-	}
+	for (size_t i = 0; i < m->n_groups; i++)
+		json_array_append_new(groups, group_of(m, &m->groups[i]));
+	json_object_set_new(command, "groups", groups);
+	json_object_set_new(command, "max_advance", json_integer(max_advance == VALUE_NONE ? 0 : max_advance));
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		json_object_set_new(command, key_name(numbers[i]),
+				    json_integer(statement_number(m->statement, numbers[i], 0)));
 	return command;
 }
 

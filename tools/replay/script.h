@@ -33,6 +33,7 @@ enum statement_kind {
 	ST_EXTEND_PREPARE,
 	ST_EXTEND_COMPLETE,
 	ST_REWIND,
+	ST_RESERVE,
 	ST_COMPACT,
 	ST_COMPACT_BEGIN,
 	ST_COMPACT_COMPLETE,
@@ -140,11 +141,21 @@ struct statement {
 #define SCRIPT_HEAD_DIM    8
 #define SCRIPT_PAGE_TOKENS 128
 
+#define SCRIPT_MAX_GROUPS 8
+
+/* One layer group of a model. */
+struct script_group {
+	int64_t window; /* VALUE_NONE: full */
+	int64_t layers, kv_heads, head_dim;
+	uint64_t page_bytes; /* S; 0 when the geometry is impossible */
+};
+
 struct script_model {
 	const char *name;
 	const struct statement *statement;
-	uint32_t page_tokens; /* P */
-	uint64_t page_bytes;  /* S; 0 when the geometry is impossible */
+	uint32_t page_tokens; /* P, of all groups */
+	size_t n_groups;
+	struct script_group groups[SCRIPT_MAX_GROUPS];
 };
 
 struct script {
@@ -176,9 +187,6 @@ const struct value *statement_value(const struct statement *st, enum key key);
 /* Its number, @otherwise when it was not given. */
 int64_t statement_number(const struct statement *st, enum key key, int64_t otherwise);
 const struct script_model *script_model_find(const struct script *s, const char *name);
-int64_t script_model_window(const struct script_model *m);
-/* Pages one sequence reserves (spec section 2) with @max_tokens given at begin (0: not given). */
-int64_t script_model_private_pages(const struct script_model *m, int64_t max_tokens);
 
 /* For the two readers: fills *@e, returns -EINVAL. */
 int script_fail(struct script_error *e, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -66,14 +66,14 @@ int unchanged_look(struct run *r, json_t **lines)
 	return 0;
 }
 
-/* What spec section 3 lets a refused call change: `limit` turns the request to finishing. */
+/* What spec section 3 lets a refused call change: `limit` of a prepare turns the request to finishing. */
 static void allow_change(const struct run *r, json_t *lines)
 {
 	char was[160], becomes[160];
 	json_t *line;
 	size_t i;
 
-	if (r->at->error != SWAKV_ELIMIT || !r->at->request)
+	if (r->at->error != SWAKV_ELIMIT || !r->at->request || r->at->kind == ST_REWIND)
 		return;
 	snprintf(was, sizeof(was), "worker %s: request %s: phase executing", r->at->worker, r->at->request);
 	snprintf(becomes, sizeof(becomes), "worker %s: request %s: phase finishing", r->at->worker, r->at->request);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "message.h"
-#include "script.h"
 
 struct worker_request *worker_request_find(struct worker *w, const char *name)
 {
@@ -47,7 +46,7 @@ static int32_t *list(const json_t *command, const char *name, uint32_t *n)
 static struct swakv_group group_of(const json_t *command)
 {
 	return (struct swakv_group){
-		.kind = SWAKV_SLIDING,
+		.kind = json_is_true(json_object_get(command, "full")) ? SWAKV_FULL : SWAKV_SLIDING,
 		.window = integer(command, "window"),
 		.page_tokens = (uint32_t)integer(command, "page_tokens"),
 		.layers = (uint32_t)integer(command, "layers"),
@@ -57,19 +56,36 @@ static struct swakv_group group_of(const json_t *command)
 	};
 }
 
+static int get_layouts(struct worker *w)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < w->n_groups; i++)
+		r = swakv_session_get_layout(w->session, i, &w->layouts[i]);
+	return r;
+}
+
 static int do_attach(struct worker *w, const json_t *command, json_t *answer)
 {
-	struct swakv_group group = group_of(command);
+	struct swakv_group groups[SCRIPT_MAX_GROUPS];
 	struct swakv_model model = { .name = json_string_value(json_object_get(command, "model")),
-				     .groups = &group,
-				     .n_groups = 1,
+				     .groups = groups,
 				     .max_batch = (uint32_t)integer(command, "max_batch"),
-				     .max_seq = integer(command, "max_seq") };
+				     .max_seq = integer(command, "max_seq"),
+				     .max_advance = integer(command, "max_advance"),
+				     .in_flight = (uint32_t)integer(command, "in_flight"),
+				     .max_rewind = (uint32_t)integer(command, "max_rewind"),
+				     .chunk = (enum swakv_chunk)integer(command, "chunk") };
 	struct swakv_attach_options options = { .socket = json_string_value(json_object_get(command, "socket")) };
 	struct swakv_session_info info;
 	char why[512] = "";
-	int r = swakv_session_attach(&options, &model, &w->session, why, sizeof(why));
+	json_t *group;
+	size_t i;
+	int r;
 
+	json_array_foreach(json_object_get(command, "groups"), i, group) groups[i] = group_of(group);
+	model.n_groups = w->n_groups = (uint32_t)i;
+	r = swakv_session_attach(&options, &model, &w->session, why, sizeof(why));
 	if (r) {
 		json_object_set_new(answer, "error", json_string(why));
 		return r;
@@ -78,7 +94,7 @@ static int do_attach(struct worker *w, const json_t *command, json_t *answer)
 	if (w->device.why[0])
 		json_object_set_new(answer, "error", json_string(w->device.why));
 	if (r == 0)
-		r = swakv_session_get_layout(w->session, 0, &w->layout);
+		r = get_layouts(w);
 	swakv_session_get_info(w->session, &info);
 	w->pool = info.pool_device;
 	json_object_set_new(answer, "session", json_integer(info.session_id));
@@ -135,7 +151,8 @@ static int name_request(struct worker *w, const char *name, swakv_request *reque
 
 static int do_begin(struct worker *w, const json_t *command, json_t *answer)
 {
-	struct swakv_begin_options options = { .max_tokens = integer(command, "max_tokens") };
+	struct swakv_begin_options options = { .max_tokens = integer(command, "max_tokens"),
+					       .wait_ms = (uint32_t)integer(command, "wait") };
 	int32_t *slots = list(command, "slots", &options.n_slots);
 	swakv_request *request = NULL;
 	int r, named;
@@ -171,10 +188,20 @@ static int count_call(json_t *answer, int code)
 	return code;
 }
 
-typedef int complete_call(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket);
+/* How a transition is completed. */
+struct ending {
+	int (*call)(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket); /* NULL: an extend */
+	const int32_t *accepted;                                                       /* of the extend; NULL: all */
+	uint32_t n;
+};
+
+static int end(const struct ending *e, swakv_request *r, struct swakv_fence fence)
+{
+	return e->call ? e->call(r, fence, NULL) : swakv_extend_complete(r, fence, e->accepted, e->n, NULL);
+}
 
 /* Completes with the fence that the command names. What a refused call did to the device is undone. */
-static int complete(struct worker *w, const json_t *command, complete_call *call)
+static int complete_with(struct worker *w, const json_t *command, const struct ending *e)
 {
 	swakv_request *r = request_of(w, command);
 	struct swakv_fence fence = SWAKV_DONE;
@@ -183,19 +210,27 @@ static int complete(struct worker *w, const json_t *command, complete_call *call
 
 	switch (integer(command, "fence")) {
 	case FENCE_DONE:
-		return call(r, fence, NULL);
+		return end(e, r, fence);
 	case FENCE_FAIL:
 		fence.kind = SWAKV_FENCE_FAILED;
-		return call(r, fence, NULL);
+		return end(e, r, fence);
 	default:
 		w->device.held = true;
 		code = swakv_stream_mark(w->session, 0, &fence);
 		if (code == 0)
-			code = call(r, fence, NULL);
+			code = end(e, r, fence);
 		if (code && !held)
 			device_signal(&w->device);
 		return code;
 	}
+}
+
+static int complete(struct worker *w, const json_t *command,
+		    int (*call)(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket))
+{
+	const struct ending e = { .call = call };
+
+	return complete_with(w, command, &e);
 }
 
 static int do_prefill_prepare(struct worker *w, const json_t *command, json_t *answer)
@@ -245,6 +280,51 @@ static int do_decode(struct worker *w, const json_t *command, json_t *answer)
 			code = do_decode_complete(w, command, answer);
 	}
 	return code;
+}
+
+static int do_extend_prepare(struct worker *w, const json_t *command, json_t *answer)
+{
+	uint64_t before = w->device.entries;
+	uint32_t n;
+	int32_t *tokens = list(command, "tokens", &n);
+	int code = swakv_extend_prepare(request_of(w, command), tokens, n, NULL);
+
+	free(tokens);
+	return count_call(answer, delivered(w, command, before, code, false));
+}
+
+static int do_extend_complete(struct worker *w, const json_t *command, json_t *answer)
+{
+	struct ending e = { .call = NULL };
+	int32_t *accepted = list(command, "accepted", &e.n);
+	int code;
+
+	e.accepted = e.n ? accepted : NULL;
+	code = complete_with(w, command, &e);
+	free(accepted);
+	return count_call(answer, code);
+}
+
+static int do_extend(struct worker *w, const json_t *command, json_t *answer)
+{
+	int code = do_extend_prepare(w, command, answer);
+
+	return code ? code : do_extend_complete(w, command, answer);
+}
+
+static int do_rewind(struct worker *w, const json_t *command, json_t *answer)
+{
+	uint32_t n;
+	int32_t *tokens = list(command, "tokens", &n);
+	int code = swakv_rewind(request_of(w, command), tokens, n, NULL);
+
+	free(tokens);
+	return count_call(answer, code);
+}
+
+static int do_reserve(struct worker *w, const json_t *command, json_t *answer)
+{
+	return count_call(answer, swakv_request_reserve(request_of(w, command), integer(command, "max_tokens"), NULL));
 }
 
 static int do_compact_begin(struct worker *w, const json_t *command, json_t *answer)
@@ -333,6 +413,11 @@ static const struct {
 	{ "decode", do_decode },
 	{ "decode_prepare", do_decode_prepare },
 	{ "decode_complete", do_decode_complete },
+	{ "extend", do_extend },
+	{ "extend_prepare", do_extend_prepare },
+	{ "extend_complete", do_extend_complete },
+	{ "rewind", do_rewind },
+	{ "reserve", do_reserve },
 	{ "compact", do_compact },
 	{ "compact_begin", do_compact_begin },
 	{ "compact_complete", do_compact_complete },

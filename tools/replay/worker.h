@@ -14,6 +14,7 @@
 #include <jansson.h>
 
 #include "device.h"
+#include "script.h"
 
 struct worker_request {
 	const char *name;       /* owned */
@@ -24,7 +25,8 @@ struct worker_request {
 struct worker {
 	swakv_session *session; /* NULL: not attached, or detached */
 	struct device device;
-	struct swakv_layout layout;
+	uint32_t n_groups;
+	struct swakv_layout layouts[SCRIPT_MAX_GROUPS];
 	uint64_t pool; /* address of the pool */
 	size_t n_requests;
 	struct worker_request *requests;
@@ -42,7 +44,7 @@ struct worker_request *worker_request_find(struct worker *w, const char *name);
 int inspect_row(struct worker *w, const json_t *command, json_t *answer);
 int inspect_state(struct worker *w, const json_t *command, json_t *answer);
 int inspect_request(struct worker *w, const json_t *command, json_t *answer);
-/* Page ids of every sequence, and where pages lie. */
+/* Of each group where its pages lie, and the ids that every sequence has there. */
 int inspect_pages(struct worker *w, const json_t *command, json_t *answer);
 /* Everything that can be seen, as lines of text. */
 int inspect_dump(struct worker *w, const json_t *command, json_t *answer);

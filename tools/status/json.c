@@ -114,6 +114,35 @@ static json_t *classes(const struct status_snapshot *snap)
 	return array;
 }
 
+static int64_t private_pages(const struct status_session *x)
+{
+	int64_t n = 0;
+
+	for (uint32_t i = 0; i < x->n_groups; i++)
+		n += x->groups[i].private_pages;
+	return n;
+}
+
+static json_t *session_groups(const struct status_snapshot *snap, const struct status_session *x)
+{
+	json_t *array = json_array();
+
+	for (uint32_t i = 0; i < x->n_groups; i++) {
+		const struct status_group *g = &x->groups[i];
+		json_t *object = json_object();
+
+		put_text(object, "kind", text_group_kind(g->kind));
+		put(object, "window", g->window);
+		put(object, "page_tokens", g->page_tokens);
+		put_unsigned(object, "page_bytes", snap->classes[g->class_index].page_bytes);
+		put(object, "class", g->class_index);
+		put(object, "private_per_sequence", g->private_pages);
+		put(object, "held", g->held);
+		json_array_append_new(array, object);
+	}
+	return array;
+}
+
 static json_t *session_pages(const struct status_session *x)
 {
 	json_t *pages = json_object();
@@ -121,7 +150,7 @@ static json_t *session_pages(const struct status_session *x)
 	put(pages, "leased", x->leased);
 	put(pages, "quarantined", x->quarantined);
 	put(pages, "behind_points", x->behind_points);
-	put(pages, "private_per_sequence", x->private_pages);
+	put(pages, "private_per_sequence", private_pages(x));
 	return pages;
 }
 
@@ -130,10 +159,7 @@ static json_t *session_model(const struct status_snapshot *snap, const struct st
 	json_t *model = json_object();
 
 	put_text(model, "name", x->model);
-	put(model, "window", x->window);
-	put(model, "page_tokens", x->page_tokens);
-	put_unsigned(model, "page_bytes", snap->classes[x->class_index].page_bytes);
-	put(model, "class", x->class_index);
+	json_object_set_new(model, "groups", session_groups(snap, x));
 	put(model, "max_batch", x->max_batch);
 	put(model, "streams", x->n_streams);
 	return model;
@@ -220,6 +246,7 @@ static json_t *sequence(const struct status_snapshot *snap, const struct status_
 {
 	json_t *object = json_object();
 
+	put(object, "group", q->group);
 	put(object, "slot", q->slot);
 	put(object, "generation", q->generation);
 	put(object, "endpoint", q->endpoint);
@@ -253,7 +280,7 @@ static json_t *request(const struct sample *s, const struct status_request *r)
 		return object;
 	}
 	array = json_array();
-	for (uint32_t i = 0; i < r->n_sequences; i++)
+	for (uint32_t i = 0; i < r->n_sequences * snap->sessions[r->session].n_groups; i++)
 		json_array_append_new(array, sequence(snap, &snap->sequences[r->first_sequence + i]));
 	json_object_set_new(object, "sequences", array);
 	return object;

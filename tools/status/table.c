@@ -114,6 +114,20 @@ static void write_counters(FILE *out, const struct status_snapshot *s)
 		s->commands, s->refusals, s->rounds, s->sleeps, s->wakeups, s->rescues, s->timer_polls);
 }
 
+static void write_group(FILE *out, const struct sample *s, uint32_t index, const struct status_group *g)
+{
+	char a[TEXT_SIZE];
+
+	fprintf(out, "  group %u     ", index);
+	if (g->kind == WIRE_GROUP_FULL)
+		fprintf(out, "full, ");
+	else
+		fprintf(out, "window %" PRId64 ", ", g->window);
+	fprintf(out, "%u tokens a page of %s, class %u; %d private pages a sequence, %" PRId64 " held\n",
+		g->page_tokens, text_bytes(a, s->snapshot.classes[g->class_index].page_bytes), g->class_index,
+		g->private_pages, g->held);
+}
+
 static void write_session(FILE *out, const struct sample *s, const struct status_session *x)
 {
 	char a[TEXT_SIZE];
@@ -123,11 +137,12 @@ static void write_session(FILE *out, const struct sample *s, const struct status
 	fprintf(out, "  process     pid %d, uid %u, attached %s ago\n", x->pid, x->uid, age(s, x->attached_ns, a));
 	if (x->ended_ns)
 		fprintf(out, "  ended       %s ago\n", age(s, x->ended_ns, a));
-	fprintf(out, "  model       %s: window %" PRId64 ", %u tokens a page of %s, %u slots, %u streams\n", x->model,
-		x->window, x->page_tokens, text_bytes(a, s->snapshot.classes[x->class_index].page_bytes), x->max_batch,
+	fprintf(out, "  model       %s: %u layer groups, %u slots, %u streams\n", x->model, x->n_groups, x->max_batch,
 		x->n_streams);
-	fprintf(out, "  requests    %u with %u sequences, %d private pages each; oldest %s\n", x->n_requests,
-		x->n_sequences, x->private_pages, age(s, x->oldest_lease_ns, a));
+	for (uint32_t i = 0; i < x->n_groups; i++)
+		write_group(out, s, i, &x->groups[i]);
+	fprintf(out, "  requests    %u with %u sequences; oldest %s\n", x->n_requests, x->n_sequences,
+		age(s, x->oldest_lease_ns, a));
 	fprintf(out,
 		"  pages       %" PRId64 " leased (%" PRId64 " behind %u open completion points), %" PRId64
 		" quarantined\n",
@@ -160,6 +175,7 @@ static void write_bindings(FILE *out, const struct status_snapshot *s, const str
 static void write_request(FILE *out, const struct sample *s, const struct status_request *r)
 {
 	const struct status_snapshot *snap = &s->snapshot;
+	uint32_t n_groups = snap->sessions[r->session].n_groups;
 	char a[TEXT_SIZE];
 
 	fprintf(out, "\nrequest %u:0x%" PRIx64 ": %s, pending %s, stream %u, %u open completion points, begun %s ago\n",
@@ -169,11 +185,14 @@ static void write_request(FILE *out, const struct sample *s, const struct status
 		fprintf(out, "  %u sequences not listed: the snapshot is full\n", r->n_sequences);
 		return;
 	}
-	for (uint32_t i = 0; i < r->n_sequences; i++) {
+	for (uint32_t i = 0; i < r->n_sequences * n_groups; i++) {
 		const struct status_sequence *q = &snap->sequences[r->first_sequence + i];
 
-		fprintf(out, "  sequence %" PRIu32 ": slot %" PRId32 " (generation %u), endpoint %" PRId64, i, q->slot,
-			q->generation, q->endpoint);
+		fprintf(out, "  sequence %" PRIu32, i / n_groups);
+		if (n_groups > 1)
+			fprintf(out, " group %" PRIu32, q->group);
+		fprintf(out, ": slot %" PRId32 " (generation %u), endpoint %" PRId64, q->slot, q->generation,
+			q->endpoint);
 		if (q->pending_endpoint >= 0)
 			fprintf(out, " -> %" PRId64, q->pending_endpoint);
 		fprintf(out, ", retains [%" PRId32 ", %" PRId32 "), %u bound, %u reserved, %u retiring, %u staged\n",

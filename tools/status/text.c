@@ -54,6 +54,8 @@ const char *text_op(uint32_t op)
 		[WIRE_OP_QUERY_PAGES] = "query-pages",
 		[WIRE_OP_QUERY_REQUEST] = "query-request",
 		[WIRE_OP_QUERY_STATE] = "query-state",
+		[WIRE_OP_REWIND] = "rewind",
+		[WIRE_OP_RESERVE] = "reserve",
 	};
 
 	return op < WIRE_OP_COUNT && names[op] ? names[op] : "unknown";
@@ -64,4 +66,9 @@ const char *text_session_state(uint32_t state)
 	static const char *const names[] = { NULL, "attached", "closing", "dead", "ended" };
 
 	return state >= STATUS_ATTACHED && state <= STATUS_ENDED ? names[state] : "unknown";
+}
+
+const char *text_group_kind(uint32_t kind)
+{
+	return kind == WIRE_GROUP_SLIDING ? "sliding" : kind == WIRE_GROUP_FULL ? "full" : "unknown";
 }

@@ -15,5 +15,7 @@ const char *text_bytes(char buf[TEXT_SIZE], uint64_t bytes);
 const char *text_op(uint32_t op);
 /* Name of an enum status_session_state: "attached", "closing", "dead", "ended"; "unknown". Static. */
 const char *text_session_state(uint32_t state);
+/* Name of an enum wire_group_kind: "sliding", "full"; "unknown". Static. */
+const char *text_group_kind(uint32_t kind);
 
 #endif
