@@ -186,9 +186,12 @@ def check_sums(status):
     for c in status["classes"]:
         pages = c["pages"]
         check(pages["free"] + pages["leased"] + pages["quarantined"] == pages["total"], "class counts differ:", c)
-        for key in ("leased", "quarantined"):
-            of_sessions = sum(s["pages"][key] for s in status["sessions"] if s["model"]["class"] == c["index"])
-            check(of_sessions == pages[key], key, "pages of the sessions:", of_sessions, "of the class:", c)
+        held = sum(g["held"] for s in status["sessions"] for g in s["model"]["groups"] if g["class"] == c["index"])
+        check(held == pages["leased"] + pages["quarantined"], "pages of the sessions:", held, "of the class:", c)
+    for key in ("leased", "quarantined"):
+        of_sessions = sum(s["pages"][key] for s in status["sessions"])
+        of_classes = sum(c["pages"][key] for c in status["classes"])
+        check(of_sessions == of_classes, key, "pages of the sessions:", of_sessions, "of the classes:", of_classes)
     pool = status["pool"]["bytes"]
     check(pool["held"] + pool["free"] + pool["unusable"] == pool["total"], "bytes differ:", pool)
     extents = 2 * sum(c["extents"] for c in status["classes"]) * pool["extent"]

@@ -129,7 +129,10 @@ static void fill_groups(struct script_model *m)
 	for (size_t i = 0; i < m->n_groups; i++) {
 		struct script_group *g = &m->groups[i];
 
+		g->full = groups && groups->list[i] == VALUE_NONE;
 		g->window = groups ? groups->list[i] : statement_number(st, KEY_WINDOW, 0);
+		if (g->full)
+			g->window = 0;
 		g->layers = of_group(st, KEY_LAYERS, i, SCRIPT_LAYERS);
 		g->kv_heads = of_group(st, KEY_KV_HEADS, i, SCRIPT_KV_HEADS);
 		g->head_dim = of_group(st, KEY_HEAD_DIM, i, SCRIPT_HEAD_DIM);

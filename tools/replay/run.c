@@ -189,8 +189,8 @@ static json_t *group_of(const struct script_model *m, const struct script_group 
 {
 	json_t *group = json_object();
 
-	json_object_set_new(group, "full", json_boolean(g->window == VALUE_NONE));
-	json_object_set_new(group, "window", json_integer(g->window == VALUE_NONE ? 0 : g->window));
+	json_object_set_new(group, "full", json_boolean(g->full));
+	json_object_set_new(group, "window", json_integer(g->window));
 	json_object_set_new(group, "page_tokens", json_integer(m->page_tokens));
 	json_object_set_new(group, "layers", json_integer(g->layers));
 	json_object_set_new(group, "kv_heads", json_integer(g->kv_heads));

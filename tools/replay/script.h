@@ -145,7 +145,8 @@ struct statement {
 
 /* One layer group of a model. */
 struct script_group {
-	int64_t window; /* VALUE_NONE: full */
+	bool full;
+	int64_t window; /* 0 when full */
 	int64_t layers, kv_heads, head_dim;
 	uint64_t page_bytes; /* S; 0 when the geometry is impossible */
 };
