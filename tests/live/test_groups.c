@@ -61,7 +61,7 @@ static void teardown(void)
 	live_stop(&live);
 }
 
-TestSuite(groups, .fini = teardown, .timeout = 100);
+TestSuite(live_groups, .fini = teardown, .timeout = 100);
 
 static swakv_request *begin(const int32_t *slots, uint32_t n, int64_t max_tokens)
 {
@@ -119,7 +119,7 @@ static void extend(swakv_request *r, const int32_t *tokens, const int32_t *accep
 	LIVE_OK(s, swakv_extend_complete(r, fence, accepted, accepted ? n : 0, NULL));
 }
 
-Test(groups, all_groups_move_with_each_call)
+Test(live_groups, all_groups_move_with_each_call)
 {
 	const int32_t slots[] = { 3, 1 }, lengths[] = { 100, 33 }, map[] = { -1, 0 };
 	int64_t before[3], now;
@@ -161,7 +161,7 @@ Test(groups, all_groups_move_with_each_call)
 	swakv_request_free(r);
 }
 
-Test(groups, a_part_of_a_step_may_stay)
+Test(live_groups, a_part_of_a_step_may_stay)
 {
 	const int32_t slots[] = { 0, 2 }, lengths[] = { 60, 7 };
 	swakv_request *r;
@@ -189,7 +189,7 @@ Test(groups, a_part_of_a_step_may_stay)
 	swakv_request_free(r);
 }
 
-Test(groups, settled_tokens_may_be_taken_back)
+Test(live_groups, settled_tokens_may_be_taken_back)
 {
 	const int32_t slot = 1, length = 90;
 	swakv_request *r;
@@ -213,7 +213,7 @@ Test(groups, settled_tokens_may_be_taken_back)
 	swakv_request_free(r);
 }
 
-Test(groups, one_step_serves_decodes_and_chunks)
+Test(live_groups, one_step_serves_decodes_and_chunks)
 {
 	const int32_t slots[][2] = { { 0, 1 }, { 2 }, { 3 } }, lengths[][2] = { { 30, 50 }, { 70 }, { 20 } };
 	struct swakv_step steps[3] = { 0 };
@@ -236,7 +236,7 @@ Test(groups, one_step_serves_decodes_and_chunks)
 		swakv_request_free(steps[i].request);
 }
 
-Test(groups, a_request_may_reserve_more)
+Test(live_groups, a_request_may_reserve_more)
 {
 	const int32_t slot = 0, length = 60;
 	struct swakv_sequence_state st;
