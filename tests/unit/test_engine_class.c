@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Page classes share a pool by extents; models that none can serve. */
+#include "engine_worker.h"
+
+TestSuite(engine_class, .fini = teardown);
+
+/* ---- extents and classes ---- */
+
+Test(engine_class, two_page_sizes_share_one_pool_without_overlap)
+{
+	struct model small = make_model(32, 16, 4, 8192), large = make_model(64, 64, 4, 8192);
+	uint64_t half = 1 << 18;
+	struct worker a, b;
+
+	e = engine_new(&(struct engine_config){ .half_bytes = half, .extent_bytes = 3000 });
+	worker_open(&a, e, small, half, 1);
+	worker_open(&b, e, large, half, 2);
+	for (int32_t i = 0; i < 4; i++) {
+		prefill(&a, begin(&a, i), 100);
+		prefill(&b, begin(&b, i), 100);
+	}
+	for (int32_t i = 0; i < 4; i++) {
+		for (int32_t c = 0; c < a.g.width; c++) {
+			int64_t from = (int64_t)k_id(&a, i, c) * (int64_t)a.g.page_bytes;
+
+			for (int32_t j = 0; from >= 0 && j < 4 * b.g.width; j++) {
+				int64_t to = (int64_t)k_id(&b, j / b.g.width, j % b.g.width) * (int64_t)b.g.page_bytes;
+
+				cr_assert(to < 0 || from + (int64_t)a.g.page_bytes <= to ||
+					  to + (int64_t)b.g.page_bytes <= from);
+			}
+		}
+	}
+	worker_close(&a);
+	worker_close(&b);
+	e = engine_free(e);
+}
+
+Test(engine_class, one_class_alone_gets_the_whole_pool)
+{
+	uint64_t half = (uint64_t)100 * 16 * TOKEN_BYTES;
+	int32_t slots[14], i;
+	uint64_t h;
+
+	e = engine_new(&(struct engine_config){ .half_bytes = half, .extent_bytes = 1000 });
+	worker_open(&w, e, make_model(32, 16, 14, 8192), half, 1);
+	cr_assert_eq(session_free_pages(w.s, 0), 100);
+	for (i = 0; i < 14; i++)
+		slots[i] = i;
+	cr_assert_eq(begin_on(&w, 0, &h, 14, slots), 0); /* 98 pages */
+	cr_assert_eq(session_free_pages(w.s, 0), 2);
+}
+
+/* Attaching with ever new page sizes does not use the classes up. */
+Test(engine_class, class_that_nobody_uses_makes_room_for_another)
+{
+	uint64_t half = (uint64_t)1 << 20;
+
+	e = engine_new(&(struct engine_config){ .half_bytes = half, .extent_bytes = half / 16 });
+	for (uint32_t layers = 1; layers <= 200; layers++) {
+		struct model m = make_model(32, 16, 4, 8192);
+
+		m.groups[0].layers = layers;
+		worker_open(&w, e, m, half, 1);
+		worker_close(&w);
+	}
+	e = engine_free(e);
+}
+
+/* ---- models ---- */
+
+Test(engine_class, impossible_models_are_refused_with_a_reason)
+{
+	struct geometry g[WIRE_MAX_GROUPS];
+	struct fault f;
+	struct model m = make_model(0, 16, 1, 64);
+
+	e = NULL;
+	cr_assert_eq(model_check(&m, 1 << 20, g, &f), SWAKV_EINVALID);
+	m = make_model(32, 24, 1, 64);
+	cr_assert_eq(model_check(&m, 1 << 20, g, &f), SWAKV_EINVALID);
+	m = make_model(32, 16, 0, 64);
+	cr_assert_eq(model_check(&m, 1 << 20, g, &f), SWAKV_EINVALID);
+	m = make_model(32, 16, 1, 0);
+	cr_assert_eq(model_check(&m, 1 << 20, g, &f), SWAKV_EINVALID);
+	m = make_model(32, 16, 1, 64);
+	cr_assert_eq(model_check(&m, 16 * TOKEN_BYTES - 1, g, &f), SWAKV_ENEVER);
+	cr_assert_eq(model_check(&m, 16 * TOKEN_BYTES, g, &f), 0);
+	/* the most pages whose V ids fit 32 bits, and one more */
+	cr_assert_eq(model_check(&m, (uint64_t)(INT32_MAX / 2) * 16 * TOKEN_BYTES, g, &f), 0);
+	cr_assert_eq(model_check(&m, (uint64_t)(INT32_MAX / 2 + 1) * 16 * TOKEN_BYTES, g, &f), SWAKV_EINVALID);
+}
