@@ -136,7 +136,26 @@
 	REASON(NEVER_TOGETHER, SWAKV_ENEVER,                                                                           \
 	       "the layer groups of the request need %g bytes together, the pool has %w, in whole extents")            \
 	REASON(STEP_NO_PAGES, SWAKV_ENOPAGES, "%sthe step needs %g pages beyond its reservation, %w are free now")     \
-	REASON(GROUP_RANGE, SWAKV_EINVALID, "layer group %g is outside 0 to %w")
+	REASON(GROUP_RANGE, SWAKV_EINVALID, "layer group %g is outside 0 to %w")                                       \
+	REASON(CEILING_NEVER, SWAKV_ENEVER,                                                                            \
+	       "the request needs %g bytes of K and V, and the ceiling of its model is %w")                            \
+	REASON(FLOORS_NEVER, SWAKV_ENEVER,                                                                             \
+	       "the request needs %g bytes of K and V, and the pool has %w beside the floors of other models")         \
+	REASON(CEILING, SWAKV_ENOPAGES,                                                                                \
+	       "the request needs %g bytes of K and V, and %w are left below the ceiling of its model now")            \
+	REASON(FLOORS, SWAKV_ENOPAGES,                                                                                 \
+	       "the request needs %g pages, and %w are free now beside what is kept for the floors of other models")   \
+	REASON(FLOORS_EXTENTS, SWAKV_ENOPAGES,                                                                         \
+	       "the request needs %g pages, and would leave fewer than %w extents for the floors of other models")     \
+	REASON(CLAIMED, SWAKV_ENOPAGES,                                                                                \
+	       "the request needs %g pages, and what comes free is kept for one that has waited long")                 \
+	REASON(QUEUE, SWAKV_ENOPAGES, "%g requests of this model wait for pages already, and none may overtake them")  \
+	REASON(WAITED, SWAKV_ENOPAGES, "the request has waited %g ms for %w pages, which did not come free")           \
+	REASON(WAITS_FULL, SWAKV_EBUSY, "%g requests wait already, the most this session may have")                    \
+	REASON(LIMIT_ORDER, SWAKV_EINVALID, "a floor of %g bytes is above the ceiling of %w")                          \
+	REASON(LIMIT_FLOORS, SWAKV_EINVALID,                                                                           \
+	       "a floor of %g bytes is more than the %w that the floors of other models leave of the pool")            \
+	REASON(LIMIT_NAMES, SWAKV_EBUSY, "%g models without a session have limits, the most that are kept")
 
 enum fault_reason {
 #define FAULT_ENUM(name, code, text) FAULT_##name,

@@ -30,6 +30,8 @@ struct engine_config {
 	uint64_t extent_bytes; /* of each half; 0 < extent_bytes <= half_bytes */
 	uint32_t scrub;        /* enum wire_scrub_policy */
 	bool fresh_is_dirty;   /* memory that nobody had yet may hold anything, too */
+	uint64_t stamps_a_ms;  /* how many stamps (engine_stamp()) make a millisecond; 0: 1 */
+	uint64_t wait_claim;   /* how long a request waits, in stamps, until what comes free is kept for it */
 };
 
 /* NULL when memory is short or the configuration is impossible. */
@@ -87,6 +89,11 @@ struct session_tables {
  * passed model_check().
  */
 struct session *session_new(struct engine *e, const struct model *m, const struct session_tables *tables, uint32_t tag);
+/*
+ * From now on the session shares the limits and the queue of the model @name;
+ * until then those of "". It has no request yet. 0, or a code: memory is short.
+ */
+int session_join(struct session *s, const char *name);
 /* The session must be reclaimed (session_end(), then session_reclaim()). Returns NULL. */
 struct session *session_free(struct session *s);
 
@@ -120,6 +127,61 @@ void session_end(struct session *s);
 /* Proof is there that no device work of the session can touch its pages: all return. Returns how many pages. */
 int64_t session_reclaim(struct session *s);
 
+/* ---- limits --------------------------------------------------------------- */
+
+/*
+ * Limits of the model @name, in bytes of K and V, over all groups and sessions;
+ * NULL: as it was. @floor: always there for it; @ceiling: no more, 0: no limit.
+ * Below what is in use nothing is taken away. Refused: a floor above the
+ * ceiling; floors that exceed the pool together; limits of too many models that
+ * have no session.
+ */
+int engine_limit(struct engine *e, const char *name, const uint64_t *floor, const uint64_t *ceiling, struct fault *f);
+/* What sequences of a model with limits will take, as long as none of it has attached. */
+int engine_introduce(struct engine *e, const char *name, const struct model *m, struct fault *f);
+
+struct quota_counts {
+	char name[WIRE_NAME];
+	uint64_t floor, ceiling; /* bytes */
+	uint64_t used;           /* bytes of pages leased and in quarantine */
+	uint32_t sessions;
+	uint32_t waiting; /* requests */
+	uint64_t oldest;  /* stamp since which the first of them waits */
+	bool claims;      /* what comes free is kept for it */
+};
+/* False when there is no model @index. */
+bool engine_quota_count(const struct engine *e, uint32_t index, struct quota_counts *out);
+/* False when no model of that name has a session or a limit. */
+bool engine_quota_of(const struct engine *e, const char *name, struct quota_counts *out);
+
+/* ---- waiting -------------------------------------------------------------- */
+
+/* Requests of a session that may wait at a time. */
+#define ENGINE_MAX_WAITS(max_batch) ((uint32_t)(max_batch) < 256 ? (uint32_t)(max_batch) : 256)
+
+/* What became of a begin that was told SWAKV_EAGAIN. */
+struct admission {
+	struct session *session;
+	uint64_t ticket; /* of its begin */
+	int code;        /* 0: admitted; else refused after all, with the fault */
+	uint64_t handle;
+	const int32_t *slots; /* valid until the next call into the session */
+	uint32_t n_slots;
+	uint64_t waited; /* stamps */
+	struct fault fault;
+};
+/*
+ * The next begin that has waited and is decided now, as of the last
+ * engine_stamp(): because pages came back, or its time is up. False: none is.
+ */
+bool engine_admit(struct engine *e, struct admission *out);
+/* How many wait. */
+uint32_t engine_waiting(const struct engine *e);
+/* The stamp at which engine_admit() is to be asked at the latest; 0: none wait. */
+uint64_t engine_due(const struct engine *e);
+/* All that wait in the session are decided: refused with @reason. */
+void session_refuse_waiting(struct session *s, enum fault_reason reason);
+
 /* ---- updates ------------------------------------------------------------ */
 
 /* Where a prepare or compaction puts what the device table needs. Caller-owned; `updates` has WIRE_MAX_INLINE_UPDATES
@@ -139,6 +201,20 @@ struct delivery {
 
 int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n_slots,
 		  uint64_t *handle, struct fault *f);
+struct begin {
+	uint32_t stream;
+	uint32_t n_slots;
+	int64_t max_tokens; /* 0: max_seq */
+	const int32_t *slots;
+	uint64_t wait;   /* for pages that are not free, in stamps; 0: not at all */
+	uint64_t ticket; /* the caller's, for the answer */
+};
+/*
+ * As request_begin(). SWAKV_EAGAIN: it waits, its slots count as busy, and
+ * engine_admit() will say what became of it, unless the session ends before.
+ * While a request of the model waits, no later one of that model is admitted.
+ */
+int request_begin_waiting(struct session *s, const struct begin *b, uint64_t *handle, struct fault *f);
 int request_prefill_prepare(struct session *s, uint64_t handle, const int32_t *lengths, uint32_t n, struct delivery *d,
 			    struct fault *f);
 /*

@@ -13,6 +13,7 @@
 #include "engine.h"
 #include "page_table.h"
 #include "pool.h"
+#include "quota.h"
 #include "window.h"
 
 /* Rows that have something to send, chained by their numbers over all groups; -1: empty. */
@@ -111,16 +112,20 @@ struct line {
 };
 
 struct slot {
-	int32_t seq;         /* admitted sequence, -1: none */
-	uint32_t generation; /* rises at each admission */
-	uint32_t line;       /* of its last tenant */
-	uint64_t value;      /* other streams may use the slot when line has reached this */
-	bool seen;           /* scratch of a check */
+	int32_t seq;          /* admitted sequence, -1: none */
+	uint32_t generation;  /* rises at each admission */
+	uint32_t line;        /* of its last tenant */
+	uint64_t value;       /* other streams may use the slot when line has reached this */
+	bool seen;            /* scratch of a check */
+	bool waiting;         /* held by a request that waits; then */
+	int32_t next_waiting; /* its next slot */
 };
 
 struct session {
 	LIST_ENTRY(session) siblings;
+	LIST_ENTRY(session) sharers; /* of its quota */
 	struct engine *engine;
+	struct quota *quota;
 	uint32_t tag;
 	uint32_t n_groups;
 	struct model model;
@@ -146,6 +151,10 @@ struct session {
 	int32_t *agenda; /* [2 * max_batch]: the sequences of each request as a heap by `due` */
 	uint32_t order_top;
 
+	struct wait *waits; /* [ENGINE_MAX_WAITS] */
+	struct wait *free_wait;
+	uint32_t n_waits;
+
 	struct point *points;
 	struct page_chain *point_pages; /* [max_points][n_groups] */
 	int32_t free_point;
@@ -158,6 +167,19 @@ struct engine {
 	uint32_t last_serial;
 	uint64_t stamp; /* of what happens now */
 	LIST_HEAD(, session) sessions;
+
+	struct quota_list quotas;
+	uint32_t n_floors; /* of them */
+	uint64_t stamps_a_ms, wait_claim;
+	struct wait_list waits; /* oldest first */
+	uint32_t n_waiting;
+	uint64_t last_wait;     /* number */
+	uint64_t returned_seen; /* of pool.returned: what changed since may help somebody */
+	bool retry;             /* so may something else */
+	bool doomed;            /* somebody's refusal is set */
+	bool sweeping;
+	uint64_t swept; /* number of the last one that was tried */
+	uint64_t next_due;
 };
 
 /* A complete may open two points (the request's own, and one of dropped sequences), a finish one. */
@@ -347,11 +369,11 @@ int fence_resolve_end(const struct session *s, const struct request *r, const st
 		      struct resolved_fence *out, struct fault *f);
 
 /*
- * Makes sure that @needs[g] pages of each group's class are free, all or nothing:
- * 0, or why not. Never, when the pool could not hold @held[g] more beside them
- * (NULL: none), which are there already.
+ * Admits @b if that can be done now, leaving to others what claims older than
+ * the wait @claims are to get: 0, or the code of why not.
  */
-int session_provide(struct session *s, const int64_t *needs, const int64_t *held, struct fault *f);
+int request_admit(struct session *s, const struct begin *b, uint64_t claims, uint64_t *handle, struct fault *f);
+
 /* Ends @r: rows cleared, slots free, all its pages on @chains (NULL, when no point of it is open: back to their
  * classes), its entry free. */
 void request_dissolve(struct session *s, struct request *r, uint64_t slot_value, struct page_chains *chains);

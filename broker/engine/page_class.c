@@ -148,6 +148,7 @@ static int32_t extent_put(struct page_class *c, int32_t x, const int32_t *pages,
 
 void page_class_put_many(struct page_class *c, const int32_t *pages, int32_t n)
 {
+	c->pool->returned++;
 	for (int32_t i = 0; i < n;) {
 		int32_t page = pages[i];
 
@@ -173,6 +174,7 @@ void page_class_put(struct page_class *c, int32_t page)
 	else
 		c->n_quarantined--;
 	c->n_free++;
+	c->pool->returned++;
 	x = c->place[page];
 	if (x < 0) {
 		straddler_put(c, ~x, page);

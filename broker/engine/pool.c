@@ -624,3 +624,74 @@ bool pool_could_provide(const struct pool *p, const struct pool_need *needs, uin
 	}
 	return true;
 }
+
+/* ---- beside others -------------------------------------------------------------------- */
+
+/* @n more free pages of @c are promised; false: so many cannot be had. */
+static bool promise(struct pool *p, struct page_class *c, int64_t n)
+{
+	c->promised += n;
+	class_provide(p, c, c->promised);
+	return c->n_free >= c->promised;
+}
+
+/* Extents in no class, and empty ones whose pages nobody was promised; too few rather than too many. */
+static int64_t spare_extents(const struct pool *p)
+{
+	int64_t n = p->n_unassigned;
+
+	for (int i = 0; i < p->n_classes; i++) {
+		const struct page_class *c = p->classes[i];
+		int64_t most = (int64_t)(p->extent_bytes / c->page_bytes) + 2; /* pages that touch an extent */
+		int64_t spare = c->promised ? (c->n_free - c->promised) / most : c->n_empty;
+
+		n += spare < c->n_empty ? spare : c->n_empty;
+	}
+	return n;
+}
+
+/* Floors, as far as it goes, then claims. False: the claims cannot all be met. */
+static bool promise_kept(struct pool *p, const struct pool_keep *keep)
+{
+	for (int i = 0; i < p->n_classes; i++)
+		if (keep->floors[i] && !promise(p, p->classes[i], keep->floors[i]))
+			p->classes[i]->promised = p->classes[i]->n_free;
+	for (int i = 0; i < p->n_classes; i++)
+		if (keep->claims[i] && !promise(p, p->classes[i], keep->claims[i]))
+			return false;
+	return true;
+}
+
+static int provide_beside(struct pool *p, const struct pool_keep *keep, const struct pool_need *needs, uint32_t n,
+			  int64_t *available)
+{
+	int result = promise_kept(p, keep) ? POOL_PROVIDED : POOL_CLAIMED;
+	int64_t spare = keep->extents ? spare_extents(p) : 0;
+
+	for (uint32_t i = 0; i < n && result == POOL_PROVIDED; i++) {
+		struct page_class *c = needs[i].class;
+
+		if (promise(p, c, needs[i].pages))
+			continue;
+		*available = c->n_free - c->promised + needs[i].pages;
+		result = (int)i;
+	}
+	if (result == POOL_PROVIDED && keep->extents &&
+	    spare_extents(p) < (spare < keep->extents ? spare : keep->extents))
+		result = POOL_KEPT;
+	for (int i = 0; i < p->n_classes; i++)
+		p->classes[i]->promised = 0;
+	end_moves(p, result != POOL_PROVIDED);
+	return result;
+}
+
+int pool_provide_beside(struct pool *p, const struct pool_keep *keep, const struct pool_need *needs, uint32_t n,
+			int64_t *available)
+{
+	int result;
+
+	p->apart = true;
+	result = provide_beside(p, keep, needs, n, available);
+	p->apart = false;
+	return result == POOL_PROVIDED ? result : provide_beside(p, keep, needs, n, available);
+}

@@ -41,9 +41,10 @@ struct pool {
 	int16_t *extent_class; /* [n_extents], index of the class, -1: unassigned */
 	struct extent *extents;
 	int32_t first_moved;
-	bool apart;     /* the provision that is being made puts a class that begins away from others */
-	uint64_t hands; /* counts how often an extent changed hands */
-	uint64_t turns; /* the sum of the classes' turns, of those that are gone, too */
+	bool apart;        /* the provision that is being made puts a class that begins away from others */
+	uint64_t hands;    /* counts how often an extent changed hands */
+	uint64_t turns;    /* the sum of the classes' turns, of those that are gone, too */
+	uint64_t returned; /* counts how often pages came back to a class */
 	int n_classes;
 	struct page_class *classes[POOL_MAX_CLASSES];
 };
@@ -81,6 +82,22 @@ int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int6
 
 /* True when the pool could meet all of @needs, in this order, if nothing else were in it. */
 bool pool_could_provide(const struct pool *p, const struct pool_need *needs, uint32_t n);
+
+/* What others are to find there after a provision. */
+struct pool_keep {
+	int64_t floors[POOL_MAX_CLASSES]; /* free pages of a class, as many of these as can be had */
+	int64_t claims[POOL_MAX_CLASSES]; /* beside them, and all of these */
+	int64_t extents;                  /* in no class or empty, as many of these as can be had */
+};
+enum { POOL_PROVIDED = -1, POOL_CLAIMED = -2, POOL_KEPT = -3 };
+/*
+ * As pool_provide(), beside what is kept. What is kept may get extents, too.
+ * Returns POOL_PROVIDED; or the index of the first need that cannot be met, with
+ * *@available what there is beside what is kept; POOL_CLAIMED: the claims cannot
+ * be met, with or without it; POOL_KEPT: too few extents would be left.
+ */
+int pool_provide_beside(struct pool *p, const struct pool_keep *keep, const struct pool_need *needs, uint32_t n,
+			int64_t *available);
 
 /* Returns at most @budget empty extents to the pool, those longest empty first; how many. */
 int32_t pool_trim(struct pool *p, int32_t budget);

@@ -114,7 +114,7 @@ static int check_slots(struct session *s, uint32_t stream, const int32_t *slots,
 	if (twice >= 0)
 		return fault_set(f, FAULT_SLOT_TWICE, twice, slots[twice], 0);
 	for (uint32_t i = 0; i < n; i++)
-		if (s->slots[slots[i]].seq >= 0)
+		if (s->slots[slots[i]].seq >= 0 || s->slots[slots[i]].waiting)
 			return fault_set(f, FAULT_SLOT_BUSY, (int32_t)i, slots[i], 0);
 	/* A request keeps its entry until it is finished, also when compaction left it no slot. */
 	if (s->free_request < 0)
@@ -203,80 +203,92 @@ static struct request *request_new(struct session *s, uint32_t stream, uint32_t 
 	return r;
 }
 
-/* What could never be: a class would need more pages than it has ids, or all together more than the pool. */
-static int never_fault(const struct session *s, const struct pool_need *need, struct fault *f)
+static int64_t begin_capacity(const struct session *s, const struct begin *b)
 {
-	uint64_t bytes = 0;
-
-	FOR_EACH_GROUP (g, s) {
-		int64_t sum = 0;
-
-		for (uint32_t i = 0; i < s->n_groups; i++)
-			sum += need[i].class == g->class ? need[i].pages : 0;
-		if (sum > g->class->num_pages)
-			return fault_set(f, FAULT_NEVER_FITS, -1, sum, g->class->num_pages);
-		bytes += 2 * (uint64_t)need[g->index].pages * g->class->page_bytes;
-	}
-	return fault_set(f, FAULT_NEVER_TOGETHER, -1, (int64_t)bytes, (int64_t)(2 * s->engine->pool.half_bytes));
+	return b->max_tokens > 0 ? b->max_tokens : s->model.max_seq;
 }
 
-int session_provide(struct session *s, const int64_t *needs, const int64_t *held, struct fault *f)
+static int check_begin(struct session *s, const struct begin *b, struct fault *f)
 {
-	struct pool *pool = &s->engine->pool;
-	struct pool_need need[WIRE_MAX_GROUPS], whole[WIRE_MAX_GROUPS];
-	int64_t available, sum = 0;
-	int missing;
+	int code;
 
+	if (s->ended)
+		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
+	if (s->poisoned)
+		return fault_set(f, FAULT_POISONED, -1, session_quarantined(s), 0);
+	if ((code = check_begin_arguments(s, b->stream, b->max_tokens, b->slots, b->n_slots, f)) ||
+	    (code = check_slots(s, b->stream, b->slots, b->n_slots, f)))
+		return code;
+	return points_spare(s) < 1 ? fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0) : 0;
+}
+
+/* Pages that @b needs of each group, for each of its sequences and for all. */
+static void begin_needs(const struct session *s, const struct begin *b, int32_t *reservation, int64_t *needs)
+{
 	FOR_EACH_GROUP (g, s) {
-		uint32_t i = g->index;
-
-		need[i] = (struct pool_need){ g->class, needs[i] };
-		whole[i] = (struct pool_need){ g->class, needs[i] + (held ? held[i] : 0) };
+		reservation[g->index] = group_reservation(s, g, begin_capacity(s, b));
+		needs[g->index] = (int64_t)reservation[g->index] * b->n_slots;
 	}
-	missing = pool_provide(pool, need, s->n_groups, &available);
-	if (missing < 0)
-		return 0;
-	if (!pool_could_provide(pool, whole, s->n_groups))
-		return never_fault(s, whole, f);
-	for (uint32_t i = 0; i < s->n_groups; i++)
-		sum += need[i].class == need[missing].class ? need[i].pages : 0;
-	return fault_set(f, FAULT_NO_PAGES, -1, sum, available);
+}
+
+/* The pages are free. */
+static uint64_t begin(struct session *s, const struct begin *b, const int32_t *reservation)
+{
+	struct request *r = request_new(s, b->stream, b->n_slots);
+
+	r->capacity = begin_capacity(s, b);
+	memcpy(r->reservation, reservation, s->n_groups * sizeof(reservation[0]));
+	for (uint32_t i = 0; i < b->n_slots; i++)
+		admit_sequence(s, r, i, b->slots[i]);
+	s->change++;
+	return request_handle(s, r);
+}
+
+int request_admit(struct session *s, const struct begin *b, uint64_t claims, uint64_t *handle, struct fault *f)
+{
+	int32_t reservation[WIRE_MAX_GROUPS];
+	int64_t needs[WIRE_MAX_GROUPS];
+	int code = check_begin(s, b, f);
+
+	if (code)
+		return code;
+	begin_needs(s, b, reservation, needs);
+	if ((code = session_provide(s, needs, NULL, claims, f)))
+		return code;
+	*handle = begin(s, b, reservation);
+	return 0;
+}
+
+int request_begin_waiting(struct session *s, const struct begin *b, uint64_t *handle, struct fault *f)
+{
+	int32_t reservation[WIRE_MAX_GROUPS];
+	int64_t needs[WIRE_MAX_GROUPS];
+	int code;
+
+	*handle = 0;
+	if (s->quota->n_waiting == 0) {
+		code = request_admit(s, b, CLAIMS_ALL, handle, f);
+		if (code != SWAKV_ENOPAGES || b->wait == 0)
+			return code;
+		begin_needs(s, b, reservation, needs);
+		return wait_add(s, b, needs, f);
+	}
+	if ((code = check_begin(s, b, f)))
+		return code;
+	begin_needs(s, b, reservation, needs);
+	if ((code = session_check_never(s, needs, f)))
+		return code;
+	if (b->wait == 0)
+		return fault_set(f, FAULT_QUEUE, -1, s->quota->n_waiting, 0);
+	return wait_add(s, b, needs, f);
 }
 
 int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n,
 		  uint64_t *handle, struct fault *f)
 {
-	int64_t capacity = max_tokens > 0 ? max_tokens : s->model.max_seq, needs[WIRE_MAX_GROUPS];
-	int32_t reservation[WIRE_MAX_GROUPS];
-	struct request *r;
-	int code;
+	const struct begin b = { .stream = stream, .max_tokens = max_tokens, .slots = slots, .n_slots = n };
 
-	*handle = 0;
-	if (s->ended)
-		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
-	if (s->poisoned)
-		return fault_set(f, FAULT_POISONED, -1, session_quarantined(s), 0);
-	if ((code = check_begin_arguments(s, stream, max_tokens, slots, n, f)) ||
-	    (code = check_slots(s, stream, slots, n, f)))
-		return code;
-	if (points_spare(s) < 1)
-		return fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
-	FOR_EACH_GROUP (g, s) {
-		uint32_t i = g->index;
-
-		reservation[i] = group_reservation(s, g, capacity);
-		needs[i] = (int64_t)reservation[i] * n;
-	}
-	if ((code = session_provide(s, needs, NULL, f)))
-		return code;
-	r = request_new(s, stream, n);
-	memcpy(r->reservation, reservation, s->n_groups * sizeof(reservation[0]));
-	r->capacity = capacity;
-	for (uint32_t i = 0; i < n; i++)
-		admit_sequence(s, r, i, slots[i]);
-	s->change++;
-	*handle = request_handle(s, r);
-	return 0;
+	return request_begin_waiting(s, &b, handle, f);
 }
 
 /* ---- a longer reservation --------------------------------------------------- */
@@ -322,7 +334,7 @@ int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, stru
 		needs[i] = (int64_t)more[i] * r->n_seqs;
 		held[i] = (int64_t)r->reservation[i] * r->n_seqs;
 	}
-	if ((code = session_provide(s, needs, held, f)))
+	if ((code = session_provide(s, needs, held, CLAIMS_NONE, f)))
 		return code;
 	r->capacity = max_tokens;
 	FOR_EACH_GROUP (g, s)
@@ -440,6 +452,7 @@ int request_poison(struct session *s, struct request *r, struct fault *f)
 	request_dissolve(s, r, 0, &chains);
 	pages_quarantine(s, line, &chains);
 	s->poisoned = true;
+	session_refuse_waiting(s, FAULT_POISONED);
 	return fault_set(f, FAULT_COMPLETION_FAILED, -1, page_chains_count(s, &chains), 0);
 }
 

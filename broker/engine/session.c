@@ -15,11 +15,17 @@ struct engine *engine_new(const struct engine_config *config)
 {
 	struct engine *e = calloc(1, sizeof(*e));
 
-	if (!e || pool_init(&e->pool, config->half_bytes, config->extent_bytes) < 0)
+	if (!e)
+		return NULL;
+	LIST_INIT(&e->sessions);
+	TAILQ_INIT(&e->quotas);
+	TAILQ_INIT(&e->waits);
+	if (pool_init(&e->pool, config->half_bytes, config->extent_bytes) < 0)
 		return engine_free(e);
 	e->pool.scrub = config->scrub;
 	e->pool.fresh_is_dirty = config->fresh_is_dirty;
-	LIST_INIT(&e->sessions);
+	e->stamps_a_ms = config->stamps_a_ms ? config->stamps_a_ms : 1;
+	e->wait_claim = config->wait_claim;
 	return e;
 }
 
@@ -35,9 +41,15 @@ uint32_t engine_trim(struct engine *e, uint32_t budget)
 
 struct engine *engine_free(struct engine *e)
 {
+	struct quota *q;
+
 	if (!e)
 		return NULL;
 	MUST(LIST_EMPTY(&e->sessions));
+	while ((q = TAILQ_FIRST(&e->quotas))) {
+		q->floor = q->ceiling = 0;
+		quota_drop(e, q);
+	}
 	pool_deinit(&e->pool);
 	free(e);
 	return NULL;
@@ -59,6 +71,7 @@ static void session_release_memory(struct session *s)
 	free(s->requests);
 	free(s->order);
 	free(s->agenda);
+	free(s->waits);
 	free(s->points);
 	free(s->point_pages);
 	free(s);
@@ -77,11 +90,12 @@ static bool session_allocate(struct session *s)
 	s->requests = calloc(n, sizeof(*s->requests));
 	s->order = calloc(2 * n, sizeof(*s->order));
 	s->agenda = calloc(2 * n, sizeof(*s->agenda));
+	s->waits = calloc(ENGINE_MAX_WAITS(n), sizeof(*s->waits));
 	s->max_points = ENGINE_MAX_POINTS(n);
 	s->points = calloc(s->max_points, sizeof(*s->points));
 	s->point_pages = calloc((size_t)s->max_points * s->n_groups, sizeof(*s->point_pages));
 	return s->seqs && s->rows && s->scratch && s->slot_scratch && s->free_seqs && s->slots && s->requests &&
-	       s->order && s->agenda && s->points && s->point_pages;
+	       s->order && s->agenda && s->waits && s->points && s->point_pages;
 }
 
 static void session_fill(struct session *s)
@@ -99,6 +113,9 @@ static void session_fill(struct session *s)
 	for (uint32_t i = 0; i < s->max_points; i++)
 		s->points[i].next = i + 1 < s->max_points ? (int32_t)i + 1 : -1;
 	s->free_point = 0;
+	for (uint32_t i = 0; i + 1 < ENGINE_MAX_WAITS(n); i++)
+		s->waits[i].next_free = &s->waits[i + 1];
+	s->free_wait = s->waits;
 	for (uint32_t i = 0; i < WIRE_MAX_STREAMS; i++) {
 		s->lines[i] = (struct line){ 0, -1, -1, ROW_LIST_EMPTY, { { { 0 } } } };
 		page_chains_init(s, &s->lines[i].quarantine);
@@ -177,7 +194,7 @@ struct session *session_new(struct engine *e, const struct model *m, const struc
 	if (s->model.in_flight == 0)
 		s->model.in_flight = MODEL_IN_FLIGHT;
 	s->tag = tag;
-	if (!groups_init(s, g, tables) || !session_allocate(s)) {
+	if (!groups_init(s, g, tables) || !session_allocate(s) || session_join(s, "") != 0) {
 		groups_leave(s);
 		session_release_memory(s);
 		return NULL;
@@ -196,6 +213,9 @@ struct session *session_free(struct session *s)
 		MUST(g->n_held == 0);
 	groups_leave(s);
 	LIST_REMOVE(s, siblings);
+	LIST_REMOVE(s, sharers);
+	s->quota->n_sessions--;
+	quota_drop(s->engine, s->quota);
 	session_release_memory(s);
 	return NULL;
 }
@@ -226,6 +246,7 @@ void session_end(struct session *s)
 	if (s->ended)
 		return;
 	s->ended = true;
+	wait_forget(s);
 	while (s->first_request >= 0) {
 		struct request *r = &s->requests[s->first_request];
 		uint32_t line = r->stream;

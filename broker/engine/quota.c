@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * quota.c - limits of a model, and what an admission must leave to others
+ *
+ * A ceiling is a number to compare with. A floor is a promise: what a model has
+ * not used of it must be there the moment it is asked for, so it is kept as free
+ * pages of its page sizes, in whole extents where there are none. Every
+ * admission is tried with the others' floors provided for first; extents that
+ * are moved to that end stay with the class that may need them, so that the
+ * next admission finds them in place.
+ *
+ * How a floor in bytes becomes pages: in the proportion in which one sequence of
+ * max_seq takes them. Of a model that never attached, that is not known; whole
+ * extents are kept for it then.
+ *
+ * A claim is what a request that has waited long is still to get. It counts like
+ * a floor, but below the floors, and all of it or nothing may begin: else pages
+ * that come free in extents of another class would never add up to an extent.
+ * Requests that run already, and such as stay within their model's floor, owe it
+ * nothing.
+ */
+#include "quota.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+/* Models without a session whose limits are remembered. */
+#define QUOTAS_WITHOUT_SESSION 64
+
+/* ---- quotas ------------------------------------------------------------------ */
+
+static struct quota *quota_find(const struct engine *e, const char *name)
+{
+	struct quota *q;
+
+	TAILQ_FOREACH (q, &e->quotas, link)
+		if (!strcmp(q->name, name))
+			return q;
+	return NULL;
+}
+
+struct quota *quota_get(struct engine *e, const char *name)
+{
+	struct quota *q = quota_find(e, name);
+
+	if (q)
+		return q;
+	q = calloc(1, sizeof(*q));
+	if (!q)
+		return NULL;
+	strncpy(q->name, name, sizeof(q->name) - 1);
+	LIST_INIT(&q->sessions);
+	TAILQ_INIT(&q->queue);
+	TAILQ_INSERT_TAIL(&e->quotas, q, link);
+	return q;
+}
+
+void quota_drop(struct engine *e, struct quota *q)
+{
+	if (!q || q->n_sessions > 0 || q->floor || q->ceiling)
+		return;
+	TAILQ_REMOVE(&e->quotas, q, link);
+	free(q);
+}
+
+void quota_learn(struct quota *q, const struct model *m, const struct geometry *g)
+{
+	q->n_shares = m->n_groups;
+	for (uint32_t i = 0; i < m->n_groups; i++) {
+		q->shares[i].page_bytes = g[i].page_bytes;
+		q->shares[i].pages = (uint64_t)g[i].private_pages;
+	}
+}
+
+uint64_t quota_used(const struct quota *q)
+{
+	const struct session *s;
+	uint64_t used = 0;
+
+	LIST_FOREACH (s, &q->sessions, sharers)
+		FOR_EACH_GROUP (g, s)
+			used += 2 * (uint64_t)g->n_held * g->class->page_bytes;
+	return used;
+}
+
+int session_join(struct session *s, const char *name)
+{
+	struct quota *q = quota_get(s->engine, name), *former = s->quota;
+	struct geometry g[WIRE_MAX_GROUPS];
+
+	if (!q)
+		return fault_set(NULL, FAULT_BROKER_MEMORY, -1, 0, 0);
+	if (former) {
+		LIST_REMOVE(s, sharers);
+		former->n_sessions--;
+	}
+	s->quota = q;
+	LIST_INSERT_HEAD(&q->sessions, s, sharers);
+	q->n_sessions++;
+	if (model_check(&s->model, s->engine->pool.half_bytes, g, NULL) == 0)
+		quota_learn(q, &s->model, g);
+	if (former != q)
+		quota_drop(s->engine, former);
+	return 0;
+}
+
+/* ---- limits -------------------------------------------------------------------- */
+
+static uint64_t floors_but(const struct engine *e, const struct quota *but)
+{
+	const struct quota *q;
+	uint64_t sum = 0;
+
+	TAILQ_FOREACH (q, &e->quotas, link)
+		sum += q == but ? 0 : q->floor;
+	return sum;
+}
+
+static int check_limit(const struct engine *e, const char *name, uint64_t floor, uint64_t ceiling, struct fault *f)
+{
+	const struct quota *q = quota_find(e, name), *other;
+	uint64_t total = 2 * e->pool.half_bytes, others = floors_but(e, q);
+	uint32_t n = 0;
+
+	if (ceiling && floor > ceiling)
+		return fault_set(f, FAULT_LIMIT_ORDER, -1, (int64_t)floor, (int64_t)ceiling);
+	if (floor > total - others)
+		return fault_set(f, FAULT_LIMIT_FLOORS, -1, (int64_t)floor, (int64_t)(total - others));
+	TAILQ_FOREACH (other, &e->quotas, link)
+		n += other != q && other->n_sessions == 0;
+	if ((!q || q->n_sessions == 0) && (floor || ceiling) && n >= QUOTAS_WITHOUT_SESSION)
+		return fault_set(f, FAULT_LIMIT_NAMES, -1, n, 0);
+	return 0;
+}
+
+int engine_limit(struct engine *e, const char *name, const uint64_t *floor, const uint64_t *ceiling, struct fault *f)
+{
+	const struct quota *was = quota_find(e, name);
+	uint64_t low = floor ? *floor : was ? was->floor : 0, high = ceiling ? *ceiling : was ? was->ceiling : 0;
+	int code = check_limit(e, name, low, high, f);
+	struct quota *q;
+
+	if (code)
+		return code;
+	q = quota_get(e, name);
+	if (!q)
+		return fault_set(f, FAULT_BROKER_MEMORY, -1, sizeof(*q), 0);
+	e->n_floors += (low > 0) - (q->floor > 0);
+	q->floor = low;
+	q->ceiling = high;
+	e->retry = true;
+	quota_drop(e, q);
+	return 0;
+}
+
+int engine_introduce(struct engine *e, const char *name, const struct model *m, struct fault *f)
+{
+	struct geometry g[WIRE_MAX_GROUPS];
+	int code = model_check(m, e->pool.half_bytes, g, f);
+	struct quota *q = code ? NULL : quota_find(e, name);
+
+	if (q && q->n_shares == 0)
+		quota_learn(q, m, g);
+	return code;
+}
+
+bool engine_quota_count(const struct engine *e, uint32_t index, struct quota_counts *out)
+{
+	const struct quota *q = TAILQ_FIRST(&e->quotas);
+
+	for (; q && index > 0; index--)
+		q = TAILQ_NEXT(q, link);
+	if (!q)
+		return false;
+	*out = (struct quota_counts){
+		.floor = q->floor,
+		.ceiling = q->ceiling,
+		.used = quota_used(q),
+		.sessions = q->n_sessions,
+		.waiting = q->n_waiting,
+		.oldest = q->n_waiting ? TAILQ_FIRST(&q->queue)->since : 0,
+		.claims = q->n_waiting && TAILQ_FIRST(&q->queue)->claims,
+	};
+	memcpy(out->name, q->name, sizeof(out->name));
+	return true;
+}
+
+bool engine_quota_of(const struct engine *e, const char *name, struct quota_counts *out)
+{
+	for (uint32_t i = 0; engine_quota_count(e, i, out); i++)
+		if (!strcmp(out->name, name))
+			return true;
+	return false;
+}
+
+/* ---- what others must find there -------------------------------------------------- */
+
+static int class_of_size(const struct pool *p, uint64_t page_bytes)
+{
+	for (int i = 0; i < p->n_classes; i++)
+		if (p->classes[i]->page_bytes == page_bytes)
+			return i;
+	return -1;
+}
+
+static int64_t extents_of(const struct pool *p, uint64_t half_bytes)
+{
+	return (int64_t)((half_bytes + p->extent_bytes - 1) / p->extent_bytes);
+}
+
+/* @bytes, K and V, are kept for @q. */
+static void keep_bytes(struct pool_keep *keep, const struct pool *p, const struct quota *q, uint64_t bytes)
+{
+	uint64_t sequence = 0;
+
+	for (uint32_t i = 0; i < q->n_shares; i++)
+		sequence += 2 * q->shares[i].pages * q->shares[i].page_bytes;
+	if (sequence == 0) {
+		keep->extents += extents_of(p, bytes / 2);
+		return;
+	}
+	for (uint32_t i = 0; i < q->n_shares; i++) {
+		int64_t pages = (int64_t)((unsigned __int128)bytes * q->shares[i].pages / sequence);
+		int class = class_of_size(p, q->shares[i].page_bytes);
+
+		if (class >= 0)
+			keep->floors[class] += pages;
+		else
+			keep->extents += extents_of(p, (uint64_t)pages * q->shares[i].page_bytes);
+	}
+}
+
+static uint64_t needs_bytes(const struct session *s, const int64_t *needs)
+{
+	uint64_t bytes = 0;
+
+	FOR_EACH_GROUP (g, s)
+		bytes += 2 * (uint64_t)needs[g->index] * g->class->page_bytes;
+	return bytes;
+}
+
+/* The head of @q when what it lacks must be left to it by whoever respects claims older than @claims; else NULL. */
+static const struct wait *claim_of(const struct quota *q, uint64_t used, uint64_t claims)
+{
+	const struct wait *w = TAILQ_FIRST(&q->queue);
+
+	if (!w || !w->claims || w->refusal || w->number >= claims)
+		return NULL;
+	/* Below its ceiling only its own model can help it. */
+	return q->ceiling && used + needs_bytes(w->session, w->needs) > q->ceiling ? NULL : w;
+}
+
+/* What the models beside @own are to find. */
+static void keep_for_others(struct pool_keep *keep, const struct engine *e, const struct quota *own, uint64_t claims)
+{
+	const struct quota *q;
+
+	memset(keep, 0, sizeof(*keep));
+	TAILQ_FOREACH (q, &e->quotas, link) {
+		uint64_t used = q == own || !(q->floor || q->n_waiting) ? 0 : quota_used(q);
+		const struct wait *w = q == own ? NULL : claim_of(q, used, claims);
+
+		if (q == own)
+			continue;
+		if (w) {
+			used += needs_bytes(w->session, w->needs); /* the floor serves the claim, too */
+			FOR_EACH_GROUP (g, w->session)
+				keep->claims[g->class_index] += w->needs[g->index];
+		}
+		if (q->floor > used)
+			keep_bytes(keep, &e->pool, q, q->floor - used);
+	}
+}
+
+/* ---- admission ---------------------------------------------------------------------- */
+
+static void fill_need(const struct session *s, const int64_t *needs, struct pool_need *need)
+{
+	FOR_EACH_GROUP (g, s)
+		need[g->index] = (struct pool_need){ g->class, needs[g->index] };
+}
+
+/* Pages of all of @need that are of the class of @need[i]. */
+static int64_t pages_of_class(const struct session *s, const struct pool_need *need, uint32_t i)
+{
+	int64_t sum = 0;
+
+	for (uint32_t j = 0; j < s->n_groups; j++)
+		sum += need[j].class == need[i].class ? need[j].pages : 0;
+	return sum;
+}
+
+/* What could never be: a class would need more pages than it has ids, or all together more than the pool. */
+static int never_fault(const struct session *s, const struct pool_need *need, uint64_t bytes, struct fault *f)
+{
+	for (uint32_t i = 0; i < s->n_groups; i++)
+		if (pages_of_class(s, need, i) > need[i].class->num_pages)
+			return fault_set(f, FAULT_NEVER_FITS, -1, pages_of_class(s, need, i), need[i].class->num_pages);
+	return fault_set(f, FAULT_NEVER_TOGETHER, -1, (int64_t)bytes, (int64_t)(2 * s->engine->pool.half_bytes));
+}
+
+int session_check_never(const struct session *s, const int64_t *needs, struct fault *f)
+{
+	uint64_t bytes = needs_bytes(s, needs), ceiling = s->quota->ceiling, others;
+	struct pool_need need[WIRE_MAX_GROUPS] = { 0 };
+
+	fill_need(s, needs, need);
+	if (!pool_could_provide(&s->engine->pool, need, s->n_groups))
+		return never_fault(s, need, bytes, f);
+	if (ceiling && bytes > ceiling)
+		return fault_set(f, FAULT_CEILING_NEVER, -1, (int64_t)bytes, (int64_t)ceiling);
+	others = s->engine->n_floors ? floors_but(s->engine, s->quota) : 0;
+	if (others && bytes > 2 * s->engine->pool.half_bytes - others)
+		return fault_set(f, FAULT_FLOORS_NEVER, -1, (int64_t)bytes,
+				 (int64_t)(2 * s->engine->pool.half_bytes - others));
+	return 0;
+}
+
+/* As session_provide(), where others are to find something, too. */
+static int provide_beside(struct session *s, const struct pool_need *need, uint64_t claims, struct fault *f)
+{
+	struct engine *e = s->engine;
+	struct pool_keep keep;
+	int64_t available = 0, pages = 0, without;
+	int missing;
+
+	keep_for_others(&keep, e, s->quota, claims);
+	missing = pool_provide_beside(&e->pool, &keep, need, s->n_groups, &available);
+	if (missing == POOL_PROVIDED)
+		return 0;
+	for (uint32_t i = 0; i < s->n_groups; i++)
+		pages += need[i].pages;
+	if (missing == POOL_CLAIMED)
+		return fault_set(f, FAULT_CLAIMED, -1, pages, 0);
+	if (missing == POOL_KEPT)
+		return fault_set(f, FAULT_FLOORS_EXTENTS, -1, pages, keep.extents);
+	pages = pages_of_class(s, need, (uint32_t)missing);
+	without = pool_available(&e->pool, need[missing].class);
+	if (without < pages)
+		return fault_set(f, FAULT_NO_PAGES, -1, pages, without);
+	return fault_set(f, FAULT_FLOORS, -1, pages, available);
+}
+
+/* 0 when @s stays below its ceiling with @bytes more. *@floored: it stays within its floor, too. */
+static int check_ceiling(const struct session *s, uint64_t bytes, bool *floored, struct fault *f)
+{
+	const struct quota *q = s->quota;
+	uint64_t used;
+
+	*floored = false;
+	if (!q->ceiling && !q->floor)
+		return 0;
+	used = quota_used(q);
+	*floored = used + bytes <= q->floor;
+	if (!q->ceiling || used + bytes <= q->ceiling)
+		return 0;
+	return fault_set(f, FAULT_CEILING, -1, (int64_t)bytes, q->ceiling > used ? (int64_t)(q->ceiling - used) : 0);
+}
+
+int session_provide(struct session *s, const int64_t *needs, const int64_t *held, uint64_t claims, struct fault *f)
+{
+	const struct engine *e = s->engine;
+	bool limited = e->n_floors || s->quota->ceiling || (claims != CLAIMS_NONE && e->n_waiting), floored;
+	struct pool_need need[WIRE_MAX_GROUPS] = { 0 };
+	int64_t whole[WIRE_MAX_GROUPS] = { 0 }, available;
+	int missing, code;
+
+	fill_need(s, needs, need);
+	missing = limited ? 0 : pool_provide(&s->engine->pool, need, s->n_groups, &available);
+	if (missing < 0)
+		return 0;
+	FOR_EACH_GROUP (g, s)
+		whole[g->index] = needs[g->index] + (held ? held[g->index] : 0);
+	if ((code = session_check_never(s, whole, f)))
+		return code;
+	if (!limited)
+		return fault_set(f, FAULT_NO_PAGES, -1, pages_of_class(s, need, (uint32_t)missing), available);
+	if ((code = check_ceiling(s, needs_bytes(s, needs), &floored, f)))
+		return code;
+	return provide_beside(s, need, floored ? CLAIMS_NONE : claims, f);
+}

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_quota.c - floors, ceilings and requests that wait, on the engine
+ *
+ * The pool has 8 extents. Model a has pages of 256 bytes a half, 8 an extent;
+ * b of 512, 4 an extent; c as a. A request of n slots with max_tokens of one
+ * page takes exactly n pages.
+ */
+#include "engine_fixture.h"
+
+enum { EXTENT = 2048, N_EXTENTS = 8, A_PAGES = 64, B_PAGES = 32 };
+#define A_BYTES 512u /* of a page, K and V */
+#define B_BYTES 1024u
+
+static struct engine *e;
+static struct worker a, b, c;
+
+static void open_worker(struct worker *w, const char *name, uint32_t page_tokens, uint32_t tag)
+{
+	worker_open(w, e, make_model(page_tokens, page_tokens, 64, 16 * page_tokens), EXTENT * N_EXTENTS, tag);
+	cr_assert_eq(session_join(w->s, name), 0);
+	check_all(e);
+}
+
+static void setup(void)
+{
+	e = engine_new(&(struct engine_config){
+		.half_bytes = EXTENT * N_EXTENTS, .extent_bytes = EXTENT, .stamps_a_ms = 10, .wait_claim = 1000 });
+	cr_assert_not_null(e);
+	open_worker(&a, "a", 16, 1);
+	open_worker(&b, "b", 32, 2);
+	open_worker(&c, "c", 16, 3);
+}
+
+static void teardown(void)
+{
+	worker_close(&a);
+	worker_close(&b);
+	worker_close(&c);
+	e = engine_free(e);
+}
+
+TestSuite(quota, .init = setup, .fini = teardown);
+TestSuite(wait, .init = setup, .fini = teardown);
+
+static void limit(const char *name, uint64_t floor, uint64_t ceiling)
+{
+	struct fault f;
+
+	cr_assert_eq(engine_limit(e, name, &floor, &ceiling, &f), 0);
+	check_all(e);
+}
+
+static uint64_t used(const char *name)
+{
+	struct quota_counts n;
+
+	cr_assert(engine_quota_of(e, name, &n));
+	return n.used;
+}
+
+/* A request of @n pages in the slots from @first on. */
+static int take(struct worker *w, int32_t first, int32_t n, uint64_t wait, uint64_t *handle)
+{
+	int32_t slots[64];
+	struct begin begin = { .n_slots = (uint32_t)n, .slots = slots, .wait = wait, .ticket = (uint64_t)first };
+	int code;
+
+	begin.max_tokens = w->m.groups[0].page_tokens;
+	for (int32_t i = 0; i < n; i++)
+		slots[i] = first + i;
+	code = request_begin_waiting(w->s, &begin, handle, &w->f);
+	check_all(e);
+	return code;
+}
+
+static uint64_t taken(struct worker *w, int32_t first, int32_t n)
+{
+	uint64_t handle;
+
+	cr_assert_eq(take(w, first, n, 0, &handle), 0, "reason %u: got %ld want %ld", w->f.reason, (long)w->f.got,
+		     (long)w->f.want);
+	return handle;
+}
+
+static void refused(struct worker *w, int32_t first, int32_t n, int code, enum fault_reason reason)
+{
+	uint64_t handle;
+	int got = take(w, first, n, 0, &handle);
+
+	cr_assert_eq(got, code, "%d instead of %d", got, code);
+	cr_assert_eq(w->f.reason, (uint32_t)reason, "reason %u instead of %u", w->f.reason, (uint32_t)reason);
+	cr_assert_eq(handle, 0);
+}
+
+static void give(struct worker *w, uint64_t handle)
+{
+	cr_assert_eq(finish(w, handle, fence_done), 0);
+}
+
+static void waits(struct worker *w, int32_t first, int32_t n, uint64_t wait)
+{
+	uint64_t handle;
+
+	cr_assert_eq(take(w, first, n, wait, &handle), SWAKV_EAGAIN);
+}
+
+/* What is decided next must be this one. */
+static uint64_t decided(struct worker *w, int32_t ticket, int code)
+{
+	struct admission out;
+
+	cr_assert(engine_admit(e, &out), "nobody is admitted or refused");
+	check_all(e);
+	cr_assert_eq(out.session, w->s);
+	cr_assert_eq(out.ticket, (uint64_t)ticket);
+	cr_assert_eq(out.code, code, "%d instead of %d, reason %u", out.code, code, out.fault.reason);
+	cr_assert_eq(out.slots[0], ticket);
+	w->f = out.fault;
+	return out.handle;
+}
+
+static void nothing_decided(void)
+{
+	struct admission out;
+
+	cr_assert_not(engine_admit(e, &out), "ticket %lu: %d", (unsigned long)out.ticket, out.code);
+}
+
+/* ---- limits ----------------------------------------------------------------- */
+
+Test(quota, a_ceiling_is_shared_by_all_sessions_of_a_model)
+{
+	struct worker second;
+	uint64_t h;
+
+	open_worker(&second, "a", 16, 9);
+	limit("a", 0, 10 * A_BYTES);
+	h = taken(&a, 0, 6);
+	cr_assert_eq(used("a"), 6 * A_BYTES);
+	refused(&second, 0, 5, SWAKV_ENOPAGES, FAULT_CEILING);
+	cr_assert_eq(second.f.got, 5 * A_BYTES);
+	cr_assert_eq(second.f.want, 4 * A_BYTES);
+	refused(&a, 6, 11, SWAKV_ENEVER, FAULT_CEILING_NEVER);
+	taken(&second, 0, 4);
+	give(&a, h);
+	taken(&c, 0, 50);
+	worker_close(&second);
+}
+
+Test(quota, quarantined_pages_stay_charged)
+{
+	struct worker second;
+
+	open_worker(&second, "a", 16, 9);
+	limit("a", 0, 10 * A_BYTES);
+	taken(&second, 0, 8);
+	session_end(second.s);
+	cr_assert_eq(used("a"), 8 * A_BYTES);
+	refused(&a, 0, 3, SWAKV_ENOPAGES, FAULT_CEILING);
+	session_reclaim(second.s);
+	taken(&a, 0, 10);
+	worker_close(&second);
+}
+
+Test(quota, a_limit_below_use_takes_nothing_away)
+{
+	uint64_t h = taken(&a, 0, 20);
+
+	limit("a", 0, 5 * A_BYTES);
+	refused(&a, 20, 1, SWAKV_ENOPAGES, FAULT_CEILING);
+	cr_assert_eq(a.f.want, 0);
+	prefill_prepare(&a, h, 20, (int32_t[20]){ 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5 });
+	cr_assert_eq(prefill_complete(&a, h, fence_done), 0);
+	give(&a, h);
+	taken(&a, 0, 5);
+}
+
+Test(quota, others_reach_all_but_the_floor_and_it_is_there_at_once)
+{
+	limit("a", 16 * A_BYTES, 0);
+	taken(&b, 0, B_PAGES - 8);
+	refused(&b, 40, 1, SWAKV_ENOPAGES, FAULT_FLOORS);
+	refused(&c, 0, 1, SWAKV_ENOPAGES, FAULT_FLOORS);
+	taken(&a, 0, 16);
+	refused(&a, 16, 1, SWAKV_ENOPAGES, FAULT_NO_PAGES);
+}
+
+Test(quota, an_idle_model_gets_its_floor_back_while_others_hold_the_rest)
+{
+	uint64_t h, all;
+
+	limit("a", 10 * A_BYTES, 0);
+	h = taken(&a, 0, 40);
+	taken(&b, 0, 12);
+	refused(&b, 12, 1, SWAKV_ENOPAGES, FAULT_NO_PAGES);
+	give(&a, h); /* idle now: b may have what it held above the floor, in whole extents */
+	all = taken(&b, 12, 12);
+	refused(&b, 40, 4, SWAKV_ENOPAGES, FAULT_FLOORS);
+	taken(&a, 0, 10);
+	give(&b, all);
+}
+
+Test(quota, a_floor_is_kept_also_among_sessions_of_one_page_size)
+{
+	limit("a", 20 * A_BYTES, 0);
+	taken(&c, 0, 40);
+	refused(&c, 40, 5, SWAKV_ENOPAGES, FAULT_FLOORS);
+	cr_assert_eq(c.f.want, 4);
+	taken(&c, 40, 4);
+	taken(&a, 0, 7);
+	refused(&c, 44, 1, SWAKV_ENOPAGES, FAULT_FLOORS);
+	taken(&a, 7, 13);
+}
+
+Test(quota, what_can_never_fit_beside_the_floors_is_never)
+{
+	limit("a", 32 * A_BYTES, 0);
+	refused(&b, 0, 17, SWAKV_ENEVER, FAULT_FLOORS_NEVER);
+	cr_assert_eq(b.f.got, 17 * B_BYTES);
+	cr_assert_eq(b.f.want, 16 * B_BYTES);
+	taken(&b, 0, 16);
+	taken(&a, 0, 32);
+}
+
+Test(quota, a_floor_of_a_model_that_never_attached_is_whole_extents)
+{
+	struct worker later;
+
+	limit("later", 3 * A_BYTES, 0); /* one extent of each half */
+	taken(&b, 0, 28);
+	refused(&b, 28, 1, SWAKV_ENOPAGES, FAULT_FLOORS_EXTENTS);
+	refused(&a, 0, 1, SWAKV_ENOPAGES, FAULT_FLOORS_EXTENTS);
+	open_worker(&later, "later", 16, 9);
+	taken(&later, 0, 3);
+	worker_close(&later);
+}
+
+Test(quota, a_floor_is_remembered_when_its_sessions_have_gone)
+{
+	struct worker once;
+
+	open_worker(&once, "once", 16, 9);
+	limit("once", 8 * A_BYTES, 0);
+	worker_close(&once);
+	taken(&b, 0, 28);
+	refused(&b, 28, 1, SWAKV_ENOPAGES, FAULT_FLOORS);
+	limit("once", 0, 0);
+	cr_assert_not(engine_quota_of(e, "once", &(struct quota_counts){ 0 }),
+		      "a name without session and limit stays");
+	taken(&b, 28, 4);
+}
+
+Test(quota, what_is_introduced_needs_no_session_to_be_kept_in_pages)
+{
+	struct model m = make_model(32, 32, 4, 512);
+	uint64_t floor = 2 * B_BYTES;
+	struct fault f;
+
+	cr_assert_eq(engine_limit(e, "known", &floor, NULL, &f), 0);
+	cr_assert_eq(engine_introduce(e, "known", &m, &f), 0);
+	taken(&b, 0, 30); /* its own page size: the floor needs no extent of its own */
+	refused(&b, 30, 1, SWAKV_ENOPAGES, FAULT_FLOORS);
+}
+
+Test(quota, pages_that_serve_no_floor_can_be_had_while_a_floor_lacks)
+{
+	uint64_t h = taken(&c, 0, 60);
+
+	limit("b", 16 * B_BYTES, 0); /* far more than is there */
+	give(&c, h);
+	taken(&c, 0, 30);
+	limit("b", 24 * B_BYTES, 0);
+	taken(&c, 30, 2); /* in its own last extent, which is of no use to b */
+	refused(&c, 32, 1, SWAKV_ENOPAGES, FAULT_FLOORS);
+	taken(&b, 0, 16);
+}
+
+Test(quota, limits_that_contradict_are_refused)
+{
+	uint64_t floor = 100, ceiling = 99, total = 2 * EXTENT * N_EXTENTS, rest = total - 1000;
+	struct fault f;
+
+	cr_assert_eq(engine_limit(e, "a", &floor, &ceiling, &f), SWAKV_EINVALID);
+	cr_assert_eq(f.reason, FAULT_LIMIT_ORDER);
+	limit("a", 1000, 0);
+	cr_assert_eq(engine_limit(e, "b", &total, NULL, &f), SWAKV_EINVALID);
+	cr_assert_eq(f.reason, FAULT_LIMIT_FLOORS);
+	cr_assert_eq(f.want, (int64_t)rest);
+	cr_assert_eq(engine_limit(e, "b", &rest, NULL, &f), 0);
+	cr_assert_eq(engine_limit(e, "a", NULL, &ceiling, &f), SWAKV_EINVALID, "the ceiling is below the floor it has");
+}
+
+Test(quota, limits_of_names_without_a_session_are_bounded)
+{
+	uint64_t ceiling = 1000;
+	struct fault f;
+	char name[16];
+	int n = 0, code = 0;
+
+	for (; code == 0 && n < 1000; n++) {
+		snprintf(name, sizeof(name), "m%d", n);
+		code = engine_limit(e, name, NULL, &ceiling, &f);
+	}
+	cr_assert_eq(code, SWAKV_EBUSY);
+	cr_assert_eq(f.reason, FAULT_LIMIT_NAMES);
+	limit("m0", 0, 0);
+	cr_assert_eq(engine_limit(e, name, NULL, &ceiling, &f), 0);
+}
+
+/* ---- waiting -------------------------------------------------------------------- */
+
+Test(wait, pages_that_come_back_admit_who_waits)
+{
+	uint64_t h = taken(&a, 0, 60);
+
+	waits(&c, 0, 8, 10000);
+	nothing_decided();
+	cr_assert_eq(engine_waiting(e), 1);
+	give(&a, h);
+	h = decided(&c, 0, 0);
+	nothing_decided();
+	cr_assert_eq(engine_waiting(e), 0);
+	cr_assert_eq(used("c"), 8 * A_BYTES);
+	give(&c, h);
+}
+
+Test(wait, slots_of_a_request_that_waits_are_busy)
+{
+	uint64_t h = taken(&a, 0, 60);
+
+	taken(&c, 0, 1);
+	waits(&a, 60, 4, 10000);
+	refused(&a, 61, 1, SWAKV_EBUSY, FAULT_SLOT_BUSY);
+	give(&a, h);
+	decided(&a, 60, 0);
+	refused(&a, 61, 1, SWAKV_EBUSY, FAULT_SLOT_BUSY);
+}
+
+Test(wait, nobody_of_the_model_overtakes)
+{
+	uint64_t h = taken(&a, 0, 50), second;
+
+	waits(&c, 0, 20, 100000);
+	refused(&c, 20, 1, SWAKV_ENOPAGES, FAULT_QUEUE);
+	refused(&c, 20, 65, SWAKV_EINVALID, FAULT_BATCH_SIZE);
+	waits(&c, 20, 1, 100000);
+	nothing_decided();
+	give(&a, h);
+	decided(&c, 0, 0);
+	second = decided(&c, 20, 0);
+	nothing_decided();
+	give(&c, second);
+}
+
+Test(wait, no_model_waits_behind_the_large_request_of_another)
+{
+	taken(&a, 0, 50);
+	waits(&c, 0, 40, 100000);
+	taken(&b, 0, 1);
+	taken(&a, 50, 4);
+	nothing_decided();
+}
+
+Test(wait, a_head_that_has_waited_long_does_not_starve)
+{
+	uint64_t h[4];
+
+	for (int i = 0; i < 4; i++)
+		h[i] = taken(&a, 16 * i, 16);
+	engine_stamp(e, 100);
+	waits(&b, 0, 16, 1000000);
+	for (int i = 0; i < 2; i++) { /* before its claim others take what comes free */
+		give(&a, h[i]);
+		h[i] = taken(&a, 16 * i, 16);
+		nothing_decided();
+	}
+	engine_stamp(e, 1100);
+	cr_assert_eq(engine_due(e), 1100);
+	nothing_decided();
+	give(&a, h[0]);
+	nothing_decided();
+	refused(&a, 0, 1, SWAKV_ENOPAGES, FAULT_CLAIMED);
+	refused(&c, 0, 1, SWAKV_ENOPAGES, FAULT_CLAIMED);
+	give(&a, h[1]);
+	decided(&b, 0, 0);
+	refused(&a, 0, 1, SWAKV_ENOPAGES, FAULT_NO_PAGES);
+}
+
+Test(wait, a_claim_is_below_the_floors)
+{
+	uint64_t h = taken(&c, 0, 56);
+
+	limit("a", 8 * A_BYTES, 0);
+	engine_stamp(e, 1);
+	waits(&b, 0, 8, 1000000);
+	engine_stamp(e, 2000);
+	nothing_decided();
+	taken(&a, 0, 8); /* its floor, which the claim does not touch */
+	refused(&a, 8, 1, SWAKV_ENOPAGES, FAULT_CLAIMED);
+	give(&c, h);
+	decided(&b, 0, 0);
+}
+
+Test(wait, of_two_claims_the_older_comes_first)
+{
+	uint64_t h = taken(&a, 0, 60);
+
+	waits(&b, 0, 20, 1000000);
+	waits(&c, 0, 20, 1000000);
+	engine_stamp(e, 5000);
+	nothing_decided();
+	give(&a, h);
+	decided(&b, 0, 0);
+	decided(&c, 0, 0);
+}
+
+Test(wait, who_runs_owes_a_claim_nothing)
+{
+	uint64_t h = taken(&a, 0, 30);
+
+	taken(&c, 0, 10);
+	waits(&b, 0, 20, 1000000);
+	engine_stamp(e, 5000);
+	nothing_decided();
+	cr_assert_eq(request_reserve(a.s, h, 17, &a.f), SWAKV_ENOPAGES);
+	cr_assert_eq(a.f.reason, FAULT_NO_PAGES);
+	give(&a, h);
+	decided(&b, 0, 0);
+	h = taken(&a, 0, 5);
+	waits(&b, 20, 5, 1000000);
+	engine_stamp(e, 10000);
+	nothing_decided();
+	cr_assert_eq(request_reserve(a.s, h, 17, &a.f), 0, "what runs may finish");
+}
+
+Test(wait, who_waits_below_its_own_ceiling_claims_nothing_of_others)
+{
+	uint64_t h;
+
+	limit("b", 0, 10 * B_BYTES);
+	h = taken(&b, 0, 8);
+	waits(&b, 8, 10, 1000000);
+	engine_stamp(e, 5000);
+	nothing_decided();
+	taken(&a, 0, 40);
+	give(&b, h);
+	decided(&b, 8, 0);
+}
+
+Test(wait, time_that_is_up_is_told_with_how_long_it_was)
+{
+	uint64_t h = taken(&a, 0, 64);
+
+	engine_stamp(e, 1000);
+	waits(&c, 0, 5, 500);
+	waits(&c, 5, 1, 200);
+	cr_assert_eq(engine_due(e), 1200);
+	engine_stamp(e, 1199);
+	nothing_decided();
+	engine_stamp(e, 1203);
+	decided(&c, 5, SWAKV_ENOPAGES); /* also behind the head */
+	cr_assert_eq(c.f.reason, FAULT_WAITED);
+	cr_assert_eq(c.f.got, 20, "in milliseconds");
+	cr_assert_eq(c.f.want, 1);
+	nothing_decided();
+	cr_assert_eq(engine_due(e), 1500);
+	engine_stamp(e, 1500);
+	give(&a, h);
+	decided(&c, 0, 0); /* pages that came in the same moment count */
+	cr_assert_eq(engine_due(e), 0);
+}
+
+Test(wait, one_session_may_wait_so_often_and_no_more)
+{
+	taken(&a, 0, 64);
+	for (int32_t i = 0; i < 64; i++)
+		waits(&c, i, 1, 10000);
+	cr_assert_eq(engine_waiting(e), 64); /* one a slot */
+	refused(&c, 0, 1, SWAKV_EBUSY, FAULT_SLOT_BUSY);
+}
+
+Test(wait, a_session_that_ends_takes_its_waiting_along)
+{
+	struct worker gone;
+	uint64_t h = taken(&a, 0, 64);
+
+	open_worker(&gone, "c", 16, 9);
+	waits(&gone, 0, 64, 10000);
+	waits(&c, 0, 3, 10000);
+	session_end(gone.s);
+	check_all(e);
+	give(&a, h);
+	decided(&c, 0, 0);
+	nothing_decided();
+	worker_close(&gone);
+}
+
+Test(wait, a_poisoned_session_is_told)
+{
+	uint64_t h = taken(&a, 0, 60), own = taken(&c, 60, 4);
+	int32_t lengths[] = { 1, 1, 1, 1 };
+
+	waits(&c, 0, 8, 10000);
+	cr_assert_eq(prefill_prepare(&c, own, 4, lengths), 0);
+	cr_assert_eq(prefill_complete(&c, own, fence_failed), SWAKV_EPOISONED);
+	give(&a, h);
+	decided(&c, 0, SWAKV_EPOISONED);
+	cr_assert_eq(c.f.got, 4);
+	nothing_decided();
+}
+
+Test(wait, what_can_never_be_is_told_when_a_limit_changes)
+{
+	taken(&a, 0, 64);
+	waits(&c, 0, 10, 10000);
+	limit("c", 0, 9 * A_BYTES);
+	decided(&c, 0, SWAKV_ENEVER);
+	cr_assert_eq(c.f.reason, FAULT_CEILING_NEVER);
+}
+
+Test(wait, a_raised_ceiling_admits)
+{
+	limit("c", 0, 10 * A_BYTES);
+	taken(&c, 0, 8);
+	waits(&c, 8, 5, 10000);
+	nothing_decided();
+	limit("c", 0, 13 * A_BYTES);
+	decided(&c, 8, 0);
+}
+
+Test(wait, never_and_wrong_arguments_do_not_wait)
+{
+	uint64_t handle;
+
+	limit("c", 0, 10 * A_BYTES);
+	cr_assert_eq(take(&c, 0, 11, 1000, &handle), SWAKV_ENEVER);
+	cr_assert_eq(take(&c, 60, 5, 1000, &handle), SWAKV_EINVALID);
+	cr_assert_eq(engine_waiting(e), 0);
+}
