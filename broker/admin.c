@@ -237,7 +237,8 @@ static void take_request(struct admin_connection *c, const void *message, size_t
 		return;
 	}
 	if (!act(c)) {
-		log_request(c);
+		if (c->job.request.op == ADMIN_DRAIN)
+			log_request(c);
 		ask_ring(c);
 		return;
 	}
@@ -249,6 +250,8 @@ static void take_request(struct admin_connection *c, const void *message, size_t
 
 void admin_done(struct admin_job *job)
 {
+	if (job->request.op == ADMIN_LIMIT && job->request.flags)
+		log_request(job->owner);
 	answer(job->owner);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "admin_job.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ring_thread.h"
@@ -22,7 +24,7 @@ static void list_session(struct admin_session *out, const struct channel *c, uin
 		.n_sequences = n.sequences,
 		.leased = n.leased,
 		.quarantined = n.quarantined,
-		.bytes = (uint64_t)(n.leased + n.quarantined) * 2 * c->geometry[0].page_bytes,
+		.bytes = n.bytes,
 		.age_ns = now > c->attached_ns ? now - c->attached_ns : 0,
 	};
 	memcpy(out->model, c->model_name, sizeof(out->model));
@@ -46,8 +48,47 @@ static void drain(struct admin_job *job, struct ring_thread *t)
 		if (r->model[0] && strcmp(r->model, c->model_name) != 0)
 			continue;
 		c->drained = !(r->flags & ADMIN_OFF);
+		if (c->drained && c->state == CHANNEL_ATTACHED)
+			session_refuse_waiting(c->session, FAULT_DRAINED);
 		job->reply.n_affected += c->state == CHANNEL_ATTACHED;
 	}
+}
+
+/* What holds now. */
+static void tell_limits(struct admin_reply *r, const struct quota_counts *n)
+{
+	char ceiling[40] = "none";
+
+	r->floor = n->floor;
+	r->ceiling = n->ceiling;
+	r->used = n->used;
+	r->n_waiting = n->waiting;
+	r->n_affected = n->sessions;
+	if (n->ceiling)
+		snprintf(ceiling, sizeof(ceiling), "%" PRIu64 " bytes", n->ceiling);
+	snprintf(r->text, sizeof(r->text),
+		 "model \"%s\": floor %" PRIu64 " bytes, ceiling %s; %u sessions hold %" PRIu64
+		 " bytes, %u requests wait",
+		 n->name, n->floor, ceiling, n->sessions, n->used, n->waiting);
+}
+
+static void limit(struct admin_job *job, struct ring_thread *t)
+{
+	const struct admin_request *r = &job->request;
+	struct quota_counts n = { 0 };
+	struct fault f;
+
+	if (r->flags)
+		job->reply.code = engine_limit(t->engine, r->model, r->flags & ADMIN_FLOOR ? &r->floor : NULL,
+					       r->flags & ADMIN_CEILING ? &r->ceiling : NULL, &f);
+	if (job->reply.code) {
+		fault_format(&f, job->reply.text, sizeof(job->reply.text));
+		return;
+	}
+	if (!engine_quota_of(t->engine, r->model, &n))
+		memcpy(n.name, r->model, sizeof(n.name)); /* neither a session nor a limit */
+	tell_limits(&job->reply, &n);
+	t->changed = true;
 }
 
 void admin_job_run(struct admin_job *job, struct ring_thread *t)
@@ -60,4 +101,6 @@ void admin_job_run(struct admin_job *job, struct ring_thread *t)
 		list(job, t);
 	else if (job->request.op == ADMIN_DRAIN)
 		drain(job, t);
+	else if (job->request.op == ADMIN_LIMIT)
+		limit(job, t);
 }

@@ -14,9 +14,13 @@ static const struct {
 	bool session;
 	bool model;
 } ops[ADMIN_OP_COUNT] = {
-	[ADMIN_PING] = { "ping", 0, false, false },          [ADMIN_LIST] = { "list", 0, false, false },
-	[ADMIN_DRAIN] = { "drain", ADMIN_OFF, false, true }, [ADMIN_DISCONNECT] = { "disconnect", 0, true, false },
-	[ADMIN_KILL] = { "kill", 0, true, false },           [ADMIN_STOP] = { "stop", 0, false, false },
+	[ADMIN_PING] = { .name = "ping" },
+	[ADMIN_LIST] = { .name = "list" },
+	[ADMIN_LIMIT] = { .name = "limit", .flags = ADMIN_FLOOR | ADMIN_CEILING, .model = true },
+	[ADMIN_DRAIN] = { .name = "drain", .flags = ADMIN_OFF, .model = true },
+	[ADMIN_DISCONNECT] = { .name = "disconnect", .session = true },
+	[ADMIN_KILL] = { .name = "kill", .session = true },
+	[ADMIN_STOP] = { .name = "stop" },
 };
 
 const char *admin_op_name(unsigned int op)
@@ -89,8 +93,13 @@ static int check_fields(const struct admin_request *r, char *why, size_t size)
 			      ops[r->op].name, WIRE_NAME - 1);
 	if (!ops[r->op].model && r->model[0])
 		return refuse(why, size, SWAKV_EINVALID, "%s takes no model", ops[r->op].name);
-	if (r->floor || r->ceiling)
-		return refuse(why, size, SWAKV_EINVALID, "%s takes no limits", ops[r->op].name);
+	if (r->op == ADMIN_LIMIT && !r->model[0])
+		return refuse(why, size, SWAKV_EINVALID, "limit needs a model");
+	if ((r->floor && !(r->flags & ADMIN_FLOOR)) || (r->ceiling && !(r->flags & ADMIN_CEILING)))
+		return refuse(why, size, SWAKV_EINVALID, "%s takes no such limit, or lacks the flag for it",
+			      ops[r->op].name);
+	if (r->floor > INT64_MAX || r->ceiling > INT64_MAX)
+		return refuse(why, size, SWAKV_EINVALID, "limit: more bytes than any pool can have");
 	if (r->reserved0 || !all_zero(r->reserved, sizeof(r->reserved)))
 		return refuse(why, size, SWAKV_EINVALID, "a reserved field of the request is not zero");
 	return 0;

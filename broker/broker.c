@@ -133,22 +133,50 @@ static int start_pool(struct broker *b)
 	return b->device.code;
 }
 
+static uint32_t fill_limits(const struct config *c, struct ring_limit *limits)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < c->n_models; i++) {
+		const struct config_model *m = &c->models[i];
+
+		if (m->floor.value || m->ceiling.value)
+			limits[n++] = (struct ring_limit){ .name = m->name,
+							   .floor = m->floor.value,
+							   .ceiling = m->ceiling.value,
+							   .model = m->limits_only ? NULL : &m->model };
+	}
+	return n;
+}
+
 static int start_threads(struct broker *b)
 {
 	const struct backend_pool *pool = &b->device.backend.pool;
+	struct ring_limit limits[CONFIG_MAX_MODELS];
 	struct ring_options options = {
+		.limits = limits,
+		.n_limits = fill_limits(b->config, limits),
 		.engine = { .half_bytes = pool->half_bytes,
 			    .extent_bytes = pool->extent_bytes,
 			    .scrub = b->config->scrub,
-			    .fresh_is_dirty = pool->backend == WIRE_BACKEND_CUDA }, /* a memfd holds zeroes */
+			    .fresh_is_dirty = pool->backend == WIRE_BACKEND_CUDA, /* a memfd holds zeroes */
+			    .stamps_a_ms = NS_PER_MS,
+			    .wait_claim = b->config->wait_claim_ms * NS_PER_MS },
 		.spin_ns = b->config->spin_us * NS_PER_US,
 		.watchdog_ns = b->config->watchdog_s * NS_PER_S,
 		.budget = b->config->budget,
 		.max_sessions = b->config->max_sessions,
 		.table_area_bytes = pool->table_area_bytes,
 	};
-	int r = ring_thread_init(&b->ring, &options, &b->status);
+	char text[192];
+	struct fault f;
+	int r = ring_thread_init(&b->ring, &options, &b->status, &f);
 
+	if (r == -ERANGE) {
+		fault_format(&f, text, sizeof(text));
+		log_error("the floors and ceilings of the [model] sections: %s", text);
+		return EXIT_CODE_CONFIG;
+	}
 	if (r < 0) {
 		log_error("the ring thread cannot start: %s", strerror(-r));
 		return EXIT_CODE_FAILURE;

@@ -52,7 +52,7 @@ bool channel_start(struct channel *c, struct engine *e)
 		};
 	c->begun_ns = calloc(l->max_batch, sizeof(*c->begun_ns));
 	c->session = c->begun_ns ? session_new(e, &c->model, tables, c->tag) : NULL;
-	return c->session != NULL;
+	return c->session && session_join(c->session, c->model_name) == 0;
 }
 
 void channel_stop(struct channel *c)
@@ -96,7 +96,7 @@ static int channel_reserve(struct channel *c, const struct wire_command *head)
 {
 	uint32_t max_batch = c->memory.layout.max_batch;
 	uint32_t n = head->n < max_batch ? head->n : max_batch;
-	uint32_t need = reply_slots((enum wire_op)head->op, n, c->memory.layout.n_rows);
+	uint32_t need = reply_slots((enum wire_op)head->op, n, c->memory.layout.n_rows) + c->n_waiting;
 	int space = ring_producer_space_spsc(&c->replies, need);
 
 	if (space == 0) {
@@ -113,7 +113,8 @@ static int channel_reserve(struct channel *c, const struct wire_command *head)
 /* The same: whichever command it is, there is nearly always room for the largest reply of all. */
 static inline int channel_room(struct channel *c, const struct wire_command *head)
 {
-	if (!c->blocked_slots && ring_producer_space_spsc(&c->replies, c->memory.layout.max_reply_slots) > 0)
+	if (!c->blocked_slots &&
+	    ring_producer_space_spsc(&c->replies, c->memory.layout.max_reply_slots + c->n_waiting) > 0)
 		return 1;
 	return channel_reserve(c, head);
 }

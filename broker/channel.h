@@ -64,6 +64,7 @@ struct channel {
 	struct ring_producer_spsc replies;
 	struct wire_line *lines;
 	shm_u32 *wait;
+	uint32_t n_waiting;     /* begins that wait: their answers, a slot each, have their room in the reply ring */
 	bool drained;           /* takes no new requests, by order of an administrator */
 	uint32_t blocked_slots; /* reply slots a command waits for, 0: not blocked */
 	bool listed;            /* in the ring thread's list and its epoll set */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
+
 struct reply {
 	struct channel *channel;
 	size_t bytes;
@@ -140,20 +142,37 @@ static uint64_t armed_of(const struct channel *c, uint64_t handle)
 	return stream >= 0 && (uint32_t)stream < c->memory.layout.n_streams ? c->armed[stream] : 0;
 }
 
+/* An answer that comes later needs its room in the reply ring beside the largest one. */
+static bool may_wait(const struct channel *c)
+{
+	return c->memory.layout.max_reply_slots + c->n_waiting < c->memory.layout.ring_slots;
+}
+
 static int do_begin(struct workspace *w, struct channel *c, uint64_t now_ns)
 {
 	const struct wire_command *head = head_of(w);
 	const struct wire_begin *begin = payload_of(w);
 	const int32_t *slots = (const int32_t *)(begin + 1);
+	struct begin b;
 	int code;
 
 	if (c->drained)
 		return fault_set(&w->fault, FAULT_DRAINED, -1, 0, 0);
 	if (begin->flags || begin->reserved)
 		return fault_set(&w->fault, FAULT_RESERVED, -1, begin->flags ? begin->flags : begin->reserved, 0);
-	code = request_begin(c->session, begin->stream, begin->max_tokens, slots, head->n, &w->value, &w->fault);
+	b = (struct begin){
+		.stream = begin->stream,
+		.n_slots = head->n,
+		.max_tokens = begin->max_tokens,
+		.slots = slots,
+		.wait = may_wait(c) ? begin->wait_ms * NS_PER_MS : 0,
+		.ticket = head->user_data,
+	};
+	code = request_begin_waiting(c->session, &b, &w->value, &w->fault);
 	for (uint32_t i = 0; code == 0 && i < head->n; i++)
 		c->begun_ns[slots[i]] = now_ns; /* the engine has checked the slots */
+	if (code == SWAKV_ENOPAGES && begin->wait_ms && !may_wait(c))
+		return fault_set(&w->fault, FAULT_WAITS_FULL, -1, c->n_waiting, 0);
 	return code;
 }
 
@@ -367,3 +386,23 @@ void commands_reply(struct workspace *w, struct channel *c)
 	ring_producer_write_spsc(&c->replies, 0, &head, sizeof(head));
 	ring_producer_publish_spsc(&c->replies, head.n_slots);
 }
+
+void commands_answer(struct channel *c, const struct admission *a, uint64_t now_ns)
+{
+	struct wire_reply head = {
+		.op = WIRE_OP_BEGIN, .n_slots = 1, .code = a->code, .user_data = a->ticket, .value = a->handle
+	};
+
+	if (a->code == 0) {
+		uint64_t slot[RING_EXPRESS + 1] = { wire_head_word(WIRE_OP_BEGIN, 1, 0), a->ticket, a->handle };
+
+		ring_producer_send_spsc(&c->replies, slot);
+		for (uint32_t i = 0; i < a->n_slots; i++)
+			c->begun_ns[a->slots[i]] = now_ns;
+		return;
+	}
+	ring_producer_write_spsc(&c->replies, 0, &head, sizeof(head));
+	ring_producer_write_spsc(&c->replies, sizeof(head), &a->fault, sizeof(a->fault));
+	ring_producer_publish_spsc(&c->replies, 1);
+}
+_Static_assert(sizeof(struct wire_reply) + sizeof(struct fault) == RING_SLOT, "a refusal takes one slot");

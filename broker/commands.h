@@ -42,9 +42,15 @@ struct workspace *workspace_free(struct workspace *w);
 
 /* Of a complete that is well-formed: true when one of its fences is not "done". */
 bool commands_have_fences(const struct workspace *w);
-/* Executes the command of @c in w->message; fills the outcome. May be repeated when code is not 0. */
+/*
+ * Executes the command of @c in w->message; fills the outcome. May be repeated
+ * when code is not 0. SWAKV_EAGAIN: a begin that waits, to be answered later, by
+ * commands_answer().
+ */
 void commands_execute(struct workspace *w, struct channel *c, uint64_t now_ns);
 /* Writes the outcome to the reply ring, where room was found before, and publishes it. */
 void commands_reply(struct workspace *w, struct channel *c);
+/* Answers a begin of @c that has waited. */
+void commands_answer(struct channel *c, const struct admission *a, uint64_t now_ns);
 
 #endif

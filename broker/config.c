@@ -63,6 +63,8 @@ static const struct config_key keys[] = {
 	  "how long an orderly stop waits for workers to let go [2000]", false },
 	{ BROKER(watchdog_s), KEY_U32, AT(watchdog_s), 0, 86400, NULL, "N",
 	  "report completion points that stay open longer, in seconds; 0: never [10]", false },
+	{ BROKER(wait_claim_ms), KEY_U32, AT(wait_claim_ms), 0, 3600000, NULL, "N",
+	  "how long a request waits for pages until what comes free is kept for it [100]", false },
 	{ BROKER(allow_uid), KEY_UIDS, AT(allow_uid), 0, 0, NULL, "LIST",
 	  "users that may attach, by number or name [the broker's own]", false },
 	{ BROKER(allow_gid), KEY_GIDS, AT(allow_gid), 0, 0, NULL, "LIST",
@@ -92,6 +94,10 @@ static const struct config_key keys[] = {
 	  "element type [f16]", false },
 	{ SECTION_MODEL, "max_batch", KEY_I32, MODEL_AT(model.max_batch), 1, WIRE_MAX_BATCH, NULL, "N",
 	  "sequences at a time", true },
+	{ SECTION_MODEL, "floor", KEY_SIZE, MODEL_AT(floor), 1, 0, NULL, "SIZE",
+	  "of K and V that is always there for its sessions [none]", false },
+	{ SECTION_MODEL, "ceiling", KEY_SIZE, MODEL_AT(ceiling), 1, 0, NULL, "SIZE",
+	  "of K and V that its sessions may hold together [all]", false },
 	{ SECTION_MODEL, "max_seq", KEY_I64, MODEL_AT(model.max_seq), 1, INT32_MAX, NULL, "TOKENS", "longest sequence",
 	  true },
 };
@@ -151,6 +157,7 @@ void config_init(struct config *c)
 		.reclaim_grace_ms = 2000,
 		.stop_wait_ms = 2000,
 		.watchdog_s = 10,
+		.wait_claim_ms = 100,
 		.pool = { .name = "default", .size = { .value = 1ull << 30 } },
 	};
 }
@@ -338,9 +345,26 @@ static int default_socket(struct config *c, struct config_error *e)
 	return 0;
 }
 
+/* True when no key but these two was given. */
+static bool only_limits(const struct config_model *m)
+{
+	uint64_t limits =
+		1ull << config_key_find(SECTION_MODEL, "floor") | 1ull << config_key_find(SECTION_MODEL, "ceiling");
+
+	return m->seen && !(m->seen & ~limits);
+}
+
 static int finish_model(struct config_model *m, const char *path, struct config_error *e)
 {
 	struct wire_group *g = &m->model.groups[0];
+
+	if (m->ceiling.value && m->floor.value > m->ceiling.value)
+		return config_fail(e,
+				   "%s:%d: [model %s]: the floor of %" PRIu64 " bytes is above the ceiling of %" PRIu64,
+				   path, m->line, m->name, m->floor.value, m->ceiling.value);
+	m->limits_only = only_limits(m);
+	if (m->limits_only)
+		return 0;
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (keys[i].section == SECTION_MODEL && keys[i].required && !(m->seen & (1ull << i)))
@@ -362,9 +386,10 @@ int config_finish(struct config *c, const char *path, struct config_error *e)
 	}
 	r = c->socket[0] ? 0 : default_socket(c, e);
 	if (r == 0 && !admin_socket_path(c->socket, control, sizeof(control)))
-		return config_fail(e,
-				   "the socket path \"%s\" leaves no room for the administrator's socket beside it: at most "
-				   "%zu bytes",
-				   c->socket, sizeof(control) - sizeof(ADMIN_SOCKET_SUFFIX));
+		return config_fail(
+			e,
+			"the socket path \"%s\" leaves no room for the administrator's socket beside it: at most "
+			"%zu bytes",
+			c->socket, sizeof(control) - sizeof(ADMIN_SOCKET_SUFFIX));
 	return r;
 }

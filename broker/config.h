@@ -57,12 +57,17 @@ struct config_pool {
 	struct config_size planar;
 };
 
-/* Only for --dry-run and the default extent: a worker declares its own model when it attaches. */
+/*
+ * Limits of the sessions of that name. The rest is for --dry-run, the default
+ * extent and a floor before anybody has attached: a worker declares its own model.
+ */
 struct config_model {
 	char name[WIRE_NAME];
 	struct model model;
 	uint32_t v_head_dim; /* 0: as head_dim */
-	uint64_t seen;       /* bit a key of the section that was given */
+	struct config_size floor, ceiling;
+	bool limits_only; /* nothing else was said of it */
+	uint64_t seen;    /* bit a key of the section that was given */
 	int line;
 };
 
@@ -88,6 +93,7 @@ struct config {
 	uint32_t reclaim_grace_ms;
 	uint32_t stop_wait_ms;
 	uint32_t watchdog_s;
+	uint32_t wait_claim_ms;
 	struct config_ids allow_uid;
 	struct config_ids allow_gid;
 	struct config_ids admin_uid;

@@ -55,7 +55,8 @@ static uint64_t largest_page(const struct config *c, uint64_t half)
 	struct fault f;
 
 	for (uint32_t i = 0; i < c->n_models; i++)
-		if (model_check(&c->models[i].model, half, g, &f) == 0 && g[0].page_bytes > largest)
+		if (!c->models[i].limits_only && model_check(&c->models[i].model, half, g, &f) == 0 &&
+		    g[0].page_bytes > largest)
 			largest = g[0].page_bytes;
 	return largest;
 }
@@ -118,6 +119,8 @@ static int print_model(const struct backend_pool *pool, const struct config_mode
 	uint64_t usable, sequence;
 	struct fault f;
 
+	if (m->limits_only)
+		return 0;
 	if (model_check(&m->model, pool->half_bytes, g, &f) != 0) {
 		fault_format(&f, text, sizeof(text));
 		fprintf(out, "model %s: does not fit: %s\n", m->name, text);

@@ -12,8 +12,9 @@
  *
  * Completion points are closed by timeline words, which nobody announces. They
  * are read before each command of their session, and by timer while any is
- * open: every 50 us, backing off to 1 ms, while somebody was refused for want
- * of pages a moment ago; every 10 ms otherwise; not at all when none is open.
+ * open: every 50 us, backing off to 1 ms, while somebody waits for pages or was
+ * refused for want of them a moment ago; every 10 ms otherwise; not at all when
+ * none is open.
  */
 #include "ring_thread.h"
 
@@ -143,7 +144,7 @@ static bool any_open(const struct ring_thread *t)
 
 static void poll_by_timer(struct ring_thread *t)
 {
-	bool starved = t->now < t->starved_until;
+	bool starved = t->now < t->starved_until || engine_waiting(t->engine) > 0;
 
 	if (t->now < t->next_poll)
 		return;
@@ -184,6 +185,36 @@ static void note_starved(struct ring_thread *t)
 	t->starved_until = t->now + STARVED_FOR;
 }
 
+/* ---- begins that wait ------------------------------------------------------------ */
+
+static struct channel *channel_of(const struct ring_thread *t, const struct session *s)
+{
+	struct channel *c;
+
+	TAILQ_FOREACH (c, &t->channels, link)
+		if (c->session == s)
+			return c;
+	return NULL; /* not of a session whose begin waits: it would have ended */
+}
+
+/* Answers those that are decided now. */
+static void admit_waiting(struct ring_thread *t)
+{
+	struct admission a;
+
+	while (engine_admit(t->engine, &a)) {
+		struct channel *c = channel_of(t, a.session);
+
+		c->n_waiting--;
+		commands_answer(c, &a, t->now);
+		c->n_commands++;
+		c->n_refused += a.code != 0;
+		t->counters.refusals += a.code != 0;
+		t->counters.wakeups += channel_wake(c);
+		t->changed = true;
+	}
+}
+
 /* ---- commands ----------------------------------------------------------------- */
 
 /* True for operations with a fence that looks at a line: it must be fresh even when no point is open yet. */
@@ -205,6 +236,17 @@ static bool reads_lines(const struct workspace *w)
 	}
 }
 
+/* The command of @n_slots slots waits, and is answered another time. False: the session has ended. */
+static bool defer(struct ring_thread *t, struct channel *c, uint32_t n_slots)
+{
+	c->n_waiting++;
+	channel_release(c, n_slots);
+	t->counters.commands++;
+	t->changed = true;
+	poll_lines(t); /* words may have moved that nobody has looked at since */
+	return c->state == CHANNEL_ATTACHED;
+}
+
 /* Executes and answers the command of @n_slots slots in the workspace. False: the session has ended. */
 static bool execute(struct ring_thread *t, struct channel *c, uint32_t n_slots)
 {
@@ -221,8 +263,10 @@ static bool execute(struct ring_thread *t, struct channel *c, uint32_t n_slots)
 			return false;
 		commands_execute(w, c, t->now);
 	}
-	if (w->starved)
+	if (w->starved || w->code == SWAKV_EAGAIN)
 		note_starved(t);
+	if (w->code == SWAKV_EAGAIN)
+		return defer(t, c, n_slots);
 	if (w->closed) { /* told before the worker can see the answer and end its connection */
 		end_session(t, c, CHANNEL_CLOSING);
 		t->counters.detaches++;
@@ -291,6 +335,8 @@ static uint32_t serve_all(struct ring_thread *t)
 	}
 	if (n)
 		t->changed = true;
+	if (engine_waiting(t->engine) > 0)
+		admit_waiting(t);
 	return n;
 }
 
@@ -428,12 +474,14 @@ static void awake(struct ring_thread *t)
 
 static uint64_t sleep_ns(const struct ring_thread *t)
 {
-	uint64_t until = t->now + HEARTBEAT;
+	uint64_t until = t->now + HEARTBEAT, due = engine_due(t->engine);
 
 	if (any_open(t) && t->next_poll < until)
 		until = t->next_poll;
 	if (t->changed && t->next_snapshot < until)
 		until = t->next_snapshot;
+	if (due && due < until)
+		until = due;
 	return until > t->now ? until - t->now : 0;
 }
 
@@ -507,6 +555,8 @@ static void look_up(struct ring_thread *t)
 		t->worked = true;
 	engine_stamp(t->engine, t->now);
 	poll_by_timer(t);
+	if (engine_waiting(t->engine) > 0)
+		admit_waiting(t);
 	watch_points(t);
 	if ((t->changed && t->now >= t->next_snapshot) || t->now >= t->idle_snapshot) {
 		publish(t);
@@ -547,20 +597,43 @@ static void *ring_main(void *arg)
 	return NULL;
 }
 
-int ring_thread_init(struct ring_thread *t, const struct ring_options *o, struct status_writer *status)
+/* 0, or -ERANGE with *@f. */
+static int set_limits(struct engine *e, const struct ring_options *o, struct fault *f)
+{
+	int code = 0;
+
+	for (uint32_t i = 0; i < o->n_limits && code == 0; i++) {
+		const struct ring_limit *l = &o->limits[i];
+
+		code = engine_limit(e, l->name, &l->floor, &l->ceiling, f);
+		if (code == 0 && l->model)
+			engine_introduce(e, l->name, l->model, NULL); /* one that does not fit will not attach either */
+	}
+	return code ? -ERANGE : 0;
+}
+
+static bool ring_thread_make(struct ring_thread *t)
 {
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.ptr = NULL };
-	int r = -ENOMEM;
+
+	t->engine = engine_new(&t->options.engine);
+	t->workspace = workspace_new();
+	t->inbox = mailbox_new(t->options.max_sessions);
+	t->outbox = mailbox_new(t->options.max_sessions);
+	t->epoll = epoll_create1(EPOLL_CLOEXEC);
+	return t->engine && t->workspace && t->inbox && t->outbox && t->epoll >= 0 &&
+	       epoll_ctl(t->epoll, EPOLL_CTL_ADD, mailbox_fd(t->inbox), &ev) == 0;
+}
+
+int ring_thread_init(struct ring_thread *t, const struct ring_options *o, struct status_writer *status, struct fault *f)
+{
+	int r;
 
 	*t = (struct ring_thread){ .options = *o, .status = status, .epoll = -1, .poll_interval = POLL_SHORTEST };
 	TAILQ_INIT(&t->channels);
-	t->engine = engine_new(&o->engine);
-	t->workspace = workspace_new();
-	t->inbox = mailbox_new(o->max_sessions);
-	t->outbox = mailbox_new(o->max_sessions);
-	t->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (t->engine && t->workspace && t->inbox && t->outbox && t->epoll >= 0 &&
-	    epoll_ctl(t->epoll, EPOLL_CTL_ADD, mailbox_fd(t->inbox), &ev) == 0) {
+	r = ring_thread_make(t) ? set_limits(t->engine, o, f) : -ENOMEM;
+	t->options.limits = NULL;
+	if (r == 0) {
 		t->now = clock_ns();
 		engine_stamp(t->engine, t->now);
 		publish(t); /* whoever finds the page finds a picture on it */

@@ -21,7 +21,16 @@
 #include "mailbox.h"
 #include "status_page.h"
 
+/* Limits of a model at the start; orders of an administrator may change them. */
+struct ring_limit {
+	const char *name;
+	uint64_t floor, ceiling;   /* bytes, 0: none */
+	const struct model *model; /* what its sequences take, NULL: not known */
+};
+
 struct ring_options {
+	const struct ring_limit *limits; /* until ring_thread_init() returns */
+	uint32_t n_limits;
 	struct engine_config engine;
 	uint64_t spin_ns;
 	uint64_t watchdog_ns; /* a completion point open for longer is reported; 0: none is */
@@ -69,9 +78,11 @@ struct ring_thread {
 
 /*
  * Makes engine, mailboxes and thread. @status is borrowed until
- * ring_thread_deinit(). 0 or a negative errno.
+ * ring_thread_deinit(). 0 or a negative errno; -ERANGE: a limit is impossible,
+ * and *@f says why.
  */
-int ring_thread_init(struct ring_thread *t, const struct ring_options *o, struct status_writer *status);
+int ring_thread_init(struct ring_thread *t, const struct ring_options *o, struct status_writer *status,
+		     struct fault *f);
 /* Stops the thread and frees all it owns; channels stay their owners'. Safe to repeat. */
 void ring_thread_deinit(struct ring_thread *t);
 

@@ -24,7 +24,7 @@
 enum admin_op {
 	ADMIN_PING = 1,
 	ADMIN_LIST,
-	ADMIN_LIMIT,      /* model, floor, ceiling; flags say which of the two is meant */
+	ADMIN_LIMIT,      /* model, floor, ceiling; flags say which of the two is set; none: both are told */
 	ADMIN_DRAIN,      /* model, or empty: the whole broker; ADMIN_OFF: the end of it */
 	ADMIN_DISCONNECT, /* session */
 	ADMIN_KILL,       /* session */
@@ -59,8 +59,8 @@ struct admin_request {
 	uint32_t generation; /* of it; 0: whichever it is now */
 	uint32_t reserved0;
 	char model[WIRE_NAME];
-	uint64_t floor; /* bytes, K and V */
-	uint64_t ceiling;
+	uint64_t floor;   /* bytes, K and V */
+	uint64_t ceiling; /* 0: none */
 	uint64_t reserved[6];
 };
 _Static_assert(sizeof(struct admin_request) == 128, "admin_request");
@@ -102,7 +102,10 @@ struct admin_reply {
 	uint64_t age_ns;      /* of the broker */
 	char version_text[WIRE_NAME];
 	char text[256]; /* what was done, or why not */
-	uint64_t reserved[4];
+	uint64_t floor; /* LIMIT: as it is now, bytes; ceiling 0: none */
+	uint64_t ceiling;
+	uint64_t used;
+	uint64_t n_waiting; /* LIMIT: requests of that model */
 };
 _Static_assert(sizeof(struct admin_reply) == 376, "admin_reply");
 

@@ -208,7 +208,10 @@ class Worker:
     def call(self, op, payload=b"", n=0, request=0):
         data, user = self.command(op, payload, n, request)
         self.publish(data)
-        _op, code, _user, value, n, payload = self.wait_reply(user)
+        return self.result(user)
+
+    def result(self, user, seconds=10):
+        _op, code, _user, value, n, payload = self.wait_reply(user, seconds)
         if code:
             raise Refused(code, "reason %d got %d want %d" % (FAULT.unpack_from(payload)[1],
                                                               FAULT.unpack_from(payload)[4],
@@ -226,8 +229,17 @@ class Worker:
 
     # ---- lifecycle ----
     def begin(self, slots, stream=0, max_tokens=0):
-        payload = struct.pack("<IIqII", stream, 0, max_tokens, 0, 0) + struct.pack("<%di" % len(slots), *slots)
-        return self.call("begin", payload, len(slots))[0]
+        return self.begun(self.ask_begin(slots, stream, max_tokens))
+
+    def ask_begin(self, slots, stream=0, max_tokens=0, wait_ms=0):
+        """A begin whose answer is begun()'s."""
+        payload = struct.pack("<IIqII", stream, 0, max_tokens, wait_ms, 0) + struct.pack("<%di" % len(slots), *slots)
+        data, user = self.command("begin", payload, len(slots))
+        self.publish(data)
+        return user
+
+    def begun(self, user, seconds=10):
+        return self.result(user, seconds)[0]
 
     def prefill(self, request, lengths, fence=(DONE, 0, 0)):
         self.call("prefill_prepare", struct.pack("<%di" % len(lengths), *lengths), len(lengths), request)

@@ -24,6 +24,8 @@ static const char usage_text[] =
 	"\n"
 	"  ping                   whether it answers, all the way through the thread that serves workers\n"
 	"  list                   its sessions\n"
+	"  limit MODEL [--floor SIZE] [--ceiling SIZE|none]\n"
+	"                         sets what is always there for a model, and what it may hold at most, or shows it\n"
 	"  drain [MODEL] [--off]  no new sessions and requests, of one model or of all; --off ends that\n"
 	"  disconnect SESSION     ends a session as if its connection had ended\n"
 	"  kill SESSION           kills the session's process (SIGKILL)\n"
@@ -68,6 +70,19 @@ static bool parse_model(struct admin_request *r, const char *text)
 	return true;
 }
 
+/* Bytes with an optional suffix; "none" where @none. */
+static bool parse_limit(struct admin_request *r, uint32_t flag, uint64_t *at, const char *text, bool none)
+{
+	int64_t n = 0;
+
+	if (!(none && !strcmp(text, "none")) &&
+	    (text[0] < '0' || text[0] > '9' || dehumanize_number(text, &n) != 0 || n < 0))
+		return usage_error("not a size (bytes with an optional suffix K, M, G or T):", text);
+	r->flags |= flag;
+	*at = (uint64_t)n;
+	return true;
+}
+
 static bool parse_timeout(struct question *q, const char *text)
 {
 	double seconds;
@@ -95,25 +110,32 @@ static bool parse_command(struct options *o, int n, char **words)
 		int least, most;
 		bool (*argument)(struct admin_request *r, const char *text);
 	} commands[] = {
-		{ "ping", ADMIN_PING, 0, 0, NULL },          { "list", ADMIN_LIST, 0, 0, NULL },
-		{ "drain", ADMIN_DRAIN, 0, 1, parse_model }, { "disconnect", ADMIN_DISCONNECT, 1, 1, parse_session },
-		{ "kill", ADMIN_KILL, 1, 1, parse_session }, { "stop", ADMIN_STOP, 0, 0, NULL },
+		{ "ping", ADMIN_PING, 0, 0, NULL },
+		{ "list", ADMIN_LIST, 0, 0, NULL },
+		{ "limit", ADMIN_LIMIT, 1, 1, parse_model },
+		{ "drain", ADMIN_DRAIN, 0, 1, parse_model },
+		{ "disconnect", ADMIN_DISCONNECT, 1, 1, parse_session },
+		{ "kill", ADMIN_KILL, 1, 1, parse_session },
+		{ "stop", ADMIN_STOP, 0, 0, NULL },
 	};
 	struct admin_request *r = &o->question.request;
 
 	if (n == 0)
-		return usage_error("a command is needed, one of", "ping list drain disconnect kill stop");
+		return usage_error("a command is needed, one of", "ping list limit drain disconnect kill stop");
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
 		if (strcmp(words[0], commands[i].name) != 0)
 			continue;
 		r->op = commands[i].op;
 		if (n - 1 < commands[i].least)
-			return usage_error("a session is needed by", words[0]);
+			return usage_error(r->op == ADMIN_LIMIT ? "a model is needed by" : "a session is needed by",
+					   words[0]);
 		if (n - 1 > commands[i].most)
 			return usage_error("unexpected argument", words[1 + commands[i].most]);
 		if (o->off && r->op != ADMIN_DRAIN)
 			return usage_error("--off is for drain, not for", words[0]);
-		r->flags = o->off ? ADMIN_OFF : 0;
+		if (r->flags && r->op != ADMIN_LIMIT)
+			return usage_error("--floor and --ceiling are for limit, not for", words[0]);
+		r->flags |= o->off ? ADMIN_OFF : 0;
 		return n == 1 || commands[i].argument(r, words[1]);
 	}
 	return usage_error("unknown command", words[0]);
@@ -124,9 +146,11 @@ static bool parse_options(struct options *o, int argc, char **argv)
 	static const struct option longs[] = {
 		{ "name", required_argument, NULL, 'b' },    { "socket", required_argument, NULL, 's' },
 		{ "timeout", required_argument, NULL, 't' }, { "json", no_argument, NULL, 'j' },
-		{ "off", no_argument, NULL, 'o' },           { "help", no_argument, NULL, 'h' },
+		{ "off", no_argument, NULL, 'o' },           { "floor", required_argument, NULL, 'F' },
+		{ "ceiling", required_argument, NULL, 'C' }, { "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },       { 0 },
 	};
+	struct admin_request *r = &o->question.request;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "b:s:t:jh", longs, NULL)) != -1) {
@@ -147,6 +171,14 @@ static bool parse_options(struct options *o, int argc, char **argv)
 			break;
 		case 'o':
 			o->off = true;
+			break;
+		case 'F':
+			if (!parse_limit(r, ADMIN_FLOOR, &r->floor, optarg, false))
+				return false;
+			break;
+		case 'C':
+			if (!parse_limit(r, ADMIN_CEILING, &r->ceiling, optarg, true))
+				return false;
 			break;
 		case 'h':
 			fputs(usage_text, stdout);

@@ -137,6 +137,13 @@ void show_json(const struct question *q, const struct answer *a, enum ctl_exit e
 		put(o, "pid", a->reply.affected_pid);
 	if (e == CTL_DONE && (q->request.op == ADMIN_PING || q->request.op == ADMIN_LIST))
 		put(o, "attached", a->reply.n_attached);
+	if (e == CTL_DONE && q->request.op == ADMIN_LIMIT) {
+		put(o, "floor_bytes", (int64_t)a->reply.floor);
+		json_object_set_new(o, "ceiling_bytes",
+				    a->reply.ceiling ? json_integer((int64_t)a->reply.ceiling) : json_null());
+		put(o, "used_bytes", (int64_t)a->reply.used);
+		put(o, "waiting", (int64_t)a->reply.n_waiting);
+	}
 	if (e == CTL_DONE && q->request.op == ADMIN_LIST) {
 		sessions = json_array();
 		for (uint32_t i = 0; i < a->reply.n_sessions; i++)
