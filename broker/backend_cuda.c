@@ -159,12 +159,13 @@ static int cuda_alloc(void *state, struct backend_pool *pool, char why[BACKEND_W
 static void caution_mps(const struct cuda *c, char *caution)
 {
 	if (c->platform.mps)
-		snprintf(caution, BACKEND_WHY,
-			 "the Multi-Process Service runs (%s): a fault of one worker on the GPU ends all of them, and "
-			 "the death of a worker is weaker proof that its kernels have ended: only the grace "
-			 "(reclaim_grace_ms) stands between its pages and their next owner. Before you kill a worker, "
-			 "end it with \"echo terminate_client SERVER_PID WORKER_PID | nvidia-cuda-mps-control\"",
-			 c->platform.mps_directory);
+		snprintf(
+			caution, BACKEND_WHY,
+			"the Multi-Process Service runs (%s): a fault of one worker ends all, and the death of one "
+			"leaves its kernels running: its server is told to end them, and has the grace for it. Tell it "
+			"yourself before you kill a worker: echo terminate_client SERVER_PID WORKER_PID | "
+			"nvidia-cuda-mps-control",
+			c->platform.mps_directory);
 }
 
 static int cuda_test(void *state, const struct config *c, const struct backend_pool *pool, char *caution,

@@ -7,7 +7,8 @@
  * it lived, and only where pids mean the same to NVML as to this process: in the
  * first pid namespace, or when NVML lists this very process by its pid. All else
  * is left to the grace. Under MPS the list names the server's clients, whose
- * kernels may outlive them: not asked there at all.
+ * kernels may outlive them: not asked there at all. The server is told to end
+ * what a dead client has left, and the grace is for that.
  *
  * What is asked and what is answered carry the ticket of the process that they
  * are about, so an answer about the former tenant of a place is none.
@@ -21,6 +22,7 @@
 
 #include "cleanup.h"
 #include "log.h"
+#include "mps.h"
 #include "nvml.h"
 
 #define FIRST_PID_NAMESPACE 0xEFFFFFFCu /* its inode number, fixed by the kernel */
@@ -34,6 +36,7 @@ enum {
 	ASKED_DEAD = 0x40000000, /* with the pid */
 	ANSWER_SEEN = 1,
 	ANSWER_GONE = 2,
+	ANSWER_TOLD = 4, /* the server of MPS was */
 };
 
 static uint32_t ticket_of(uint64_t word)
@@ -95,6 +98,7 @@ void gpu_watch_open(struct gpu_watch *w, const uint8_t uuid[16], bool mps)
 {
 	char why[NVML_WHY] = "the Multi-Process Service runs";
 
+	w->mps = mps;
 	if (!mps && nvml_open(&w->nvml, uuid, why) == 0)
 		return;
 	log_info("NVML is not asked about dead workers, their pages return after the grace: %s", why);
@@ -156,12 +160,42 @@ static void answer(struct gpu_watch *w, struct gpu_watch_place *p, const uint32_
 	}
 }
 
+static void terminate(uint32_t pid)
+{
+	char why[MPS_WHY] = "";
+	int n = mps_terminate_client(pid, why);
+
+	if (n < 0)
+		log_warning(
+			"pid %u: only the grace stands between its kernels and the next owner of its pages, for its "
+			"work under MPS was not ended: %s",
+			pid, why);
+	else
+		log_info("pid %u: its work under MPS %s", pid, n ? "was ended" : "has ended: no server lists it");
+}
+
+/* Each process that has ended, once. */
+static void terminate_dead(struct gpu_watch *w)
+{
+	for (uint32_t i = 0; i < GPU_WATCH_PLACES; i++) {
+		struct gpu_watch_place *p = &w->places[i];
+		uint64_t asked = load_acquire(&p->asked), answered = load_relaxed(&p->answered);
+
+		if (!(asked & ASKED_DEAD) || (ticket_of(answered) == ticket_of(asked) && answered & ANSWER_TOLD))
+			continue;
+		store_release(&p->answered, (asked & ~(uint64_t)UINT32_MAX) | ANSWER_TOLD);
+		terminate((uint32_t)asked & PID_MASK);
+	}
+}
+
 int gpu_watch_look(struct gpu_watch *w, int idle_ms)
 {
 	static uint32_t pids[MAX_PROCESSES];
 	bool dead;
 	int n;
 
+	if (w->mps)
+		terminate_dead(w);
 	if (!w->nvml || !any_question(w, &dead))
 		return idle_ms;
 	n = nvml_processes(w->nvml, pids, MAX_PROCESSES);

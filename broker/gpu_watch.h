@@ -4,7 +4,8 @@
  *
  * The control thread says which processes matter and which have ended; the
  * device thread looks them up with NVML, which may block, and answers. A place a
- * session, written by one side each: no lock.
+ * session, written by one side each: no lock. Under the Multi-Process Service it
+ * has the dead ones' work ended instead, and answers nothing.
  */
 #ifndef SWAKV_BROKER_GPU_WATCH_H
 #define SWAKV_BROKER_GPU_WATCH_H
@@ -27,6 +28,7 @@ struct gpu_watch_place {
 struct gpu_watch {
 	struct gpu_watch_place places[GPU_WATCH_PLACES];
 	struct nvml *nvml; /* the device thread's; NULL: nothing will be answered */
+	bool mps;          /* the device thread's: workers are clients of the Multi-Process Service */
 	uint32_t tickets;  /* the control thread's: names each process that was ever watched */
 	int knock;         /* eventfd, to the device thread: a process has ended */
 	int told;          /* eventfd, to the control thread: one is gone */
