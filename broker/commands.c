@@ -393,16 +393,11 @@ void commands_answer(struct channel *c, const struct admission *a, uint64_t now_
 		.op = WIRE_OP_BEGIN, .n_slots = 1, .code = a->code, .user_data = a->ticket, .value = a->handle
 	};
 
-	if (a->code == 0) {
-		uint64_t slot[RING_EXPRESS + 1] = { wire_head_word(WIRE_OP_BEGIN, 1, 0), a->ticket, a->handle };
-
-		ring_producer_send_spsc(&c->replies, slot);
-		for (uint32_t i = 0; i < a->n_slots; i++)
-			c->begun_ns[a->slots[i]] = now_ns;
-		return;
-	}
 	ring_producer_write_spsc(&c->replies, 0, &head, sizeof(head));
-	ring_producer_write_spsc(&c->replies, sizeof(head), &a->fault, sizeof(a->fault));
+	if (a->code)
+		ring_producer_write_spsc(&c->replies, sizeof(head), &a->fault, sizeof(a->fault));
 	ring_producer_publish_spsc(&c->replies, 1);
+	for (uint32_t i = 0; a->code == 0 && i < a->n_slots; i++)
+		c->begun_ns[a->slots[i]] = now_ns;
 }
 _Static_assert(sizeof(struct wire_reply) + sizeof(struct fault) == RING_SLOT, "a refusal takes one slot");
