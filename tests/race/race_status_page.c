@@ -18,10 +18,15 @@ enum { COPIES = 400000 };
 
 static struct status_writer writer;
 static shm_u32 stop;
+static pthread_t flipper;
+static bool flipping;
 
 static _Noreturn void fail(const char *what)
 {
 	fprintf(stderr, "race_status_page: %s\n", what);
+	store_relaxed(&stop, 1);
+	if (flipping)
+		pthread_join(flipper, NULL);
 	status_writer_close(&writer);
 	exit(1);
 }
@@ -44,7 +49,7 @@ static void *flip(void *arg)
 		s->n_sessions = (uint32_t)(k % 100);
 		s->n_bindings = n_bindings(k);
 		for (uint32_t i = 0; i < s->n_sessions; i++)
-			s->sessions[i] = (struct status_session){ .commands = k };
+			s->sessions[i] = (struct status_session){ .commands = k, .n_groups = 1 };
 		for (uint32_t i = 0; i < s->n_bindings; i++)
 			s->bindings[i] = (struct wire_binding){ .logical = (int32_t)k, .page = (int32_t)i };
 		status_writer_commit(&writer);
@@ -73,15 +78,15 @@ int main(void)
 	struct status_snapshot *copy = malloc(sizeof(*copy));
 	struct status_reader reader;
 	char name[32];
-	pthread_t t;
 
 	snprintf(name, sizeof(name), "race-%d", (int)getpid());
 	if (!copy || status_writer_open(&writer, name))
 		fail("set-up");
 	status_writer_ready(&writer);
 	reader = (struct status_reader){ .head = writer.head, .bytes = writer.bytes, .fd = -1 };
-	if (pthread_create(&t, NULL, flip, NULL))
+	if (pthread_create(&flipper, NULL, flip, NULL))
 		fail("set-up");
+	flipping = true;
 	for (int n = 0; n < COPIES;) {
 		int e = status_reader_copy(&reader, copy);
 
@@ -93,7 +98,7 @@ int main(void)
 		n++;
 	}
 	store_relaxed(&stop, 1);
-	pthread_join(t, NULL);
+	pthread_join(flipper, NULL);
 	status_writer_close(&writer);
 	free(copy);
 	return 0;
