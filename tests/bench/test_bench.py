@@ -49,7 +49,8 @@ class Bench(unittest.TestCase):
     def test_the_pages_of_a_pool_cost_a_few_bytes_each(self):
         f = figures("--only", "pool")
         self.assertLess(f["memory_10m_pages_bytes"], 20 * 10000000)
-        self.assertGreater(f["pool_1e7_over_1e3"], 0)
+        for part in ("begin", "prefill", "step", "finish"):
+            self.assertGreater(f[f"pool_{part}_1e7_over_1e3"], 0)
 
     def test_no_wakeup_is_lost_in_many_sleeps(self):
         done = bench("--json", "--soak", "40000")

@@ -16,9 +16,17 @@
 #define BATCH 16
 #define P     128
 #define S     256ull /* bytes of a page */
-#define TURNS 200
+#define TURNS 50
+#define STEPS 64
+
+/* What is timed, one after the other. */
+enum part { PART_BEGIN, PART_PREFILL, PART_STEP, PART_FINISH, N_PARTS };
+
+static const char *const part_names[N_PARTS] = { "begin", "prefill", "step", "finish" };
 
 struct pool_run {
+	double part[N_PARTS]; /* ns of all lives so far */
+	enum part wanted;
 	struct engine *engine;
 	struct session *session;
 	struct session_tables tables;
@@ -78,42 +86,73 @@ static void pool_deinit_run(struct pool_run *p)
 	free(p->tables.rows);
 }
 
-/* Begin, prefill, 64 steps, finish; nanoseconds in all. */
-static double life(struct pool_run *p)
+static uint64_t part_ends(const struct bench *b, struct pool_run *p, enum part part, uint64_t since)
+{
+	uint64_t now = ticks();
+
+	p->part[part] += (double)(now - since) * b->ns_per_tick;
+	return now;
+}
+
+static void step(struct pool_run *p, struct wire_step_entry *e, struct delivery *d)
+{
+	const struct step one = { .entries = e, .n = 1 };
+	uint64_t armed = 0;
+	struct fault f;
+	uint32_t n;
+
+	fail(step_prepare(p->session, &one, p->w.faults, &n, d, &f), &f);
+	fail(n ? p->w.faults[0].fault.code : 0, &p->w.faults[0].fault);
+	fail(step_complete(p->session, &one, &armed, p->w.faults, &n, &f), &f);
+	fail(n ? p->w.faults[0].fault.code : 0, &p->w.faults[0].fault);
+}
+
+/* Begin, prefill, STEPS steps, finish. */
+static void life(const struct bench *b, struct pool_run *p)
 {
 	struct delivery d = { .updates = p->w.updates, .rows = p->w.rows };
 	struct wire_fence done = { .kind = WIRE_FENCE_DONE }, point = { .kind = WIRE_FENCE_POINT };
 	struct wire_step_entry e = { .tokens = 1 };
 	int32_t slots[BATCH], lengths[BATCH];
-	uint64_t start = now_ns(), armed = 0;
+	uint64_t t = ticks();
 	struct fault f;
-	uint32_t n;
 
 	for (int i = 0; i < BATCH; i++) {
 		slots[i] = i;
 		lengths[i] = 4000;
 	}
 	fail(request_begin(p->session, 0, 0, slots, BATCH, &e.request, &f), &f);
+	t = part_ends(b, p, PART_BEGIN, t);
 	fail(request_prefill_prepare(p->session, e.request, lengths, BATCH, &d, &f), &f);
 	fail(request_prefill_complete(p->session, e.request, &done, 0, &f), &f);
-	for (int i = 0; i < 64; i++) {
-		fail(step_prepare(p->session, &(struct step){ .entries = &e, .n = 1 }, p->w.faults, &n, &d, &f), &f);
-		fail(n ? p->w.faults[0].fault.code : 0, &p->w.faults[0].fault);
-		fail(step_complete(p->session, &(struct step){ .entries = &e, .n = 1 }, &armed, p->w.faults, &n, &f),
-		     &f);
-		fail(n ? p->w.faults[0].fault.code : 0, &p->w.faults[0].fault);
-	}
+	t = part_ends(b, p, PART_PREFILL, t);
+	for (int i = 0; i < STEPS; i++)
+		step(p, &e, &d);
+	t = part_ends(b, p, PART_STEP, t);
 	fail(request_finish(p->session, e.request, &point, 0, &f), &f);
-	return (double)(now_ns() - start);
+	part_ends(b, p, PART_FINISH, t);
 }
 
-static double sample_life(struct bench *b, void *arg)
+static double sample_part(struct bench *b, void *arg)
 {
-	double sum = 0;
+	struct pool_run *p = arg;
 
+	memset(p->part, 0, sizeof(p->part));
 	for (int i = 0; i < TURNS; i++)
-		sum += life(arg);
-	return sum / TURNS;
+		life(b, p);
+	return p->part[p->wanted] / (TURNS * (p->wanted == PART_STEP ? STEPS : 1));
+}
+
+/* One figure for each part, and for all of them together; their medians to @median. */
+static void parts(struct bench *b, struct pool_run *p, const char *pool, double median[N_PARTS])
+{
+	char name[48];
+
+	for (int i = 0; i < N_PARTS; i++) {
+		snprintf(name, sizeof(name), "pool_%s_%s", pool, part_names[i]);
+		p->wanted = (enum part)i;
+		median[i] = bench_figure(b, name, sample_part, p)->median;
+	}
 }
 
 static double resident_self(void)
@@ -131,20 +170,23 @@ static double resident_self(void)
 void figure_pool(struct bench *b)
 {
 	struct pool_run *p = calloc(1, sizeof(*p));
-	struct figure *small, *large;
-	double before;
+	double small[N_PARTS], large[N_PARTS], before;
+	char name[48];
 
 	if (!p)
 		bench_die("out of memory");
 	pool_init_run(p, 1000);
-	small = bench_figure(b, "pool_1e3_life", sample_life, p);
+	parts(b, p, "1e3", small);
 	pool_deinit_run(p);
 	before = resident_self();
 	pool_init_run(p, 10000000);
-	life(p); /* gives the class its extent: every page is counted as free */
+	life(b, p); /* gives the class its extent: every page is counted as free */
 	results_value(b->results, "memory_10m_pages", UNIT_BYTES, resident_self() - before);
-	large = bench_figure(b, "pool_1e7_life", sample_life, p);
+	parts(b, p, "1e7", large);
 	pool_deinit_run(p);
-	results_value(b->results, "pool_1e7_over_1e3", UNIT_RATIO, large->median / small->median);
+	for (int i = 0; i < N_PARTS; i++) {
+		snprintf(name, sizeof(name), "pool_%s_1e7_over_1e3", part_names[i]);
+		results_value(b->results, name, UNIT_RATIO, large[i] / small[i]);
+	}
 	free(p);
 }
