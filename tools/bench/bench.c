@@ -79,14 +79,7 @@ void bench_sample(struct bench *b, struct series *s, sample_fn *fn, void *arg)
 	value = fn(b, arg);
 	put_aside = switches(b) - put_aside;
 	after = peer_spin(b->peer, trips);
-	if (s->n == SERIES_MAX || put_aside > 0 || before > after * DRIFT || after > before * DRIFT) {
-		s->dropped++;
-		s->last_value = value;
-		s->last_spin = (before + after) / 2;
-		return;
-	}
-	s->value[s->n] = value;
-	s->spin[s->n++] = (before + after) / 2;
+	series_add(s, value, (before + after) / 2, before > after * DRIFT || after > before * DRIFT, put_aside > 0);
 }
 
 bool bench_more(const struct bench *b, const struct series *s, uint64_t started_ns)
@@ -94,7 +87,7 @@ bool bench_more(const struct bench *b, const struct series *s, uint64_t started_
 	uint32_t wanted = b->options.quick ? 9 : 21;
 	uint64_t limit = b->options.quick ? 700000000 : 6000000000;
 
-	return s->n + s->dropped == 0 || (s->n < wanted && now_ns() - started_ns < limit);
+	return s->n + s->n_second + s->dropped == 0 || (s->n < wanted && now_ns() - started_ns < limit);
 }
 
 struct figure *bench_figure(struct bench *b, const char *name, sample_fn *fn, void *arg)

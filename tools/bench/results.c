@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ENOUGH 3 /* good samples */
+
 static const struct {
 	const char *key;  /* suffix in JSON */
 	const char *text; /* behind the number, for people */
@@ -19,6 +21,41 @@ static int by_value(const void *a, const void *b)
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
+}
+
+void series_add(struct series *s, double value, double spin, bool drifted, bool put_aside)
+{
+	uint32_t at = s->n;
+
+	if (drifted || s->n + s->n_second == SERIES_MAX) {
+		s->dropped++;
+		s->last_value = value;
+		s->last_spin = spin;
+		return;
+	}
+	if (put_aside)
+		at = SERIES_MAX - ++s->n_second;
+	else
+		s->n++;
+	s->value[at] = value;
+	s->spin[at] = spin;
+}
+
+/* The samples that count, in order. */
+static struct series series_settle(const struct series *s)
+{
+	struct series out = *s;
+
+	if (s->n >= ENOUGH) {
+		out.dropped += s->n_second;
+	} else {
+		for (uint32_t i = SERIES_MAX - s->n_second; i < SERIES_MAX; i++, out.n++) {
+			out.value[out.n] = s->value[i];
+			out.spin[out.n] = s->spin[i];
+		}
+	}
+	out.n_second = 0;
+	return out;
 }
 
 double series_quantile(const double *values, uint32_t n, double share)
@@ -68,8 +105,9 @@ static struct figure *add(struct results *r, const char *name, enum figure_unit 
 	return f;
 }
 
-struct figure *results_series(struct results *r, const char *name, const struct series *s)
+struct figure *results_series(struct results *r, const char *name, const struct series *taken)
 {
+	struct series settled = series_settle(taken), *s = &settled;
 	struct figure *f = add(r, name, UNIT_NS);
 	double ratio[SERIES_MAX];
 	bool timed = s->n ? s->spin[0] > 0 : s->last_spin > 0;

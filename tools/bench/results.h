@@ -9,14 +9,18 @@
 
 #define SERIES_MAX 201
 
-/* Samples of one figure. The good ones stand first. */
+/* Samples of one figure. The good ones stand first, those of a second choice last. */
 struct series {
 	double value[SERIES_MAX]; /* ns an operation */
 	double spin[SERIES_MAX];  /* ns a spin round trip, of the same moment */
 	uint32_t n;
+	uint32_t n_second; /* one side had to give its CPU away for a moment: taken when there are hardly any others */
 	uint32_t dropped;
 	double last_value, last_spin; /* of the last one dropped */
 };
+
+/* @drifted: its two spins disagree; @put_aside: a side lost its CPU. */
+void series_add(struct series *s, double value, double spin, bool drifted, bool put_aside);
 
 enum figure_unit { UNIT_NS, UNIT_COUNT, UNIT_RATIO, UNIT_BYTES, UNIT_PERCENT, UNIT_PER_S };
 
