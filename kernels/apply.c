@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
 #include <string.h>
 
 #include "kernels.h"
 
-_Static_assert(sizeof(struct kernel_apply) <= 4096, "an apply launch must fit the classic 4 KiB of kernel parameters");
+_Static_assert(offsetof(struct kernel_apply, updates[KERNEL_APPLY_MAX]) <= 4096 && sizeof(struct kernel_apply) <= 32764,
+	       "an apply launch must fit the kernel parameters");
 
 void kernel_apply_cpu(const struct kernel_apply *p)
 {

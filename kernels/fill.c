@@ -12,8 +12,7 @@ static void fill_page(uint64_t address, uint64_t bytes, uint16_t pattern)
 		p[i] = pattern;
 }
 
-_Static_assert(offsetof(struct kernel_scrub, list) + KERNEL_SCRUB_FEW * sizeof(int32_t) <= 4096 &&
-		       sizeof(struct kernel_scrub) <= 32764,
+_Static_assert(offsetof(struct kernel_scrub, list[KERNEL_SCRUB_FEW]) <= 4096 && sizeof(struct kernel_scrub) <= 32764,
 	       "a scrub launch must fit the kernel parameters");
 
 void kernel_scrub_cpu(const struct kernel_scrub *p)

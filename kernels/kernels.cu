@@ -8,6 +8,7 @@
  * copies pages has a block for each piece of them. Addresses come from paging.h,
  * the same as the CPU twins'.
  */
+#include <cstddef>
 #include <cuda_fp16.h>
 
 #include "attention_split.cuh"
@@ -35,12 +36,33 @@ static __device__ __forceinline__ void apply_update(int32_t *table, int32_t widt
 	k[width] = page < 0 ? -1 : page + num_pages;
 }
 
-extern "C" __global__ void swakv_apply(const __grid_constant__ struct kernel_apply p)
+template <typename APPLY> static __device__ __forceinline__ void apply(const APPLY &p)
 {
 	int32_t *table = (int32_t *)p.table;
 
 	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < p.n_updates; i += gridDim.x * blockDim.x)
 		apply_update(table, p.width, p.num_pages, p.updates[i].cell, p.updates[i].page);
+}
+
+/* The beginning of a struct kernel_apply. */
+struct apply_few {
+	uint64_t table;
+	int32_t width;
+	int32_t num_pages;
+	uint32_t n_updates;
+	uint32_t reserved;
+	struct kernel_update updates[KERNEL_APPLY_MAX];
+};
+
+extern "C" __global__ void swakv_apply(const __grid_constant__ struct apply_few p)
+{
+	static_assert(offsetof(apply_few, updates) == offsetof(kernel_apply, updates), "one begins as the other");
+	apply(p);
+}
+
+extern "C" __global__ void swakv_apply_many(const __grid_constant__ struct kernel_apply p)
+{
+	apply(p);
 }
 
 /* The host writes the buffers between launches: they are read past the caches. */
@@ -201,6 +223,7 @@ struct scrub_few {
 extern "C" __global__ void __launch_bounds__(KERNEL_FILL_THREADS)
 	swakv_scrub_few(const __grid_constant__ struct scrub_few p)
 {
+	static_assert(offsetof(scrub_few, list) == offsetof(kernel_scrub, list), "one begins as the other");
 	fill(&p.pages, p.list, p.n_pages, 0);
 }
 

@@ -20,7 +20,8 @@ enum kernel_dtype { KERNEL_F16 = 1, KERNEL_BF16 = 2, KERNEL_F32 = 3 };
 
 /* ---- table apply: one launch, updates in the parameters ------------------ */
 
-#define KERNEL_APPLY_MAX 500
+#define KERNEL_APPLY_MAX  500  /* in the classic 4 KiB of parameters: a launch copies all that its kernel takes */
+#define KERNEL_APPLY_MOST 4000 /* in the 32,764 bytes of them that there are since CUDA 12.1 */
 
 struct kernel_update {
 	uint32_t cell; /* row * width + column */
@@ -36,7 +37,7 @@ struct kernel_apply {
 	int32_t num_pages;
 	uint32_t n_updates;
 	uint32_t reserved;
-	struct kernel_update updates[KERNEL_APPLY_MAX];
+	struct kernel_update updates[KERNEL_APPLY_MOST];
 };
 void kernel_apply_cpu(const struct kernel_apply *p);
 
@@ -127,8 +128,8 @@ void kernel_fill_cpu(const struct kernel_fill *p);
 
 /* ---- scrub: zeroes over pages, their ids in the parameters ---------------------- */
 
-#define KERNEL_SCRUB_MAX 8000 /* in the 32,764 bytes of parameters that a launch may have since CUDA 12.1 */
-#define KERNEL_SCRUB_FEW 960  /* in the classic 4 KiB: a launch copies all that its kernel takes */
+#define KERNEL_SCRUB_MAX 8000 /* as above */
+#define KERNEL_SCRUB_FEW 960  /* in the classic 4 KiB */
 
 /* As a fill with 0; nothing needs to outlive the launch. */
 struct kernel_scrub {
@@ -215,7 +216,8 @@ uint16_t float_to_bf16(float f);
 /* ---- CUDA ------------------------------------------------------------------- */
 
 /* Names of the CUDA kernels in the embedded image, in this order of struct above. */
-#define KERNEL_NAME_APPLY     "swakv_apply"
+#define KERNEL_NAME_APPLY     "swakv_apply" /* at most KERNEL_APPLY_MAX updates */
+#define KERNEL_NAME_MANY      "swakv_apply_many"
 #define KERNEL_NAME_KV_WRITE  "swakv_kv_write"
 #define KERNEL_NAME_ATTENTION "swakv_attention" /* any geometry; its quicker forms have names that begin like this */
 #define KERNEL_NAME_JOIN      "swakv_attention_join"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c - grid, block and shared memory of each kernel; an empty launch is no launch */
+#include <stddef.h>
+
 #include "attention_split.h"
 #include "driver.h"
 #include "kernels.h"
@@ -24,10 +26,13 @@ static uint32_t bounded_grid(uint64_t blocks)
 
 int driver_run_apply(struct driver *d, void *stream, const struct kernel_apply *params)
 {
+	bool few = params->n_updates <= KERNEL_APPLY_MAX;
+
 	if (params->n_updates == 0)
 		return 0;
-	return driver_launch(d, stream, KERNEL_NAME_APPLY, (params->n_updates + APPLY_BLOCK - 1) / APPLY_BLOCK,
-			     APPLY_BLOCK, 0, params, sizeof(*params));
+	return driver_launch(d, stream, few ? KERNEL_NAME_APPLY : KERNEL_NAME_MANY,
+			     (params->n_updates + APPLY_BLOCK - 1) / APPLY_BLOCK, APPLY_BLOCK, 0, params,
+			     few ? offsetof(struct kernel_apply, updates[KERNEL_APPLY_MAX]) : sizeof(*params));
 }
 
 int driver_run_kv_write(struct driver *d, void *stream, const struct kernel_kv_write *params)

@@ -18,8 +18,7 @@ int driver_run_scrub(struct driver *d, void *stream, const struct kernel_scrub *
 	few = params->n_pages <= KERNEL_SCRUB_FEW;
 	return driver_launch(d, stream, few ? KERNEL_NAME_SCRUB_FEW : KERNEL_NAME_SCRUB,
 			     blocks < INT32_MAX ? (uint32_t)blocks : INT32_MAX, KERNEL_FILL_THREADS, 0, params,
-			     few ? offsetof(struct kernel_scrub, list) + KERNEL_SCRUB_FEW * sizeof(int32_t)
-				 : sizeof(*params));
+			     few ? offsetof(struct kernel_scrub, list[KERNEL_SCRUB_FEW]) : sizeof(*params));
 }
 
 int driver_run_count(struct driver *d, void *stream, const struct kernel_count *params)

@@ -11,6 +11,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fake.h"
@@ -33,30 +34,58 @@ static uint64_t reach(bool *ok, uint64_t device, uint64_t bytes)
 	return device & ~FAKE_TAG;
 }
 
-static bool run_apply(const void *params)
+#define APPLY_FEW_BYTES offsetof(struct kernel_apply, updates[KERNEL_APPLY_MAX])
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void refuse_twice(const struct kernel_apply *p)
+{
+	uint32_t cells[KERNEL_APPLY_MOST];
+
+	for (uint32_t i = 0; i < p->n_updates; i++)
+		cells[i] = p->updates[i].cell;
+	qsort(cells, p->n_updates, sizeof(cells[0]), by_number);
+	for (uint32_t i = 1; i < p->n_updates; i++) {
+		if (cells[i] == cells[i - 1])
+			fake_die("swakv_apply: cell %u twice in one launch, by threads without order", cells[i]);
+	}
+}
+
+static bool run_apply_most(const void *params, size_t bytes, uint32_t most)
 {
 	struct kernel_apply p;
 	bool ok = true;
 
-	memcpy(&p, params, sizeof(p));
-	if (p.n_updates > KERNEL_APPLY_MAX)
-		fake_die("swakv_apply: %u updates", p.n_updates);
+	memcpy(&p, params, bytes);
+	if (p.n_updates > most)
+		fake_die("swakv_apply: %u updates, at most %u", p.n_updates, most);
 	for (uint32_t i = 0; i < p.n_updates; i++) {
 		uint64_t row = p.updates[i].cell / (uint32_t)p.width, column = p.updates[i].cell % (uint32_t)p.width;
 		uint64_t cell = p.table + (row * 2 * (uint32_t)p.width + column) * sizeof(int32_t);
 
 		reach(&ok, cell, sizeof(int32_t));
 		reach(&ok, cell + (uint32_t)p.width * sizeof(int32_t), sizeof(int32_t));
-		for (uint32_t j = 0; j < i; j++) {
-			if (p.updates[j].cell == p.updates[i].cell)
-				fake_die("swakv_apply: cell %u twice in one launch, by threads without order",
-					 p.updates[i].cell);
-		}
 	}
+	refuse_twice(&p);
 	p.table &= ~FAKE_TAG;
 	if (ok)
 		kernel_apply_cpu(&p);
 	return ok;
+}
+
+static bool run_apply(const void *params)
+{
+	return run_apply_most(params, APPLY_FEW_BYTES, KERNEL_APPLY_MAX);
+}
+
+static bool run_apply_many(const void *params)
+{
+	return run_apply_most(params, sizeof(struct kernel_apply), KERNEL_APPLY_MOST);
 }
 
 /* Checks the row of @slot and the pages of columns [@first, @end) in layer @layer; *@g has host addresses but for the
@@ -248,7 +277,7 @@ static bool run_scrub(const void *params)
 	return run_scrub_most(params, sizeof(struct kernel_scrub), KERNEL_SCRUB_MAX);
 }
 
-#define SCRUB_FEW_BYTES (offsetof(struct kernel_scrub, list) + KERNEL_SCRUB_FEW * sizeof(int32_t))
+#define SCRUB_FEW_BYTES offsetof(struct kernel_scrub, list[KERNEL_SCRUB_FEW])
 
 static bool run_scrub_few(const void *params)
 {
@@ -296,12 +325,12 @@ static bool run_apply_ring(const void *params)
 	apply.width = p.width;
 	apply.num_pages = p.num_pages;
 	apply.n_updates = b->n_updates;
-	memcpy(apply.updates, b->updates, sizeof(apply.updates));
+	memcpy(apply.updates, b->updates, sizeof(b->updates));
 	return run_apply(&apply);
 }
 
 static const struct fake_kernel kernels[] = {
-	{ KERNEL_NAME_APPLY, sizeof(struct kernel_apply), run_apply },
+	{ KERNEL_NAME_APPLY, APPLY_FEW_BYTES, run_apply },
 	{ KERNEL_NAME_KV_WRITE, sizeof(struct kernel_kv_write), run_kv_write },
 	{ KERNEL_NAME_ATTENTION, sizeof(struct kernel_attention), run_attention },
 	{ KERNEL_NAME_FILL, sizeof(struct kernel_fill), run_fill },
@@ -311,6 +340,7 @@ static const struct fake_kernel kernels[] = {
 	{ KERNEL_NAME_EMPTY, 0, run_empty },
 	{ KERNEL_NAME_SCRUB, sizeof(struct kernel_scrub), run_scrub },
 	{ KERNEL_NAME_SCRUB_FEW, SCRUB_FEW_BYTES, run_scrub_few },
+	{ KERNEL_NAME_MANY, sizeof(struct kernel_apply), run_apply_many },
 	{ KERNEL_NAME_COUNT, sizeof(struct kernel_count), run_count },
 	{ KERNEL_NAME_RING, sizeof(struct kernel_apply_ring), run_apply_ring },
 };

@@ -323,6 +323,30 @@ Test(device_kernels, table_follows_a_thousand_applies)
 	driver_close(d);
 }
 
+Test(device_kernels, four_thousand_updates_in_one_launch)
+{
+	enum { ROWS = 64, WIDTH = 70 };
+	static int32_t want[ROWS * 2 * WIDTH], got[ROWS * 2 * WIDTH];
+	static struct kernel_apply p = { .width = WIDTH, .num_pages = 100000, .n_updates = KERNEL_APPLY_MOST };
+	struct driver *d = open_device();
+
+	if (!have_kernels(d))
+		return;
+	memset(want, 0xff, sizeof(want));
+	for (uint32_t i = 0; i < p.n_updates; i++)
+		p.updates[i] = (struct kernel_update){ i * 11 % (ROWS * WIDTH), i % 7 ? (int32_t)i : -1 };
+	p.table = (uint64_t)(uintptr_t)want;
+	kernel_apply_cpu(&p);
+	OK(driver_alloc(d, sizeof(got), &p.table));
+	OK(driver_fill32(d, NULL, p.table, UINT32_MAX, sizeof(got) / 4));
+	OK(driver_run_apply(d, NULL, &p));
+	OK(driver_copy_to_host(d, NULL, got, p.table, sizeof(got)));
+	OK(driver_stream_synchronize(d, NULL));
+	cr_assert_arr_eq(got, want, sizeof(want));
+	OK(driver_free(d, p.table));
+	driver_close(d);
+}
+
 /* ---- whole pages --------------------------------------------------------------------- */
 
 /* Pages that hold their pattern but for one element of K of the first and two of V of the last. */

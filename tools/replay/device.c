@@ -30,7 +30,7 @@ static int launch_updates(struct device *d, const struct device_table *t, const 
 	int rc = 0;
 
 	for (size_t i = 0; i < n && rc == 0; i += p.n_updates) {
-		p.n_updates = n - i < KERNEL_APPLY_MAX ? (uint32_t)(n - i) : KERNEL_APPLY_MAX;
+		p.n_updates = n - i < KERNEL_APPLY_MOST ? (uint32_t)(n - i) : KERNEL_APPLY_MOST;
 		for (uint32_t k = 0; k < p.n_updates; k++)
 			p.updates[k] = (struct kernel_update){ (uint32_t)updates[i + k].slot * (uint32_t)t->width +
 								       (uint32_t)updates[i + k].column,
