@@ -71,7 +71,7 @@ struct call *request_call(struct swakv_request *r, uint16_t op, call_effect *eff
 	struct call *c = call_new(r->session, op, 1, effect);
 
 	if (c)
-		request_entry(c, 0, r);
+		request_entry(c, 0, r, false);
 	return c;
 }
 

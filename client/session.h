@@ -183,11 +183,11 @@ int delivery_take(struct swakv_session *s, struct call *c, const unsigned char *
 
 /* ---- request.c ---------------------------------------------------------------- */
 
-/* Entry @i of @c, which is empty, is about @r. */
-static inline void request_entry(struct call *c, uint32_t i, struct swakv_request *r)
+/* Entry @i of @c, which is empty, is about @r; @done: its device work has ended. */
+static inline void request_entry(struct call *c, uint32_t i, struct swakv_request *r, bool done)
 {
 	r->refs++;
-	c->entries[i] = (struct call_entry){ .request = r };
+	c->entries[i] = (struct call_entry){ .request = r, .done = done };
 }
 
 void request_unref(struct swakv_request *r);

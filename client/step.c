@@ -100,8 +100,7 @@ static inline void entry_fill(struct wire_step_entry *e, struct swakv_session *s
 
 static inline void entry_note(struct call *c, uint32_t i, struct swakv_request *r, struct swakv_fence fence)
 {
-	request_entry(c, i, r);
-	c->entries[i].done = c->op == WIRE_OP_STEP_COMPLETE && fence.kind == SWAKV_FENCE_DONE;
+	request_entry(c, i, r, c->op == WIRE_OP_STEP_COMPLETE && fence.kind == SWAKV_FENCE_DONE);
 }
 
 static int step_one(struct swakv_request *r, uint16_t op, struct counts k, struct swakv_fence fence,
@@ -191,27 +190,46 @@ static int step_check(struct swakv_session *s, const struct swakv_step *step, ui
 	return 0;
 }
 
+/* Entry @i at its place, and what it lists at byte @at. Counts that it lists, or a code. */
+static __attribute__((noinline)) int64_t step_fill(struct swakv_session *s, const struct swakv_step *step, uint32_t i,
+						   uint16_t op, size_t at)
+{
+	struct counts k;
+	uint32_t listed;
+	int r = step_check(s, step, i, op);
+
+	if (r < 0)
+		return r;
+	k = counts_of(step, op);
+	entry_fill(call_place(s, i * sizeof(struct wire_step_entry)), s, op, step->request, &k, step->fence);
+	listed = counts_listed(step->request, &k);
+	if (listed && at + listed * sizeof(int32_t) <= call_max_payload(s)) /* else call_open() refuses */
+		memcpy(call_place(s, at), k.list, listed * sizeof(int32_t));
+	return listed;
+}
+
 /* Checks @steps and writes their entries, and behind them what they list. Bytes of all that, or a code. */
 static int64_t steps_fill(struct swakv_session *s, const struct swakv_step *steps, uint32_t n, uint16_t op)
 {
 	struct wire_step_entry *entries = call_place(s, 0);
 	size_t at = n * sizeof(*entries);
+	bool prepare = op == WIRE_OP_STEP_PREPARE;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct counts k;
-		uint32_t listed;
-		int r = step_check(s, &steps[i], i, op);
+		const struct swakv_step *step = &steps[i];
+		const struct swakv_request *r = step->request;
+		int64_t listed;
 
-		if (r < 0)
-			return r;
-		k = counts_of(&steps[i], op);
-		entry_fill(&entries[i], s, op, steps[i].request, &k, steps[i].fence);
-		listed = counts_listed(steps[i].request, &k);
-		if (listed == 0)
+		/* A decode, and its complete when the device has finished: there is nothing to check or to list. */
+		if (r && r->session == s && !(prepare ? step->tokens : step->accepted) &&
+		    (prepare || step->fence.kind == SWAKV_FENCE_DONE)) {
+			entries[i] = (struct wire_step_entry){ .request = r->handle, .tokens = prepare };
 			continue;
-		if (at + listed * sizeof(int32_t) <= call_max_payload(s)) /* else call_open() refuses */
-			memcpy(call_place(s, at), k.list, listed * sizeof(int32_t));
-		at += listed * sizeof(int32_t);
+		}
+		listed = step_fill(s, step, i, op, at);
+		if (listed < 0)
+			return listed;
+		at += (size_t)listed * sizeof(int32_t);
 	}
 	return (int64_t)at;
 }
