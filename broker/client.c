@@ -186,6 +186,7 @@ static void refuse(struct client *c, const struct refusal *r)
 		errno = 0; /* it has left already */
 	log_refusal("refused pid %d uid %u: %s", c->peer.pid, c->peer.uid, r->text);
 	add_relaxed(&c->control->ring->refused_attaches, 1);
+	add_relaxed(&c->control->ring->refused_attaches_by[r->fault.reason], 1);
 	close_connection(c);
 }
 

@@ -209,7 +209,10 @@ static void admit_waiting(struct ring_thread *t)
 		commands_answer(c, &a, t->now);
 		c->n_commands++;
 		c->n_refused += a.code != 0;
-		t->counters.refusals += a.code != 0;
+		if (a.code) {
+			t->counters.refusals++;
+			t->counters.refusals_by[a.fault.reason]++;
+		}
 		t->counters.wakeups += channel_wake(c);
 		t->changed = true;
 	}
@@ -247,6 +250,17 @@ static bool defer(struct ring_thread *t, struct channel *c, uint32_t n_slots)
 	return c->state == CHANNEL_ATTACHED;
 }
 
+static void count_refusals(struct ring_thread *t, const struct workspace *w)
+{
+	if (w->code != 0) {
+		t->counters.refusals++;
+		t->counters.refusals_by[w->fault.reason]++;
+		return;
+	}
+	for (uint32_t i = 0; i < w->n_faults; i++)
+		t->counters.refusals_by[w->faults[i].fault.reason]++;
+}
+
 /* Executes and answers the command of @n_slots slots in the workspace. False: the session has ended. */
 static bool execute(struct ring_thread *t, struct channel *c, uint32_t n_slots)
 {
@@ -275,7 +289,8 @@ static bool execute(struct ring_thread *t, struct channel *c, uint32_t n_slots)
 	commands_reply(w, c);
 	channel_release(c, n_slots); /* after the answer: the worker waits for that */
 	t->counters.commands++;
-	t->counters.refusals += w->code != 0;
+	if (w->code != 0 || w->n_faults)
+		count_refusals(t, w);
 	return !w->closed;
 }
 

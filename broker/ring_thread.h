@@ -42,6 +42,7 @@ struct ring_options {
 struct ring_counters {
 	uint64_t attaches, detaches, deaths, kicked, reclaimed_pages;
 	uint64_t commands, refusals, rounds, sleeps, wakeups, rescues, timer_polls;
+	uint64_t refusals_by[FAULT_REASON_COUNT]; /* of commands and of entries of steps */
 };
 
 struct ring_thread {
@@ -73,6 +74,7 @@ struct ring_thread {
 
 	/* ---- written by the control thread, shown on the status page ---- */
 	shm_u64 refused_attaches;
+	shm_u64 refused_attaches_by[FAULT_REASON_COUNT];
 	shm_u64 table_area_used;
 };
 

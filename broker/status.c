@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+_Static_assert((int)FAULT_REASON_COUNT <= (int)STATUS_MAX_REASONS, "refusals by reason");
+
 static void fill_pool(struct status_snapshot *s, const struct ring_thread *t)
 {
 	struct engine_counts e;
@@ -27,7 +29,33 @@ static void fill_pool(struct status_snapshot *s, const struct ring_thread *t)
 			.num_pages = k.num_pages,
 			.extents = k.extents,
 			.sessions = k.sessions,
+			.empty = k.empty,
 		};
+}
+
+static void fill_models(struct status_snapshot *s, const struct ring_thread *t)
+{
+	struct quota_counts q;
+
+	while (engine_quota_count(t->engine, s->n_models, &q)) {
+		struct status_model *m = &s->models[s->n_models];
+
+		if (s->n_models == STATUS_MAX_MODELS) {
+			s->truncated = 1;
+			break;
+		}
+		s->n_models++;
+		*m = (struct status_model){
+			.floor = q.floor,
+			.ceiling = q.ceiling,
+			.used = q.used,
+			.oldest_wait_ns = q.oldest, /* stamps are times here */
+			.sessions = q.sessions,
+			.waiting = q.waiting,
+			.claims = q.claims,
+		};
+		memcpy(m->name, q.name, sizeof(m->name));
+	}
 }
 
 static void fill_counters(struct status_snapshot *s, const struct ring_thread *t)
@@ -47,6 +75,8 @@ static void fill_counters(struct status_snapshot *s, const struct ring_thread *t
 	s->wakeups = c->wakeups;
 	s->rescues = c->rescues;
 	s->timer_polls = c->timer_polls;
+	for (uint32_t i = 0; i < FAULT_REASON_COUNT; i++)
+		s->refusals_by[i] = c->refusals_by[i] + load_relaxed(&t->refused_attaches_by[i]);
 }
 
 uint32_t status_session_state(const struct channel *c)
@@ -194,6 +224,8 @@ static void fill_session(struct status_snapshot *s, const struct channel *c)
 		.leased = n.leased,
 		.quarantined = n.quarantined,
 		.behind_points = n.behind_points,
+		.unbound = n.unbound,
+		.waiting = c->n_waiting,
 		.last_op = c->last_op,
 		.last_code = c->last_code,
 		.last_ns = c->last_ns,
@@ -221,6 +253,7 @@ void status_fill(struct status_snapshot *s, const struct ring_thread *t)
 	const struct channel *c;
 
 	fill_pool(s, t);
+	fill_models(s, t);
 	fill_counters(s, t);
 	TAILQ_FOREACH (c, &t->channels, link) {
 		if (c->state == CHANNEL_RECLAIMED)

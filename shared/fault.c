@@ -9,9 +9,10 @@
 
 static const struct {
 	int32_t code;
+	const char *name;
 	const char *sentence;
 } reasons[] = {
-#define FAULT_ROW(name, code, text) { code, text },
+#define FAULT_ROW(name, code, text) { code, #name, text },
 	FAULT_REASONS(FAULT_ROW)
 #undef FAULT_ROW
 };
@@ -76,6 +77,11 @@ int fault_set(struct fault *f, enum fault_reason reason, int32_t seq, int64_t go
 			.code = reasons[reason].code, .reason = reason, .seq = seq, .got = got, .want = want
 		};
 	return reasons[reason].code;
+}
+
+const char *fault_reason_name(uint32_t reason)
+{
+	return reason < FAULT_REASON_COUNT ? reasons[reason].name : NULL;
 }
 
 /* Writes what the conversion @c stands for in @f to @buf. */

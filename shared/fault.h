@@ -178,6 +178,9 @@ _Static_assert(sizeof(struct fault) == 32, "struct fault is part of the protocol
 /* Fills *@f with @reason, its code and the values; returns the code (negative). @f may be NULL. */
 int fault_set(struct fault *f, enum fault_reason reason, int32_t seq, int64_t got, int64_t want);
 
+/* Name of a reason, as "NO_PAGES"; NULL when there is none of that number. Static. */
+const char *fault_reason_name(uint32_t reason);
+
 /* Writes the sentence of *@f to @buf (always terminated); returns its length. A bad reason gives the code's text. */
 size_t fault_format(const struct fault *f, char *buf, size_t size);
 

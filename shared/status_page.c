@@ -42,6 +42,7 @@ enum { OPEN_TRIES = 16, COPY_TRIES = 8 };
 _Static_assert(offsetof(struct status_snapshot, number) == 0, "the number is the first word");
 _Static_assert(offsetof(struct status_snapshot, classes) % 8 == 0, "counters");
 _Static_assert(sizeof(struct status_class) % 8 == 0 && sizeof(struct status_session) % 8 == 0, "classes, sessions");
+_Static_assert(sizeof(struct status_model) % 8 == 0 && offsetof(struct status_snapshot, models) % 8 == 0, "models");
 _Static_assert(sizeof(struct status_request) % 8 == 0 && sizeof(struct status_sequence) % 8 == 0, "requests");
 _Static_assert(sizeof(struct wire_binding) % 8 == 0 && offsetof(struct status_snapshot, bindings) % 8 == 0, "bindings");
 
@@ -95,7 +96,7 @@ struct part {
 	size_t offset;
 	size_t bytes;
 };
-enum { N_PARTS = 6 };
+enum { N_PARTS = 7 };
 
 /* The used parts of a snapshot with the counts in @s, without its first word. */
 static void used_parts(const struct status_snapshot *s, struct part parts[N_PARTS])
@@ -103,6 +104,7 @@ static void used_parts(const struct status_snapshot *s, struct part parts[N_PART
 	const struct part used[N_PARTS] = {
 		{ sizeof(s->number), offsetof(struct status_snapshot, classes) - sizeof(s->number) },
 		{ offsetof(struct status_snapshot, classes), s->n_classes * sizeof(s->classes[0]) },
+		{ offsetof(struct status_snapshot, models), s->n_models * sizeof(s->models[0]) },
 		{ offsetof(struct status_snapshot, sessions), s->n_sessions * sizeof(s->sessions[0]) },
 		{ offsetof(struct status_snapshot, requests), s->n_requests * sizeof(s->requests[0]) },
 		{ offsetof(struct status_snapshot, sequences), s->n_sequences * sizeof(s->sequences[0]) },
@@ -274,6 +276,7 @@ void status_writer_commit(struct status_writer *w)
 	struct part parts[N_PARTS];
 
 	cut(s, &s->n_classes, STATUS_MAX_CLASSES);
+	cut(s, &s->n_models, STATUS_MAX_MODELS);
 	cut(s, &s->n_sessions, STATUS_MAX_SESSIONS);
 	cut(s, &s->n_requests, STATUS_MAX_REQUESTS);
 	cut(s, &s->n_sequences, STATUS_MAX_SEQUENCES);
@@ -370,9 +373,9 @@ bool status_reader_alive(const struct status_reader *r)
 
 static bool counts_possible(const struct status_snapshot *s)
 {
-	return s->n_classes <= STATUS_MAX_CLASSES && s->n_sessions <= STATUS_MAX_SESSIONS &&
-	       s->n_requests <= STATUS_MAX_REQUESTS && s->n_sequences <= STATUS_MAX_SEQUENCES &&
-	       s->n_bindings <= STATUS_MAX_BINDINGS;
+	return s->n_classes <= STATUS_MAX_CLASSES && s->n_models <= STATUS_MAX_MODELS &&
+	       s->n_sessions <= STATUS_MAX_SESSIONS && s->n_requests <= STATUS_MAX_REQUESTS &&
+	       s->n_sequences <= STATUS_MAX_SEQUENCES && s->n_bindings <= STATUS_MAX_BINDINGS;
 }
 
 /* True when [first, first + n) lies inside @total; what a truncated snapshot does not hold is marked instead. */
@@ -399,6 +402,8 @@ static bool groups_possible(const struct status_snapshot *s, const struct status
 /* Checks the private copy @s, so that its user may follow every index, and ends its texts. */
 static bool contents_possible(struct status_snapshot *s)
 {
+	for (uint32_t i = 0; i < s->n_models; i++)
+		s->models[i].name[WIRE_NAME - 1] = '\0';
 	for (uint32_t i = 0; i < s->n_sessions; i++) {
 		s->sessions[i].model[WIRE_NAME - 1] = '\0';
 		if (!groups_possible(s, &s->sessions[i]))

@@ -25,6 +25,8 @@
 enum { STATUS_THREAD_RING, STATUS_THREAD_CONTROL, STATUS_THREAD_DEVICE, STATUS_N_THREADS };
 enum {
 	STATUS_MAX_CLASSES = 64,
+	STATUS_MAX_MODELS = 320,
+	STATUS_MAX_REASONS = 160, /* of refusals */
 	STATUS_MAX_SESSIONS = 256,
 	STATUS_MAX_REQUESTS = 4096,
 	STATUS_MAX_SEQUENCES = 8192,
@@ -50,6 +52,20 @@ struct status_class {
 	int64_t num_pages; /* ids it could ever use */
 	uint32_t extents;
 	uint32_t sessions;
+	uint32_t empty; /* extents of it that no live page touches: others may have them */
+	uint32_t reserved;
+};
+
+/* What the sessions of one model's name share. */
+struct status_model {
+	char name[WIRE_NAME];
+	uint64_t floor, ceiling; /* bytes, K and V; ceiling 0: none */
+	uint64_t used;           /* bytes of pages leased and in quarantine */
+	uint64_t oldest_wait_ns; /* CLOCK_MONOTONIC since when its first request waits, 0: none does */
+	uint32_t sessions;
+	uint32_t waiting; /* requests that wait for pages */
+	uint32_t claims;  /* 1: the first of them has waited long: what comes free is kept for it */
+	uint32_t reserved;
 };
 
 /* One layer group of a session's model. */
@@ -80,6 +96,9 @@ struct status_session {
 	int64_t leased; /* pages of all groups, as the two below */
 	int64_t quarantined;
 	int64_t behind_points;
+	int64_t unbound;  /* of the leased: reserved for sequences, and not in their rows */
+	uint32_t waiting; /* requests that wait for pages */
+	uint32_t reserved;
 	uint32_t last_op; /* enum wire_op */
 	int32_t last_code;
 	uint64_t last_ns;         /* CLOCK_MONOTONIC of the last command, 0: none */
@@ -125,9 +144,12 @@ struct status_snapshot {
 	uint64_t table_area_bytes, table_area_used;
 	uint64_t attaches, detaches, deaths, kicked, refused_attaches, reclaimed_pages;
 	uint64_t commands, refusals, rounds, sleeps, wakeups, rescues, timer_polls;
-	uint32_t n_classes, n_sessions, n_requests, n_sequences, n_bindings;
+	uint64_t refusals_by[STATUS_MAX_REASONS]; /* of commands, entries of steps and attaches, by enum fault_reason */
+	uint32_t n_classes, n_models, n_sessions, n_requests, n_sequences, n_bindings;
 	uint32_t truncated; /* 1: more requests, sequences or bindings exist than fit */
+	uint32_t reserved;
 	struct status_class classes[STATUS_MAX_CLASSES];
+	struct status_model models[STATUS_MAX_MODELS];
 	struct status_session sessions[STATUS_MAX_SESSIONS];
 	struct status_request requests[STATUS_MAX_REQUESTS];
 	struct status_sequence sequences[STATUS_MAX_SEQUENCES];

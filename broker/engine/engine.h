@@ -308,6 +308,7 @@ struct session_counts {
 	int64_t leased; /* pages of all groups, bound + reserved + staged */
 	int64_t quarantined;
 	uint64_t bytes;        /* of all of these, K and V */
+	int64_t unbound;       /* of the leased: reserved for sequences, and not in their rows */
 	int64_t behind_points; /* of the leased: waiting for an open completion point */
 	uint32_t requests;
 	uint32_t sequences;

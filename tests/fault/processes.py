@@ -183,6 +183,7 @@ class Broker:
 
 def check_sums(status):
     """The page counts of one picture agree with each other."""
+    check(status["invariant"] == {"holds": True, "violation": ""}, status["invariant"])
     for c in status["classes"]:
         pages = c["pages"]
         check(pages["free"] + pages["leased"] + pages["quarantined"] == pages["total"], "class counts differ:", c)

@@ -8,6 +8,7 @@
  * are dated ahead, so that a busy machine does not make them look late.
  *
  *   known      the snapshot of known_snapshot(), again and again
+ *   unbalanced the same, but that the pages of class 1 do not add up
  *   empty      a snapshot without classes and sessions
  *   flip       as fast as it can, numbers that change from one to the next but always add up
  *   known-beating, flip-beating
@@ -145,6 +146,23 @@ static void known_sessions(struct status_snapshot *s)
 		s->sessions[i].groups[0].held = s->sessions[i].leased + s->sessions[i].quarantined;
 }
 
+static void known_models(struct status_snapshot *s)
+{
+	s->n_models = 2;
+	s->models[0] = (struct status_model){
+		.name = "gemma",
+		.floor = 300000,
+		.used = 200000,
+		.oldest_wait_ns = now_ns() - 4000 * ms,
+		.sessions = 3,
+		.waiting = 2,
+		.claims = 1,
+	};
+	s->models[1] = (struct status_model){ .name = "mistral", .ceiling = 400000, .used = 100000, .sessions = 2 };
+	s->refusals_by[FAULT_NO_PAGES] = 3;
+	s->refusals_by[STATUS_MAX_REASONS - 1] = 1; /* of a later version */
+}
+
 /* Session 1: a request of two sequences in the middle of a decode, and one admitted with one sequence. */
 static void known_requests(struct status_snapshot *s)
 {
@@ -205,6 +223,7 @@ static void known_snapshot(struct status_snapshot *s)
 {
 	fill_pool(s);
 	known_sessions(s);
+	known_models(s);
 	known_requests(s);
 	s->attaches = 9;
 	s->detaches = 3;
@@ -255,6 +274,8 @@ static void hostile_snapshot(struct status_writer *w, struct status_snapshot *s)
 {
 	known_snapshot(s);
 	memcpy(s->sessions[0].model, "\"\\\n\033[2J\xff\xc3{}", 12);
+	memcpy(s->models[0].name, s->sessions[0].model, WIRE_NAME);
+	memset(s->models[1].name, 'x', WIRE_NAME);
 	memset(s->sessions[1].model, 'x', WIRE_NAME);
 	memset(w->head->device, 0xfe, sizeof(w->head->device));
 	strcpy(w->head->pool, "a\"b\\c");
@@ -275,6 +296,8 @@ static void publish(struct status_writer *w, const char *mode, uint64_t k)
 	s->published_ns = !strcmp(mode, "stale") ? now_ns() - 2500 * ms : now_ns() + ahead;
 	if (!strcmp(mode, "damaged"))
 		s->sessions[0].groups[0].class_index = 2;
+	if (!strcmp(mode, "unbalanced"))
+		s->classes[1].free++;
 	if (!strcmp(mode, "truncated")) {
 		s->truncated = 1;
 		s->n_bindings = 10;

@@ -136,6 +136,41 @@ class Content(Sums):
         self.assertNotIn("requests", page)
         self.check_sums(page)
 
+    def test_models_share_limits_and_a_queue(self):
+        with Fixture("known") as f:
+            page = f.json()
+            text = f.status().stdout
+            samples, _types = prometheus(f.status("--prometheus").stdout)
+        gemma, mistral = page["models"]
+        self.assertEqual((gemma["name"], gemma["floor_bytes"], gemma["used_bytes"]), ("gemma", 300000, 200000))
+        self.assertEqual((gemma["floor_unused_bytes"], gemma["ceiling_bytes"]), (100000, None))
+        self.assertEqual((gemma["sessions"], gemma["waiting"], gemma["claims"]), (3, 2, True))
+        self.assertGreaterEqual(gemma["oldest_wait_ms"], 4000)
+        self.assertEqual(gemma["classes"], [{"class": 0, "pages": 49}])
+        self.assertEqual((mistral["ceiling_bytes"], mistral["oldest_wait_ms"]), (400000, None))
+        self.assertEqual(mistral["classes"], [{"class": 1, "pages": 7}])
+        self.assertEqual(page["refusals_by_reason"], {"no-pages": 3, "reason-159": 1})
+        self.assertRegex(text, r"gemma +293.0 KiB +- +195.3 KiB +3 +2 .*yes +49 of class 0")
+        self.assertIn("3 for no-pages", text)
+        self.assertEqual(find(samples, "swakv_model_floor_bytes", model="gemma"), 300000)
+        self.assertEqual(find(samples, "swakv_model_waiting", model="gemma"), 2)
+        self.assertGreaterEqual(find(samples, "swakv_model_oldest_wait_seconds", model="gemma"), 4)
+        self.assertEqual(find(samples, "swakv_model_pages", **{"model": "mistral", "class": "1"}), 7)
+        self.assertEqual(find(samples, "swakv_refusals_by_reason_total", reason="no-pages"), 3)
+
+    def test_sums_are_computed_and_shown(self):
+        for mode, holds in (("known", True), ("unbalanced", False), ("empty", True)):
+            with Fixture(mode) as f:
+                page = f.json()
+                text = f.status().stdout
+                samples, _types = prometheus(f.status("--prometheus").stdout)
+            self.assertEqual(page["invariant"]["holds"], holds, mode)
+            self.assertEqual(find(samples, "swakv_invariant_holds"), holds, mode)
+            self.assertEqual("DO NOT HOLD" in text, not holds, mode)
+            if not holds:
+                self.assertEqual(page["invariant"]["violation"],
+                                 "free, leased and quarantined pages of class 1: 51, and not 50")
+
     def test_requests_with_their_sequences_and_bindings(self):
         with Fixture("known") as f:
             page = f.json("--request")

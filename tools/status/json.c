@@ -107,11 +107,75 @@ static json_t *classes(const struct status_snapshot *snap)
 		put(object, "index", i);
 		put_unsigned(object, "page_bytes", c->page_bytes);
 		put(object, "extents", c->extents);
+		put(object, "empty_extents", c->empty);
 		put(object, "sessions", c->sessions);
 		json_object_set_new(object, "pages", pages);
 		json_array_append_new(array, object);
 	}
 	return array;
+}
+
+static json_t *model_classes(const struct status_snapshot *snap, const struct status_model *m)
+{
+	json_t *array = json_array();
+
+	for (uint32_t i = 0; i < snap->n_classes; i++) {
+		int64_t n = view_model_pages(snap, m, i);
+		json_t *object;
+
+		if (n == 0)
+			continue;
+		object = json_object();
+		put(object, "class", i);
+		put(object, "pages", n);
+		json_array_append_new(array, object);
+	}
+	return array;
+}
+
+static json_t *models(const struct sample *s)
+{
+	json_t *array = json_array();
+
+	for (uint32_t i = 0; i < s->snapshot.n_models; i++) {
+		const struct status_model *m = &s->snapshot.models[i];
+		json_t *object = json_object();
+
+		put_text(object, "name", m->name);
+		put_unsigned(object, "floor_bytes", m->floor);
+		json_object_set_new(object, "ceiling_bytes",
+				    m->ceiling ? json_integer((int64_t)m->ceiling) : json_null());
+		put_unsigned(object, "used_bytes", m->used);
+		put_unsigned(object, "floor_unused_bytes", m->floor > m->used ? m->floor - m->used : 0);
+		put(object, "sessions", m->sessions);
+		put(object, "waiting", m->waiting);
+		put_age(object, "oldest_wait_ms", s, m->oldest_wait_ns);
+		json_object_set_new(object, "claims", json_boolean(m->claims != 0));
+		json_object_set_new(object, "classes", model_classes(&s->snapshot, m));
+		json_array_append_new(array, object);
+	}
+	return array;
+}
+
+static json_t *invariant(const struct status_snapshot *snap)
+{
+	json_t *object = json_object();
+	char why[160];
+
+	json_object_set_new(object, "holds", json_boolean(view_sums_hold(snap, why, sizeof(why))));
+	put_text(object, "violation", why);
+	return object;
+}
+
+static json_t *refusals(const struct status_snapshot *snap)
+{
+	json_t *object = json_object();
+	char reason[TEXT_SIZE];
+
+	for (uint32_t i = 0; i < STATUS_MAX_REASONS; i++)
+		if (snap->refusals_by[i])
+			put_unsigned(object, text_reason(reason, i), snap->refusals_by[i]);
+	return object;
 }
 
 static int64_t private_pages(const struct status_session *x)
@@ -149,6 +213,7 @@ static json_t *session_pages(const struct status_session *x)
 
 	put(pages, "leased", x->leased);
 	put(pages, "quarantined", x->quarantined);
+	put(pages, "unbound", x->unbound);
 	put(pages, "behind_points", x->behind_points);
 	put(pages, "private_per_sequence", private_pages(x));
 	return pages;
@@ -192,6 +257,7 @@ static json_t *session(const struct sample *s, const struct status_session *x)
 	json_object_set_new(object, "model", session_model(&s->snapshot, x));
 	put(object, "requests", x->n_requests);
 	put(object, "sequences", x->n_sequences);
+	put(object, "waiting", x->waiting);
 	put(object, "open_points", x->open_points);
 	json_object_set_new(object, "pages", session_pages(x));
 	json_object_set_new(object, "last", session_last(s, x));
@@ -322,11 +388,14 @@ static void put_snapshot(json_t *to, const struct view *v, const struct sample *
 	put_unsigned(to, "snapshot", s->snapshot.number);
 	json_object_set_new(to, "truncated", json_boolean(s->snapshot.truncated != 0));
 	json_object_set_new(to, "pool", pool(s));
+	json_object_set_new(to, "invariant", invariant(&s->snapshot));
 	json_object_set_new(to, "classes", classes(&s->snapshot));
+	json_object_set_new(to, "models", models(s));
 	json_object_set_new(to, "sessions", sessions(v, s));
 	if (v->requests)
 		json_object_set_new(to, "requests", requests(v, s));
 	json_object_set_new(to, "counters", counters(&s->snapshot));
+	json_object_set_new(to, "refusals_by_reason", refusals(&s->snapshot));
 }
 
 void json_write(FILE *out, const struct view *v, const struct sample *s)

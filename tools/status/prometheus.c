@@ -130,6 +130,14 @@ static void write_pool(struct exposition *e, const struct sample *s)
 	single(e, "swakv_table_area_used_bytes", "gauge", "Used bytes of the table area.", snap->table_area_used);
 }
 
+static void write_sums(struct exposition *e, const struct status_snapshot *s)
+{
+	char why[160];
+
+	single(e, "swakv_invariant_holds", "gauge", "1 while bytes, pages and what sessions hold add up.",
+	       view_sums_hold(s, why, sizeof(why)));
+}
+
 /* A sample's labels that say which class. */
 static void class_begin(struct exposition *e, const struct status_snapshot *s, uint32_t i)
 {
@@ -170,7 +178,64 @@ static void write_classes(struct exposition *e, const struct status_snapshot *s)
 	CLASS_GAUGE("swakv_class_available_pages", "Free pages and those that unassigned extents would give.",
 		    available)
 	CLASS_GAUGE("swakv_class_extents", "Extents that a class holds.", extents)
+	CLASS_GAUGE("swakv_class_empty_extents", "Extents of a class that no live page touches.", empty)
 	CLASS_GAUGE("swakv_class_sessions", "Sessions whose pages are of a class.", sessions)
+}
+
+#define MODEL_GAUGE(metric, help, field)                                                                               \
+	family(e, metric, "gauge", help);                                                                              \
+	for (uint32_t i = 0; i < s->n_models; i++) {                                                                   \
+		sample_begin(e);                                                                                       \
+		label(e, "model", s->models[i].name);                                                                  \
+		value(e, (int64_t)s->models[i].field);                                                                 \
+	}
+
+static void write_model_pages(struct exposition *e, const struct status_snapshot *s)
+{
+	family(e, "swakv_model_pages", "gauge", "Pages that a model's sessions hold, by class.");
+	for (uint32_t i = 0; i < s->n_models; i++) {
+		for (uint32_t c = 0; c < s->n_classes; c++) {
+			int64_t n = view_model_pages(s, &s->models[i], c);
+
+			if (n == 0)
+				continue;
+			class_begin(e, s, c);
+			label(e, "model", s->models[i].name);
+			value(e, n);
+		}
+	}
+}
+
+static void write_models(struct exposition *e, const struct sample *sample)
+{
+	const struct status_snapshot *s = &sample->snapshot;
+
+	MODEL_GAUGE("swakv_model_floor_bytes", "What is always there for a model, K and V.", floor)
+	MODEL_GAUGE("swakv_model_ceiling_bytes", "What a model may hold, K and V; 0: all.", ceiling)
+	MODEL_GAUGE("swakv_model_used_bytes", "What a model's sessions hold, quarantine included.", used)
+	MODEL_GAUGE("swakv_model_sessions", "Sessions of a model.", sessions)
+	MODEL_GAUGE("swakv_model_waiting", "Requests of a model that wait for pages.", waiting)
+	family(e, "swakv_model_oldest_wait_seconds", "gauge", "How long the first of them has waited; 0: none does.");
+	for (uint32_t i = 0; i < s->n_models; i++) {
+		sample_begin(e);
+		label(e, "model", s->models[i].name);
+		value_seconds(e, s->models[i].oldest_wait_ns ? sample_age_ms(sample, s->models[i].oldest_wait_ns) : 0);
+	}
+	write_model_pages(e, s);
+}
+
+static void write_reasons(struct exposition *e, const struct status_snapshot *s)
+{
+	char reason[TEXT_SIZE];
+
+	family(e, "swakv_refusals_by_reason_total", "counter", "Refused commands, entries of steps and attaches.");
+	for (uint32_t i = 0; i < STATUS_MAX_REASONS; i++) {
+		if (!s->refusals_by[i])
+			continue;
+		sample_begin(e);
+		label(e, "reason", text_reason(reason, i));
+		value(e, (int64_t)s->refusals_by[i]);
+	}
 }
 
 /* A sample's labels that say which session. */
@@ -243,6 +308,8 @@ static void write_sessions(struct exposition *e, const struct view *v, const str
 	write_session_pages(e, v, snap);
 	write_session_oldest(e, v, s);
 	SESSION_FAMILY("swakv_session_poisoned", "gauge", "1 after a failed completion.", poisoned)
+	SESSION_FAMILY("swakv_session_unbound_pages", "gauge", "Leased pages that are in no row.", unbound)
+	SESSION_FAMILY("swakv_session_waiting", "gauge", "Requests of a session that wait for pages.", waiting)
 	SESSION_FAMILY("swakv_session_requests", "gauge", "Live requests of a session.", n_requests)
 	SESSION_FAMILY("swakv_session_sequences", "gauge", "Live sequences of a session.", n_sequences)
 	SESSION_FAMILY("swakv_session_open_points", "gauge", "Open completion points of a session.", open_points)
@@ -280,7 +347,10 @@ void prometheus_write(FILE *out, const struct view *v, const struct sample *s)
 	if (!s->has_snapshot)
 		return;
 	write_pool(&e, s);
+	write_sums(&e, &s->snapshot);
 	write_classes(&e, &s->snapshot);
+	write_models(&e, s);
 	write_sessions(&e, v, s);
 	write_counters(&e, &s->snapshot);
+	write_reasons(&e, &s->snapshot);
 }

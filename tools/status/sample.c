@@ -141,6 +141,8 @@ static int copy_snapshot(struct sample *s, const struct status_reader *r)
 	if (e == 0) {
 		for (uint32_t i = 0; i < s->snapshot.n_sessions; i++)
 			make_printable(s->snapshot.sessions[i].model, sizeof(s->snapshot.sessions[i].model));
+		for (uint32_t i = 0; i < s->snapshot.n_models; i++)
+			make_printable(s->snapshot.models[i].name, sizeof(s->snapshot.models[i].name));
 		s->age_ms = sample_age_ms(s, s->snapshot.published_ns);
 		s->has_snapshot = true;
 	}

@@ -37,18 +37,23 @@ static void write_broker(FILE *out, const struct sample *s)
 
 static void write_pool(FILE *out, const struct status_snapshot *s)
 {
-	char a[TEXT_SIZE], b[TEXT_SIZE], c[TEXT_SIZE], d[TEXT_SIZE], e[TEXT_SIZE];
+	char a[TEXT_SIZE], b[TEXT_SIZE], c[TEXT_SIZE], d[TEXT_SIZE], e[TEXT_SIZE], why[160];
 
 	fprintf(out, "\npool     total %s = held %s + free %s + unusable %s; extents of %s\n",
 		text_bytes(a, s->pool_total), text_bytes(b, s->pool_held), text_bytes(c, s->pool_free),
 		text_bytes(d, s->pool_unusable), text_bytes(e, s->extent_bytes));
 	fprintf(out, "tables   %s of %s used\n", text_bytes(a, s->table_area_used), text_bytes(b, s->table_area_bytes));
+	if (view_sums_hold(s, why, sizeof(why)))
+		fprintf(out, "sums     hold: of the pool's bytes, of the pages of each class, of what sessions have\n");
+	else
+		fprintf(out, "sums     DO NOT HOLD: %s\n", why);
 }
 
 static void write_class_row(FILE *out, const char *name, const char *bytes, const struct status_class *c)
 {
-	fprintf(out, "%-6s %10s %10" PRId64 " %10" PRId64 " %10" PRId64 " %12" PRId64 " %10" PRId64 " %8u %9u\n", name,
-		bytes, c->pages, c->free, c->leased, c->quarantined, c->available, c->extents, c->sessions);
+	fprintf(out, "%-6s %10s %10" PRId64 " %10" PRId64 " %10" PRId64 " %12" PRId64 " %10" PRId64 " %8u %6u %9u\n",
+		name, bytes, c->pages, c->free, c->leased, c->quarantined, c->available, c->extents, c->empty,
+		c->sessions);
 }
 
 static void write_classes(FILE *out, const struct status_snapshot *s)
@@ -56,8 +61,8 @@ static void write_classes(FILE *out, const struct status_snapshot *s)
 	struct status_class sum = { 0 };
 	char name[16], bytes[TEXT_SIZE];
 
-	fprintf(out, "\n%-6s %10s %10s %10s %10s %12s %10s %8s %9s\n", "CLASS", "PAGE", "PAGES", "FREE", "LEASED",
-		"QUARANTINED", "AVAILABLE", "EXTENTS", "SESSIONS");
+	fprintf(out, "\n%-6s %10s %10s %10s %10s %12s %10s %8s %6s %9s\n", "CLASS", "PAGE", "PAGES", "FREE", "LEASED",
+		"QUARANTINED", "AVAILABLE", "EXTENTS", "EMPTY", "SESSIONS");
 	for (uint32_t i = 0; i < s->n_classes; i++) {
 		const struct status_class *c = &s->classes[i];
 
@@ -70,6 +75,47 @@ static void write_classes(FILE *out, const struct status_snapshot *s)
 	}
 	fprintf(out, "%-6s %10s %10" PRId64 " %10" PRId64 " %10" PRId64 " %12" PRId64 "\n", "all", "", sum.pages,
 		sum.free, sum.leased, sum.quarantined);
+}
+
+static const char *limit_text(char buf[TEXT_SIZE], uint64_t bytes)
+{
+	return bytes ? text_bytes(buf, bytes) : "-";
+}
+
+/* "12 of class 0, 3 of class 1": what the model's sessions hold. */
+static void write_model_pages(FILE *out, const struct status_snapshot *s, const struct status_model *m)
+{
+	const char *before = "";
+
+	for (uint32_t i = 0; i < s->n_classes; i++) {
+		int64_t n = view_model_pages(s, m, i);
+
+		if (n == 0)
+			continue;
+		fprintf(out, "%s%" PRId64 " of class %" PRIu32, before, n, i);
+		before = ", ";
+	}
+	fputs(*before ? "\n" : "-\n", out);
+}
+
+static void write_models(FILE *out, const struct sample *s)
+{
+	const struct status_snapshot *snap = &s->snapshot;
+	char a[TEXT_SIZE], b[TEXT_SIZE], c[TEXT_SIZE], d[TEXT_SIZE];
+
+	if (snap->n_models == 0)
+		return;
+	fprintf(out, "\n%-20s %10s %10s %10s %9s %8s %10s %7s  %s\n", "MODEL", "FLOOR", "CEILING", "USED", "SESSIONS",
+		"WAITING", "LONGEST", "CLAIMS", "PAGES");
+	for (uint32_t i = 0; i < snap->n_models; i++) {
+		const struct status_model *m = &snap->models[i];
+
+		fprintf(out, "%-20s %10s %10s %10s %9u %8u %10s %7s  ", m->name, limit_text(a, m->floor),
+			limit_text(b, m->ceiling), text_bytes(c, m->used), m->sessions, m->waiting,
+			m->oldest_wait_ns ? text_duration(d, sample_age_ms(s, m->oldest_wait_ns)) : "-",
+			m->claims ? "yes" : "-");
+		write_model_pages(out, snap, m);
+	}
 }
 
 /* Age of a moment that may not have been: "-". */
@@ -104,6 +150,8 @@ static void write_session_rows(FILE *out, const struct view *v, const struct sam
 
 static void write_counters(FILE *out, const struct status_snapshot *s)
 {
+	char reason[TEXT_SIZE];
+
 	fprintf(out,
 		"\nsessions   %" PRIu64 " attached, %" PRIu64 " detached, %" PRIu64 " died, %" PRIu64 " ended, %" PRIu64
 		" refused; %" PRIu64 " pages reclaimed\n",
@@ -112,6 +160,9 @@ static void write_counters(FILE *out, const struct status_snapshot *s)
 		"commands   %" PRIu64 " executed, %" PRIu64 " refused; %" PRIu64 " rounds, %" PRIu64 " sleeps, %" PRIu64
 		" wake-ups, %" PRIu64 " rescues, %" PRIu64 " timer polls\n",
 		s->commands, s->refusals, s->rounds, s->sleeps, s->wakeups, s->rescues, s->timer_polls);
+	for (uint32_t i = 0; i < STATUS_MAX_REASONS; i++)
+		if (s->refusals_by[i])
+			fprintf(out, "refused    %" PRIu64 " for %s\n", s->refusals_by[i], text_reason(reason, i));
 }
 
 static void write_group(FILE *out, const struct sample *s, uint32_t index, const struct status_group *g)
@@ -144,9 +195,11 @@ static void write_session(FILE *out, const struct sample *s, const struct status
 	fprintf(out, "  requests    %u with %u sequences; oldest %s\n", x->n_requests, x->n_sequences,
 		age(s, x->oldest_lease_ns, a));
 	fprintf(out,
-		"  pages       %" PRId64 " leased (%" PRId64 " behind %u open completion points), %" PRId64
-		" quarantined\n",
-		x->leased, x->behind_points, x->open_points, x->quarantined);
+		"  pages       %" PRId64 " leased (%" PRId64 " reserved and not bound, %" PRId64
+		" behind %u open completion points), %" PRId64 " quarantined\n",
+		x->leased, x->unbound, x->behind_points, x->open_points, x->quarantined);
+	if (x->waiting)
+		fprintf(out, "  waiting     %u requests wait for pages\n", x->waiting);
 	if (x->oldest_point_ns)
 		fprintf(out, "  points      the oldest of %u has been open for %s\n", x->open_points,
 			age(s, x->oldest_point_ns, a));
@@ -256,6 +309,7 @@ void table_write(FILE *out, const struct view *v, const struct sample *s)
 		return;
 	write_pool(out, &s->snapshot);
 	write_classes(out, &s->snapshot);
+	write_models(out, s);
 	write_session_rows(out, v, s);
 	write_counters(out, &s->snapshot);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "text.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -71,4 +72,18 @@ const char *text_session_state(uint32_t state)
 const char *text_group_kind(uint32_t kind)
 {
 	return kind == WIRE_GROUP_SLIDING ? "sliding" : kind == WIRE_GROUP_FULL ? "full" : "unknown";
+}
+
+const char *text_reason(char buf[TEXT_SIZE], uint32_t reason)
+{
+	const char *name = fault_reason_name(reason);
+
+	if (!name) {
+		snprintf(buf, TEXT_SIZE, "reason-%" PRIu32, reason);
+		return buf;
+	}
+	snprintf(buf, TEXT_SIZE, "%s", name);
+	for (char *c = buf; *c; c++)
+		*c = *c == '_' ? '-' : (char)tolower((unsigned char)*c);
+	return buf;
 }

@@ -13,6 +13,8 @@ const char *text_duration(char buf[TEXT_SIZE], int64_t ms);
 const char *text_bytes(char buf[TEXT_SIZE], uint64_t bytes);
 /* Name of an enum wire_op: "begin", "step-prepare", ...; "none" for 0, "unknown" outside the list. Static. */
 const char *text_op(uint32_t op);
+/* Name of an enum fault_reason as "no-pages", or "reason-117" when it is not known. Writes to @buf and returns it. */
+const char *text_reason(char buf[TEXT_SIZE], uint32_t reason);
 /* Name of an enum status_session_state: "attached", "closing", "dead", "ended"; "unknown". Static. */
 const char *text_session_state(uint32_t state);
 /* Name of an enum wire_group_kind: "sliding", "full"; "unknown". Static. */

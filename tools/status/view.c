@@ -2,6 +2,7 @@
 #include "view.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 bool view_has_session(const struct view *v, const struct status_snapshot *s, uint32_t i)
 {
@@ -80,4 +81,55 @@ void view_write(FILE *out, const struct view *v, const struct sample *s)
 		prometheus_write(out, v, s);
 		break;
 	}
+}
+
+/* Sums wrap round, whatever the page says. */
+
+static bool differ(char *why, size_t size, const char *what, uint32_t class, uint64_t left, uint64_t right)
+{
+	snprintf(why, size, "%s of class %" PRIu32 ": %" PRId64 ", and not %" PRId64, what, class, (int64_t)left,
+		 (int64_t)right);
+	return false;
+}
+
+/* Pages of class @class that sessions hold, of all models (NULL) or one. */
+static uint64_t held_of_class(const struct status_snapshot *s, const char *model, uint32_t class)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < s->n_sessions; i++) {
+		const struct status_session *x = &s->sessions[i];
+
+		for (uint32_t g = 0; g < x->n_groups && (!model || !strcmp(x->model, model)); g++)
+			n += x->groups[g].class_index == class ? (uint64_t)x->groups[g].held : 0;
+	}
+	return n;
+}
+
+int64_t view_model_pages(const struct status_snapshot *s, const struct status_model *m, uint32_t class)
+{
+	return (int64_t)held_of_class(s, m->name, class);
+}
+
+bool view_sums_hold(const struct status_snapshot *s, char *why, size_t size)
+{
+	uint64_t bytes = s->pool_held + s->pool_free + s->pool_unusable;
+
+	why[0] = '\0';
+	if (bytes != s->pool_total) {
+		snprintf(why, size, "bytes held, free and unusable are %" PRIu64 " together, and not %" PRIu64, bytes,
+			 s->pool_total);
+		return false;
+	}
+	for (uint32_t i = 0; i < s->n_classes; i++) {
+		const struct status_class *c = &s->classes[i];
+		uint64_t live = (uint64_t)c->leased + (uint64_t)c->quarantined, held = held_of_class(s, NULL, i);
+
+		if (live + (uint64_t)c->free != (uint64_t)c->pages)
+			return differ(why, size, "free, leased and quarantined pages", i, live + (uint64_t)c->free,
+				      (uint64_t)c->pages);
+		if (!s->truncated && held != live)
+			return differ(why, size, "pages that sessions hold", i, held, live);
+	}
+	return true;
 }
