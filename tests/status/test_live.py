@@ -70,9 +70,11 @@ class Live(unittest.TestCase):
         sequences = [(r, q) for r in requests for q in r["sequences"]]
         held = sum(q["bound"] + q["reserved"] + q["retiring"] + q["staged"] for _, q in sequences)
         self.assertLessEqual(held, session["pages"]["leased"])
-        slots = [q["slot"] for _, q in sequences]
+        groups = session["model"]["groups"]
+        slots = [q["slot"] for _, q in sequences if q["group"] == 0]
         self.assertEqual(len(slots), len(set(slots)), "a slot in two sequences")
-        pages = [page_id for _, q in sequences for _, page_id in q["bindings"]]
+        self.assertEqual(len(sequences), len(groups) * session["sequences"])
+        pages = [(groups[q["group"]]["class"], page_id) for _, q in sequences for _, page_id in q["bindings"]]
         self.assertEqual(len(pages), len(set(pages)), "a page bound twice in one class")
         for r, q in sequences:
             logical = [number for number, _ in q["bindings"]]
@@ -80,8 +82,8 @@ class Live(unittest.TestCase):
             if r["pending"] == "none":
                 self.assertEqual(logical, list(range(q["retained_begin"], q["retained_end"])))
                 self.assertIsNone(q["pending_endpoint"])
-                group = session["model"]["groups"][q["group"]]
-                tokens, window = group["page_tokens"], group["window"]
+                group = groups[q["group"]]
+                tokens, window = group["page_tokens"], group["window"] or q["endpoint"]
                 self.assertEqual(q["retained_end"], -(-q["endpoint"] // tokens))
                 self.assertEqual(q["retained_begin"], max(0, q["endpoint"] - window) // tokens)
 

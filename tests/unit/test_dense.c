@@ -162,7 +162,7 @@ Test(dense, largest_error_is_reported)
 static void in_float(const struct dense_shape *s, uint64_t sequence, int64_t begin, int64_t end, int64_t query,
 		     uint32_t head, float *out)
 {
-	float q[256], k[256], v[256], total = 0;
+	float q[512], k[512], v[512], total = 0;
 	uint32_t kv = head / (s->q_heads / s->kv_heads);
 
 	for (uint32_t d = 0; d < s->head_dim; d++)
@@ -184,8 +184,46 @@ static void in_float(const struct dense_shape *s, uint64_t sequence, int64_t beg
 		out[d] /= total;
 }
 
-/* For each preset: what float arithmetic over the right window leaves passes; one token too many or too few does not.
- */
+/* What float arithmetic over the right window leaves passes; one token too many or too few does not. */
+static void check_tolerance(const char *name, struct dense_shape shape)
+{
+	double tolerance = dense_tolerance(&shape, shape.window);
+	double *want = calloc((size_t)shape.q_heads * shape.head_dim, sizeof(*want));
+	struct dense d;
+
+	cr_assert_eq(dense_init(&d, &shape, &gen), 0);
+	for (uint64_t seq = 0; seq < 10; seq++) {
+		int64_t endpoint = shape.window + 1 + (int64_t)seq * 31, begin = endpoint - shape.window;
+		struct dense_sequence *s = dense_sequence_new(&d, seq, endpoint);
+
+		dense_sequence_advance(&d, s, endpoint);
+		dense_sequence_attend(&d, s, 0, want);
+		for (uint32_t head = 0; head < shape.q_heads; head++) {
+			const double *w = want + (size_t)head * shape.head_dim;
+			float got[512];
+
+			in_float(&shape, seq, begin, endpoint, endpoint - 1, head, got);
+			struct dense_verdict v = dense_compare(w, got, shape.head_dim, tolerance);
+			cr_assert_eq(v.n_wrong, 0, "%s: float is off by %g", name, v.max_error);
+			in_float(&shape, seq, begin - 1, endpoint, endpoint - 1, head, got);
+			v = dense_compare(w, got, shape.head_dim, tolerance);
+			cr_assert_gt(v.n_wrong, 0, "%s: a token too many moves %g", name, v.max_error);
+			in_float(&shape, seq, begin + 1, endpoint, endpoint - 1, head, got);
+			v = dense_compare(w, got, shape.head_dim, tolerance);
+			cr_assert_gt(v.n_wrong, 0, "%s: a token too few moves %g", name, v.max_error);
+			in_float(&shape, seq, begin, endpoint - 1, endpoint - 1, head, got);
+			v = dense_compare(w, got, shape.head_dim, tolerance);
+			cr_assert_gt(v.n_wrong, 0, "%s: the newest token left out moves %g", name, v.max_error);
+		}
+		dense_sequence_free(s);
+	}
+	dense_deinit(&d);
+	free(want);
+}
+
+/* Full attention is held to it as a window of so many tokens: longer ones are beyond what a token can be told by. */
+#define FULL 4096
+
 Test(dense, tolerance_passes_float_and_catches_a_window_off_by_one)
 {
 	size_t n_presets;
@@ -195,39 +233,35 @@ Test(dense, tolerance_passes_float_and_catches_a_window_off_by_one)
 		struct preset p = presets[i];
 
 		preset_scale(&p, 64);
-		struct dense_shape shape = { p.window, 1, p.kv_heads, p.q_heads, p.head_dim };
-		double tolerance = dense_tolerance(&shape, p.window);
-		double *want = calloc((size_t)p.q_heads * p.head_dim, sizeof(*want));
-		struct dense d;
+		for (uint32_t k = 0; k < p.n_groups; k++) {
+			const struct preset_group *g = &p.groups[k];
 
-		cr_assert_eq(dense_init(&d, &shape, &gen), 0);
-		for (uint64_t seq = 0; seq < 10; seq++) {
-			int64_t endpoint = p.window + 1 + (int64_t)seq * 31, begin = endpoint - p.window;
-			struct dense_sequence *s = dense_sequence_new(&d, seq, endpoint);
-
-			dense_sequence_advance(&d, s, endpoint);
-			dense_sequence_attend(&d, s, 0, want);
-			for (uint32_t head = 0; head < p.q_heads; head++) {
-				const double *w = want + (size_t)head * p.head_dim;
-				float got[256];
-
-				in_float(&shape, seq, begin, endpoint, endpoint - 1, head, got);
-				struct dense_verdict v = dense_compare(w, got, p.head_dim, tolerance);
-				cr_assert_eq(v.n_wrong, 0, "%s: float is off by %g", p.name, v.max_error);
-				in_float(&shape, seq, begin - 1, endpoint, endpoint - 1, head, got);
-				v = dense_compare(w, got, p.head_dim, tolerance);
-				cr_assert_gt(v.n_wrong, 0, "%s: a token too many moves %g", p.name, v.max_error);
-				in_float(&shape, seq, begin + 1, endpoint, endpoint - 1, head, got);
-				v = dense_compare(w, got, p.head_dim, tolerance);
-				cr_assert_gt(v.n_wrong, 0, "%s: a token too few moves %g", p.name, v.max_error);
-				in_float(&shape, seq, begin, endpoint - 1, endpoint - 1, head, got);
-				v = dense_compare(w, got, p.head_dim, tolerance);
-				cr_assert_gt(v.n_wrong, 0, "%s: the newest token left out moves %g", p.name,
-					     v.max_error);
-			}
-			dense_sequence_free(s);
+			check_tolerance(p.name, (struct dense_shape){ g->window ? g->window : FULL, 1, g->kv_heads,
+								      g->q_heads, g->head_dim });
 		}
-		dense_deinit(&d);
-		free(want);
 	}
+}
+
+/* Layers of several groups of a model have numbers of their own, so their values differ. */
+Test(dense, first_layer_says_which_values)
+{
+	struct dense_shape shape = { 8, 2, 1, 1, 32 };
+	struct dense a, b;
+	double one[32], other[32];
+
+	cr_assert_eq(dense_init(&a, &shape, &gen), 0);
+	cr_assert_eq(dense_init(&b, &shape, &gen), 0);
+	b.first_layer = 1;
+	struct dense_sequence *s = dense_sequence_new(&a, 3, 20), *t = dense_sequence_new(&b, 3, 20);
+	dense_sequence_advance(&a, s, 20);
+	dense_sequence_advance(&b, t, 20);
+	dense_sequence_attend(&a, s, 1, one);
+	dense_sequence_attend(&b, t, 0, other);
+	cr_assert_arr_eq(one, other, sizeof(one));
+	dense_sequence_attend(&b, t, 1, other);
+	cr_assert_arr_neq(one, other, sizeof(one));
+	dense_sequence_free(s);
+	dense_sequence_free(t);
+	dense_deinit(&a);
+	dense_deinit(&b);
 }

@@ -36,7 +36,8 @@ int batch_init(struct worker *w)
 
 static void sequence_free(struct sequence *seq)
 {
-	dense_sequence_free(seq->dense);
+	for (int i = 0; i < PRESET_MAX_GROUPS; i++)
+		dense_sequence_free(seq->dense[i]);
 	free(seq);
 }
 
@@ -171,15 +172,29 @@ static int begin_failed(struct worker *w, int rc)
 	return worker_fail_detail(w, rc, "beginning a request", detail);
 }
 
+/* What its sequences will come to; 0, as long as max_seq allows, where only windows are kept. */
+static int64_t longest(const struct worker *w, const struct job *job)
+{
+	int64_t most = 0;
+	bool full = false;
+
+	for (uint32_t i = 0; i < w->n_groups; i++)
+		full |= w->groups[i].shape.window == 0;
+	for (uint32_t i = 0; i < job->n_seqs && full; i++)
+		if (job->seqs[i]->context + job->seqs[i]->remaining > most)
+			most = job->seqs[i]->context + job->seqs[i]->remaining;
+	return most;
+}
+
 /* Admits w->next. 1: yes; 0: not now; a code: failed. */
 static int begin(struct worker *w)
 {
 	struct job *job = w->next;
 	int32_t slots[GROUP_MAX];
-	int rc = mirror_reserve(&w->mirror);
+	int rc = worker_make_room(w);
 
 	if (rc)
-		return worker_fail_detail(w, rc, "making room", device_why(&w->device));
+		return rc;
 	for (uint32_t i = 0; i < job->n_seqs; i++)
 		slots[i] = w->free_slots[w->n_free_slots - 1 - i];
 	rc = swakv_request_begin(w->session,
@@ -187,6 +202,7 @@ static int begin(struct worker *w)
 					 .stream = w->device.stream,
 					 .slots = slots,
 					 .n_slots = job->n_seqs,
+					 .max_tokens = longest(w, job),
 				 },
 				 &job->request, NULL);
 	if (rc == SWAKV_ENOPAGES || rc == SWAKV_EPENDING) {
@@ -214,7 +230,7 @@ static int poison_ended(struct worker *w, const struct job *job)
 
 	for (uint32_t i = 0; i < job->n_seqs && !rc; i++)
 		if (!job->seqs[i]->remaining)
-			rc = mirror_poison_row(&w->mirror, job->seqs[i]->slot);
+			rc = worker_poison_row(w, job->seqs[i]->slot);
 	return rc ? worker_fail_detail(w, rc, "poisoning pages", device_why(&w->device)) : 0;
 }
 
@@ -316,10 +332,10 @@ static int compact(struct worker *w, struct job *job)
 {
 	int32_t old_to_new[GROUP_MAX];
 	uint32_t n_left = 0;
-	int rc = mirror_reserve(&w->mirror);
+	int rc = worker_make_room(w);
 
 	if (rc)
-		return worker_fail_detail(w, rc, "making room", device_why(&w->device));
+		return rc;
 	for (uint32_t i = 0; i < job->n_seqs; i++)
 		old_to_new[i] = job->seqs[i]->remaining ? (int32_t)n_left++ : -1;
 	rc = compaction_run(&w->compaction, w, job->request, old_to_new, job->n_seqs, n_left);

@@ -119,9 +119,11 @@ static void add_token(const struct dense *d, struct dense_sequence *s, int64_t p
 		for (uint32_t head = 0; head < d->shape.kv_heads; head++) {
 			size_t at = row_of(d, s, layer, head, row);
 
-			kvgen_values(&d->gen, (struct kvgen_at){ KVGEN_K, s->id, position, layer, head },
+			kvgen_values(&d->gen,
+				     (struct kvgen_at){ KVGEN_K, s->id, position, d->first_layer + layer, head },
 				     d->shape.head_dim, s->k + at);
-			kvgen_values(&d->gen, (struct kvgen_at){ KVGEN_V, s->id, position, layer, head },
+			kvgen_values(&d->gen,
+				     (struct kvgen_at){ KVGEN_V, s->id, position, d->first_layer + layer, head },
 				     d->shape.head_dim, s->v + at);
 		}
 }
@@ -241,7 +243,7 @@ static void attend(const struct attend *a)
 
 static void make_query(struct dense *d, const struct dense_sequence *s, uint32_t layer, uint32_t head)
 {
-	struct kvgen_at at = { KVGEN_Q, s->id, s->endpoint - 1, layer, head };
+	struct kvgen_at at = { KVGEN_Q, s->id, s->endpoint - 1, d->first_layer + layer, head };
 
 	kvgen_values(&d->gen, at, d->shape.head_dim, d->values);
 	for (uint32_t e = 0; e < d->shape.head_dim; e++)

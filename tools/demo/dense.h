@@ -25,11 +25,12 @@ struct dense_shape {
 struct dense {
 	struct dense_shape shape;
 	struct kvgen gen;
-	uint32_t stride; /* elements between two heads' vectors in memory */
-	float *values;   /* [stride] */
-	double *query;   /* [stride] */
-	double *weights; /* [window] */
-	double *sums;    /* [stride] */
+	uint32_t first_layer; /* what kvgen calls layer 0 of the shape; 0 unless the caller says otherwise */
+	uint32_t stride;      /* elements between two heads' vectors in memory */
+	float *values;        /* [stride] */
+	double *query;        /* [stride] */
+	double *weights;      /* [window] */
+	double *sums;         /* [stride] */
 };
 
 struct dense_sequence; /* one sequence's K and V within its window */

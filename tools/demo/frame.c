@@ -6,8 +6,8 @@
  * other are checked. A frame owns everything its launches read and write until
  * its fence is reached, so nothing waits in between.
  *
- * The attention reads through the device table alone. Beside it, a copy of the
- * whole device table is taken in stream order and compared with the mirror:
+ * The attention reads through the device tables alone, one of each layer group.
+ * Beside it, a copy of every whole table is taken in stream order and compared with the mirror:
  * attention shows a wrong page inside the window, the copy also a wrong entry
  * outside it, or a V id that is not K id + num_pages. And once every request has
  * been prepared, no change of the broker's own table is left to be delivered:
@@ -32,28 +32,39 @@ static size_t take(size_t *at, size_t bytes)
 	return offset;
 }
 
-static size_t table_bytes(const struct worker *w)
+static size_t table_bytes(const struct worker *w, const struct group *g)
 {
-	return (size_t)w->opt.batch * 2 * (size_t)w->layout.width * sizeof(int32_t);
+	return (size_t)w->opt.batch * 2 * (size_t)g->layout.width * sizeof(int32_t);
+}
+
+static int part_init(struct frame_part *part, const struct worker *w, const struct group *g, size_t *at)
+{
+	const struct preset_group *p = &g->shape;
+	size_t vectors = (size_t)w->opt.batch * p->layers;
+
+	part->k = take(at, vectors * p->kv_heads * p->head_dim * sizeof(uint16_t));
+	part->v = take(at, vectors * p->kv_heads * p->head_dim * sizeof(uint16_t));
+	part->q = take(at, vectors * p->q_heads * p->head_dim * sizeof(float));
+	part->out = take(at, vectors * p->q_heads * p->head_dim * sizeof(float));
+	part->table = take(at, table_bytes(w, g));
+	part->expected = malloc(table_bytes(w, g));
+	return part->expected ? 0 : SWAKV_ENOMEM;
 }
 
 int frame_init(struct frame *f, struct worker *w)
 {
-	const struct preset *p = &w->opt.preset;
-	size_t n = w->opt.batch, at = 0, vectors = n * p->layers;
+	size_t n = w->opt.batch, at = 0;
+	int rc = 0;
 
 	*f = (struct frame){ 0 };
 	f->slots = take(&at, n * sizeof(int32_t));
 	f->positions = take(&at, n * sizeof(int64_t));
 	f->endpoints = take(&at, n * sizeof(int64_t));
-	f->k = take(&at, vectors * p->kv_heads * p->head_dim * sizeof(uint16_t));
-	f->v = take(&at, vectors * p->kv_heads * p->head_dim * sizeof(uint16_t));
-	f->q = take(&at, vectors * p->q_heads * p->head_dim * sizeof(float));
-	f->out = take(&at, vectors * p->q_heads * p->head_dim * sizeof(float));
-	f->table = take(&at, table_bytes(w));
+	f->heads_end = at;
+	for (uint32_t i = 0; i < w->n_groups && !rc; i++)
+		rc = part_init(&f->parts[i], w, &w->groups[i], &at);
 	f->entries = calloc(n, sizeof(*f->entries));
-	f->expected = malloc(table_bytes(w));
-	if (!f->entries || !f->expected)
+	if (rc || !f->entries)
 		return SWAKV_ENOMEM;
 	return device_buffer_new(&w->device, &f->buffer, at);
 }
@@ -62,7 +73,8 @@ void frame_deinit(struct frame *f, struct worker *w)
 {
 	device_buffer_free(&w->device, &f->buffer);
 	free(f->entries);
-	free(f->expected);
+	for (int i = 0; i < PRESET_MAX_GROUPS; i++)
+		free(f->parts[i].expected);
 	*f = (struct frame){ 0 };
 }
 
@@ -72,14 +84,14 @@ static void *host(const struct frame *f, size_t offset)
 }
 
 /* Elements of all sequences' vectors of one layer. */
-static size_t kv_elements(const struct frame *f, const struct preset *p)
+static size_t kv_elements(const struct frame *f, const struct group *g)
 {
-	return (size_t)f->n * p->kv_heads * p->head_dim;
+	return (size_t)f->n * g->shape.kv_heads * g->shape.head_dim;
 }
 
-static size_t q_elements(const struct frame *f, const struct preset *p)
+static size_t q_elements(const struct frame *f, const struct group *g)
 {
-	return (size_t)f->n * p->q_heads * p->head_dim;
+	return (size_t)f->n * g->shape.q_heads * g->shape.head_dim;
 }
 
 void frame_add(struct frame *f, struct sequence *seq)
@@ -90,24 +102,28 @@ void frame_add(struct frame *f, struct sequence *seq)
 	f->entries[f->n++] = (struct frame_entry){ seq, seq->endpoint };
 }
 
-/* K, V and Q of entry @i in layer @layer. */
-static void make_vectors(struct frame *f, const struct worker *w, uint32_t i, uint32_t layer)
+/* ---- inputs ----------------------------------------------------------------- */
+
+/* K, V and Q of entry @i in layer @layer of the group. */
+static void make_vectors(struct frame *f, const struct worker *w, uint32_t group, uint32_t i, uint32_t layer)
 {
-	const struct preset *p = &w->opt.preset;
+	const struct frame_part *part = &f->parts[group];
+	const struct group *g = &w->groups[group];
+	const struct preset_group *p = &g->shape;
 	const struct frame_entry *e = &f->entries[i];
-	struct kvgen_at at = { KVGEN_K, e->seq->id, e->endpoint - 1, layer, 0 };
+	struct kvgen_at at = { KVGEN_K, e->seq->id, e->endpoint - 1, g->first_layer + layer, 0 };
 	size_t kv = ((size_t)layer * f->n + i) * p->kv_heads * p->head_dim;
 	size_t q = ((size_t)layer * f->n + i) * p->q_heads * p->head_dim;
 
 	for (at.head = 0; at.head < p->kv_heads; at.head++, kv += p->head_dim) {
 		at.kind = KVGEN_K;
-		kvgen_bits(&w->gen, at, p->head_dim, (uint16_t *)host(f, f->k) + kv);
+		kvgen_bits(&w->gen, at, p->head_dim, (uint16_t *)host(f, part->k) + kv);
 		at.kind = KVGEN_V;
-		kvgen_bits(&w->gen, at, p->head_dim, (uint16_t *)host(f, f->v) + kv);
+		kvgen_bits(&w->gen, at, p->head_dim, (uint16_t *)host(f, part->v) + kv);
 	}
 	at.kind = KVGEN_Q;
 	for (at.head = 0; at.head < p->q_heads; at.head++, q += p->head_dim)
-		kvgen_values(&w->gen, at, p->head_dim, (float *)host(f, f->q) + q);
+		kvgen_values(&w->gen, at, p->head_dim, (float *)host(f, part->q) + q);
 }
 
 static void make_inputs(struct frame *f, const struct worker *w)
@@ -118,110 +134,143 @@ static void make_inputs(struct frame *f, const struct worker *w)
 		((int32_t *)host(f, f->slots))[i] = e->seq->slot;
 		((int64_t *)host(f, f->positions))[i] = e->endpoint - 1;
 		((int64_t *)host(f, f->endpoints))[i] = e->endpoint;
-		for (uint32_t layer = 0; layer < w->opt.preset.layers; layer++)
-			make_vectors(f, w, i, layer);
+		for (uint32_t g = 0; g < w->n_groups; g++)
+			for (uint32_t layer = 0; layer < w->groups[g].shape.layers; layer++)
+				make_vectors(f, w, g, i, layer);
 	}
 }
 
 static int send_inputs(struct frame *f, struct worker *w)
 {
-	const struct preset *p = &w->opt.preset;
-	size_t kv = p->layers * kv_elements(f, p) * sizeof(uint16_t);
-	size_t q = p->layers * q_elements(f, p) * sizeof(float);
-	int rc;
+	int rc = device_upload(&w->device, &f->buffer, f->slots, f->heads_end - f->slots);
 
-	(void)((rc = device_upload(&w->device, &f->buffer, f->slots, f->k - f->slots)) ||
-	       (rc = device_upload(&w->device, &f->buffer, f->k, kv)) ||
-	       (rc = device_upload(&w->device, &f->buffer, f->v, kv)) ||
-	       (rc = device_upload(&w->device, &f->buffer, f->q, q)));
+	for (uint32_t i = 0; i < w->n_groups && !rc; i++) {
+		const struct group *g = &w->groups[i];
+		size_t kv = g->shape.layers * kv_elements(f, g) * sizeof(uint16_t);
+		size_t q = g->shape.layers * q_elements(f, g) * sizeof(float);
+
+		(void)((rc = device_upload(&w->device, &f->buffer, f->parts[i].k, kv)) ||
+		       (rc = device_upload(&w->device, &f->buffer, f->parts[i].v, kv)) ||
+		       (rc = device_upload(&w->device, &f->buffer, f->parts[i].q, q)));
+	}
 	return rc;
 }
 
-static int launch_kv_write(struct frame *f, struct worker *w, uint32_t layer)
+/* ---- launches --------------------------------------------------------------- */
+
+static int launch_kv_write(struct frame *f, struct worker *w, uint32_t group, uint32_t layer)
 {
-	size_t at = layer * kv_elements(f, &w->opt.preset) * sizeof(uint16_t);
+	const struct group *g = &w->groups[group];
+	size_t at = layer * kv_elements(f, g) * sizeof(uint16_t);
 
 	return device_kv_write(&w->device, &(struct kernel_kv_write){
-						   .pages = w->pages,
+						   .pages = g->pages,
 						   .slots = f->buffer.address + f->slots,
 						   .positions = f->buffer.address + f->positions,
-						   .k = f->buffer.address + f->k + at,
-						   .v = f->buffer.address + f->v + at,
+						   .k = f->buffer.address + f->parts[group].k + at,
+						   .v = f->buffer.address + f->parts[group].v + at,
 						   .n_tokens = (int32_t)f->n,
 						   .layer = (int32_t)layer,
 					   });
 }
 
-static int launch_attention(struct frame *f, struct worker *w, uint32_t layer)
+static int launch_attention(struct frame *f, struct worker *w, uint32_t group, uint32_t layer)
 {
-	size_t at = layer * q_elements(f, &w->opt.preset) * sizeof(float);
+	const struct group *g = &w->groups[group];
+	size_t at = layer * q_elements(f, g) * sizeof(float);
 
-	return device_attention(&w->device, &(struct kernel_attention){
-						    .pages = w->pages,
-						    .slots = f->buffer.address + f->slots,
-						    .endpoints = f->buffer.address + f->endpoints,
-						    .q = f->buffer.address + f->q + at,
-						    .out = f->buffer.address + f->out + at,
-						    .window = w->layout.window,
-						    .scale = 1 / sqrtf((float)w->opt.preset.head_dim),
-						    .n = (int32_t)f->n,
-						    .q_heads = (int32_t)w->opt.preset.q_heads,
-						    .layer = (int32_t)layer,
-					    });
+	return device_attention(&w->device,
+				&(struct kernel_attention){
+					.pages = g->pages,
+					.slots = f->buffer.address + f->slots,
+					.endpoints = f->buffer.address + f->endpoints,
+					.q = f->buffer.address + f->parts[group].q + at,
+					.out = f->buffer.address + f->parts[group].out + at,
+					.window = g->layout.kind == SWAKV_FULL ? INT64_MAX : g->layout.window,
+					.scale = 1 / sqrtf((float)g->shape.head_dim),
+					.n = (int32_t)f->n,
+					.q_heads = (int32_t)g->shape.q_heads,
+					.layer = (int32_t)layer,
+				});
 }
 
 static int launch_kernels(struct frame *f, struct worker *w)
 {
 	int rc = 0;
 
-	for (uint32_t layer = 0; layer < w->opt.preset.layers && !rc; layer++)
-		rc = launch_kv_write(f, w, layer);
-	for (uint32_t layer = 0; layer < w->opt.preset.layers && !rc; layer++)
-		rc = launch_attention(f, w, layer);
+	for (uint32_t g = 0; g < w->n_groups; g++)
+		for (uint32_t layer = 0; layer < w->groups[g].shape.layers && !rc; layer++)
+			rc = launch_kv_write(f, w, g, layer);
+	for (uint32_t g = 0; g < w->n_groups; g++)
+		for (uint32_t layer = 0; layer < w->groups[g].shape.layers && !rc; layer++)
+			rc = launch_attention(f, w, g, layer);
 	return rc;
 }
 
-static void expect_table(struct frame *f, const struct worker *w)
+/* ---- tables ----------------------------------------------------------------- */
+
+static void expect_table(struct frame *f, const struct worker *w, uint32_t group)
 {
-	int32_t width = w->layout.width, *at = f->expected;
+	const struct swakv_layout *l = &w->groups[group].layout;
+	int32_t width = l->width, *at = f->parts[group].expected;
 
 	for (uint32_t slot = 0; slot < w->opt.batch; slot++, at += 2 * width)
 		for (int32_t c = 0; c < width; c++) {
-			int32_t page = mirror_page(&w->mirror, (int32_t)slot, c);
+			int32_t page = mirror_page(&w->mirrors[group], (int32_t)slot, c);
 
 			at[c] = page;
-			at[width + c] = page < 0 ? -1 : page + w->layout.num_pages;
+			at[width + c] = page < 0 ? -1 : page + l->num_pages;
 		}
 }
 
-/* Counts and shows the entries in which the table @got differs from what the frame expects. */
-static void compare_table(const struct frame *f, struct worker *w, const int32_t *got, const char *whose)
+/* Counts and shows the entries in which the table @got of a group differs from what the frame expects. */
+static void compare_table(const struct frame *f, struct worker *w, uint32_t group, const int32_t *got,
+			  const char *whose)
 {
-	size_t n = table_bytes(w) / sizeof(int32_t), width = (size_t)w->layout.width;
+	size_t n = table_bytes(w, &w->groups[group]) / sizeof(int32_t), width = (size_t)w->groups[group].layout.width;
+	const int32_t *expected = f->parts[group].expected;
 
 	w->stats.cells += n;
-	if (memcmp(got, f->expected, n * sizeof(*got)) == 0)
+	if (memcmp(got, expected, n * sizeof(*got)) == 0)
 		return;
 	for (size_t i = 0; i < n; i++) {
-		if (got[i] == f->expected[i])
+		if (got[i] == expected[i])
 			continue;
 		w->stats.cells_wrong++;
 		if (w->n_cells_printed++ < PRINTED)
 			fprintf(stderr,
-				"swakv-demo-worker: %s: WRONG TABLE ENTRY slot %zu logical page %zu %s: %s holds %d, "
-				"expected %d\n",
-				w->opt.name, i / (2 * width), i % width, i / width % 2 ? "V" : "K", whose, got[i],
-				f->expected[i]);
+				"swakv-demo-worker: %s: WRONG TABLE ENTRY slot %zu logical page %zu %s of group %u: %s "
+				"holds %d, expected %d\n",
+				w->opt.name, i / (2 * width), i % width, i / width % 2 ? "V" : "K", group, whose,
+				got[i], expected[i]);
+	}
+}
+
+static void expect_tables(struct frame *f, struct worker *w)
+{
+	for (uint32_t i = 0; i < w->n_groups; i++) {
+		expect_table(f, w, i);
+		if (f->whole)
+			compare_table(f, w, i, w->groups[i].layout.host_table, "the broker");
 	}
 }
 
 static int read_back(struct frame *f, struct worker *w)
 {
-	size_t out = w->opt.preset.layers * q_elements(f, &w->opt.preset) * sizeof(float);
-	int rc = device_download(&w->device, &f->buffer, f->out, out);
+	int rc = 0;
 
-	return rc ? rc : device_read(&w->device, &f->buffer, f->table, w->layout.table, table_bytes(w));
+	for (uint32_t i = 0; i < w->n_groups && !rc; i++) {
+		const struct group *g = &w->groups[i];
+
+		rc = device_download(&w->device, &f->buffer, f->parts[i].out,
+				     g->shape.layers * q_elements(f, g) * sizeof(float));
+		if (!rc)
+			rc = device_read(&w->device, &f->buffer, f->parts[i].table, g->layout.table, table_bytes(w, g));
+	}
+	return rc;
 }
+
+/* ---- the step --------------------------------------------------------------- */
 
 /* Pages of sequences that end with this step: only its mark frees them, so this is the last moment. */
 static int poison_ended(struct frame *f, struct worker *w)
@@ -229,7 +278,7 @@ static int poison_ended(struct frame *f, struct worker *w)
 	for (uint32_t i = 0; i < f->n; i++) {
 		if (f->entries[i].seq->remaining > 0)
 			continue;
-		int rc = mirror_poison_row(&w->mirror, f->entries[i].seq->slot);
+		int rc = worker_poison_row(w, f->entries[i].seq->slot);
 
 		if (rc)
 			return rc;
@@ -242,9 +291,7 @@ int frame_submit(struct frame *f, struct worker *w)
 	int rc;
 
 	make_inputs(f, w);
-	expect_table(f, w);
-	if (f->whole)
-		compare_table(f, w, w->layout.host_table, "the broker");
+	expect_tables(f, w);
 	(void)((rc = send_inputs(f, w)) || (rc = launch_kernels(f, w)) || (rc = read_back(f, w)) ||
 	       (rc = device_pause(&w->device, w->opt.lag_ms)) || (rc = poison_ended(f, w)));
 	if (rc)
@@ -256,57 +303,62 @@ int frame_submit(struct frame *f, struct worker *w)
 	return 0;
 }
 
-static void print_mismatch(struct worker *w, const struct frame_entry *e, uint32_t layer, uint32_t head,
-			   const struct dense_verdict *v, double want, double got, double tolerance)
+/* ---- the check -------------------------------------------------------------- */
+
+static void print_mismatch(struct worker *w, const struct group *g, const struct frame_entry *e, uint32_t layer,
+			   uint32_t head, const struct dense_verdict *v, double want, double got, double tolerance)
 {
 	if (w->n_printed++ < PRINTED)
 		fprintf(stderr,
 			"swakv-demo-worker: %s: MISMATCH sequence %llu position %lld layer %u head %u element %u: got "
 			"%.9g, "
 			"want %.9g (off by %.3g, tolerance %.3g); %u of %u elements are wrong\n",
-			w->opt.name, (unsigned long long)e->seq->id, (long long)e->endpoint - 1, layer, head,
-			v->first_wrong, got, want, fabs(got - want), tolerance, v->n_wrong, w->opt.preset.head_dim);
+			w->opt.name, (unsigned long long)e->seq->id, (long long)e->endpoint - 1, g->first_layer + layer,
+			head, v->first_wrong, got, want, fabs(got - want), tolerance, v->n_wrong, g->shape.head_dim);
 	else if (w->n_printed == PRINTED + 1)
 		fprintf(stderr, "swakv-demo-worker: %s: further mismatches are only counted\n", w->opt.name);
 }
 
-static void check_layer(struct frame *f, struct worker *w, uint32_t i, uint32_t layer)
+static void check_layer(struct frame *f, struct worker *w, uint32_t group, uint32_t i, uint32_t layer)
 {
-	const struct preset *p = &w->opt.preset;
+	struct group *g = &w->groups[group];
+	const struct preset_group *p = &g->shape;
 	const struct frame_entry *e = &f->entries[i];
-	const float *out =
-		(const float *)host(f, f->out) + layer * q_elements(f, p) + (size_t)i * p->q_heads * p->head_dim;
-	double tolerance = dense_tolerance(&w->dense.shape, dense_sequence_length(&w->dense, e->seq->dense));
+	const struct dense_sequence *dense = e->seq->dense[group];
+	const float *out = (const float *)host(f, f->parts[group].out) + layer * q_elements(f, g) +
+			   (size_t)i * p->q_heads * p->head_dim;
+	double tolerance = dense_tolerance(&g->dense.shape, dense_sequence_length(&g->dense, dense));
 
 	if (tolerance > w->stats.tolerance)
 		w->stats.tolerance = tolerance;
-	dense_sequence_attend(&w->dense, e->seq->dense, layer, w->want);
+	dense_sequence_attend(&g->dense, dense, layer, w->want);
 	for (uint32_t head = 0; head < p->q_heads; head++) {
 		const double *want = w->want + (size_t)head * p->head_dim;
 		const float *got = out + (size_t)head * p->head_dim;
 		struct dense_verdict v = dense_compare(want, got, p->head_dim, tolerance);
 
-		w->stats.results++;
+		g->results++;
 		if (v.max_error > w->stats.max_error)
 			w->stats.max_error = v.max_error;
 		if (!v.n_wrong)
 			continue;
-		w->stats.mismatches++;
-		print_mismatch(w, e, layer, head, &v, want[v.first_wrong], (double)got[v.first_wrong], tolerance);
+		g->mismatches++;
+		print_mismatch(w, g, e, layer, head, &v, want[v.first_wrong], (double)got[v.first_wrong], tolerance);
 	}
 }
 
-static int check_entry(struct frame *f, struct worker *w, uint32_t i)
+static int check_entry(struct frame *f, struct worker *w, uint32_t group, uint32_t i)
 {
 	struct sequence *seq = f->entries[i].seq;
+	struct group *g = &w->groups[group];
 
-	if (!seq->dense)
-		seq->dense = dense_sequence_new(&w->dense, seq->id, seq->endpoint + seq->remaining);
-	if (!seq->dense)
+	if (!seq->dense[group])
+		seq->dense[group] = dense_sequence_new(&g->dense, seq->id, seq->endpoint + seq->remaining);
+	if (!seq->dense[group])
 		return worker_fail_detail(w, SWAKV_ENOMEM, "checking a sequence", "out of memory");
-	dense_sequence_advance(&w->dense, seq->dense, f->entries[i].endpoint);
-	for (uint32_t layer = 0; layer < w->opt.preset.layers; layer++)
-		check_layer(f, w, i, layer);
+	dense_sequence_advance(&g->dense, seq->dense[group], f->entries[i].endpoint);
+	for (uint32_t layer = 0; layer < g->shape.layers; layer++)
+		check_layer(f, w, group, i, layer);
 	return 0;
 }
 
@@ -317,10 +369,11 @@ int frame_check(struct frame *f, struct worker *w)
 	int rc = device_wait(&w->device, f->fence);
 	if (rc)
 		return worker_fail_detail(w, rc, "waiting for a step", device_why(&w->device));
-	compare_table(f, w, host(f, f->table), "the device");
+	for (uint32_t g = 0; g < w->n_groups; g++)
+		compare_table(f, w, g, host(f, f->parts[g].table), "the device");
 	for (uint32_t i = 0; i < f->n; i++) {
-		if (!rc)
-			rc = check_entry(f, w, i);
+		for (uint32_t g = 0; g < w->n_groups && !rc; g++)
+			rc = check_entry(f, w, g, i);
 		f->entries[i].seq->n_frames--;
 		sequence_release(f->entries[i].seq, w);
 	}

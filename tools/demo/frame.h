@@ -10,6 +10,7 @@
 #include <swakv/swakv.h>
 
 #include "device.h"
+#include "presets.h"
 
 struct worker;
 struct sequence;
@@ -19,14 +20,20 @@ struct frame_entry {
 	int64_t endpoint; /* this step's: its token is at endpoint - 1 */
 };
 
+/* What a step has of one layer group: offsets in the buffer, of arrays [layers][n][heads][dim], and of the table. */
+struct frame_part {
+	size_t k, v, q, out, table;
+	int32_t *expected; /* [batch][2][width]: what the device table must hold */
+};
+
 struct frame {
 	struct buffer buffer;
-	/* offsets in the buffer: arrays of [batch], then of [layers][n][heads][dim] */
-	size_t slots, positions, endpoints, k, v, q, out, table;
+	size_t slots, positions, endpoints,
+		heads_end; /* offsets in the buffer: arrays of [batch], and where they end */
+	struct frame_part parts[PRESET_MAX_GROUPS];
 	struct frame_entry *entries; /* [batch] */
 	uint32_t n;
-	int32_t *expected; /* [batch][2][width]: what the device table must hold */
-	bool whole;        /* every request of the session is in this step */
+	bool whole; /* every request of the session is in this step */
 	bool in_flight;
 	struct swakv_fence fence;
 };

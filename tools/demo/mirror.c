@@ -131,7 +131,7 @@ static int note_updates(struct mirror *m, const struct swakv_update *updates, si
 
 void mirror_updates(void *arg, uint32_t stream, uint32_t group, const struct swakv_update *updates, size_t n)
 {
-	struct mirror *m = arg;
+	struct mirror *m = (struct mirror *)arg + group;
 	int rc = m->cells ? note_updates(m, updates, n) : 0;
 
 	if (rc && !m->error)

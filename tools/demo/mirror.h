@@ -28,7 +28,10 @@ int mirror_init(struct mirror *m, struct device *device, const struct kernel_pag
 		int32_t private_pages, bool poison);
 void mirror_deinit(struct mirror *m);
 
-/* swakv_attach_options.on_updates: @arg is the mirror. Poisons what leaves, then notes what moves in. */
+/*
+ * swakv_attach_options.on_updates: @arg is the array of mirrors, one a layer group. Poisons what leaves, then notes
+ * what moves in.
+ */
 void mirror_updates(void *arg, uint32_t stream, uint32_t group, const struct swakv_update *updates, size_t n);
 
 /*

@@ -99,6 +99,22 @@ static const char usage[] =
 	"\n"
 	"presets:\n";
 
+static void print_preset(const struct preset *p)
+{
+	printf("  %-12s %s, %s:", p->name, p->text, p->dtype == SWAKV_F16 ? "f16" : "bf16");
+	for (uint32_t i = 0; i < p->n_groups; i++) {
+		const struct preset_group *g = &p->groups[i];
+
+		printf("%s %u layers of ", i ? "," : "", g->layers);
+		if (g->window)
+			printf("window %" PRId64, g->window);
+		else
+			printf("full attention");
+		printf(" (%u kv heads x %u, %u query heads)", g->kv_heads, g->head_dim, g->q_heads);
+	}
+	putchar('\n');
+}
+
 static void print_usage(void)
 {
 	size_t n;
@@ -106,8 +122,7 @@ static void print_usage(void)
 
 	fputs(usage, stdout);
 	for (size_t i = 0; i < n; i++)
-		printf("  %-12s %s, %u kv heads x %u, %u query heads, %s\n", p[i].name, p[i].text, p[i].kv_heads,
-		       p[i].head_dim, p[i].q_heads, p[i].dtype == SWAKV_F16 ? "f16" : "bf16");
+		print_preset(&p[i]);
 	printf("\nexit status: 0 every result right, 1 mismatches, 2 usage, 3 no broker or broker gone, 4 other "
 	       "failure\n");
 }

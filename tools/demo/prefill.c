@@ -13,11 +13,17 @@
 
 int prefill_init(struct prefill *p, struct worker *w)
 {
-	const struct preset *preset = &w->opt.preset;
-	size_t vectors = (size_t)PREFILL_TOKENS * preset->kv_heads * preset->head_dim * sizeof(uint16_t);
+	size_t elements = 0, vectors;
 	int rc = 0;
 
 	*p = (struct prefill){ 0 };
+	for (uint32_t i = 0; i < w->n_groups; i++) {
+		const struct preset_group *g = &w->groups[i].shape;
+
+		if ((size_t)g->kv_heads * g->head_dim > elements)
+			elements = (size_t)g->kv_heads * g->head_dim;
+	}
+	vectors = PREFILL_TOKENS * elements * sizeof(uint16_t);
 	p->positions = PREFILL_TOKENS * sizeof(int32_t);
 	p->k = p->positions + PREFILL_TOKENS * sizeof(int64_t);
 	p->v = p->k + vectors;
@@ -34,32 +40,31 @@ void prefill_deinit(struct prefill *p, struct worker *w)
 }
 
 /* One layer's K and V of tokens [@from, @to) into @b. */
-static void make_block(const struct prefill *p, const struct worker *w, const struct sequence *seq, struct buffer *b,
-		       uint32_t layer, int64_t from, int64_t to)
+static void make_block(const struct prefill *p, const struct worker *w, const struct group *g,
+		       const struct sequence *seq, struct buffer *b, uint32_t layer, int64_t from, int64_t to)
 {
-	const struct preset *preset = &w->opt.preset;
 	uint16_t *k = (uint16_t *)(void *)(b->host + p->k);
 	uint16_t *v = (uint16_t *)(void *)(b->host + p->v);
 
 	for (int64_t position = from; position < to; position++) {
-		struct kvgen_at at = { KVGEN_K, seq->id, position, layer, 0 };
+		struct kvgen_at at = { KVGEN_K, seq->id, position, g->first_layer + layer, 0 };
 
 		((int32_t *)(void *)b->host)[position - from] = seq->slot;
 		((int64_t *)(void *)(b->host + p->positions))[position - from] = position;
-		for (at.head = 0; at.head < preset->kv_heads; at.head++) {
+		for (at.head = 0; at.head < g->shape.kv_heads; at.head++) {
 			at.kind = KVGEN_K;
-			kvgen_bits(&w->gen, at, preset->head_dim, k);
+			kvgen_bits(&w->gen, at, g->shape.head_dim, k);
 			at.kind = KVGEN_V;
-			kvgen_bits(&w->gen, at, preset->head_dim, v);
-			k += preset->head_dim;
-			v += preset->head_dim;
+			kvgen_bits(&w->gen, at, g->shape.head_dim, v);
+			k += g->shape.head_dim;
+			v += g->shape.head_dim;
 		}
 	}
 }
 
 /* Tokens [@from, @to), at most PREFILL_TOKENS, of one layer. */
-static int write_block(struct prefill *p, struct worker *w, const struct sequence *seq, uint32_t layer, int64_t from,
-		       int64_t to)
+static int write_block(struct prefill *p, struct worker *w, const struct group *g, const struct sequence *seq,
+		       uint32_t layer, int64_t from, int64_t to)
 {
 	uint32_t at = p->next++ % PREFILL_BLOCKS;
 	struct buffer *b = &p->blocks[at].buffer;
@@ -67,12 +72,12 @@ static int write_block(struct prefill *p, struct worker *w, const struct sequenc
 
 	if (rc)
 		return rc;
-	make_block(p, w, seq, b, layer, from, to);
+	make_block(p, w, g, seq, b, layer, from, to);
 	rc = device_upload(&w->device, b, 0, b->bytes);
 	if (rc)
 		return rc;
 	rc = device_kv_write(&w->device, &(struct kernel_kv_write){
-						 .pages = w->pages,
+						 .pages = g->pages,
 						 .slots = b->address,
 						 .positions = b->address + p->positions,
 						 .k = b->address + p->k,
@@ -86,14 +91,15 @@ static int write_block(struct prefill *p, struct worker *w, const struct sequenc
 	return swakv_stream_mark(w->session, w->device.stream, &p->blocks[at].fence);
 }
 
-/* Tokens [@from, @to), all of them in mapped pages. */
-static int write_span(struct prefill *p, struct worker *w, const struct sequence *seq, int64_t from, int64_t to)
+/* Tokens [@from, @to), all of them in mapped pages of the group. */
+static int write_span(struct prefill *p, struct worker *w, const struct group *g, const struct sequence *seq,
+		      int64_t from, int64_t to)
 {
 	for (; from < to; from += PREFILL_TOKENS) {
 		int64_t end = from + PREFILL_TOKENS < to ? from + PREFILL_TOKENS : to;
 
-		for (uint32_t layer = 0; layer < w->opt.preset.layers; layer++) {
-			int rc = write_block(p, w, seq, layer, from, end);
+		for (uint32_t layer = 0; layer < g->shape.layers; layer++) {
+			int rc = write_block(p, w, g, seq, layer, from, end);
 
 			if (rc)
 				return rc;
@@ -102,25 +108,35 @@ static int write_span(struct prefill *p, struct worker *w, const struct sequence
 	return 0;
 }
 
-int prefill_write(struct prefill *p, struct worker *w, const struct sequence *seq)
+static int write_group(struct prefill *p, struct worker *w, uint32_t index, const struct sequence *seq)
 {
-	int64_t page_tokens = w->pages.page_tokens, from = 0, to = 0;
+	const struct group *g = &w->groups[index];
+	int64_t page_tokens = g->pages.page_tokens, from = 0, to = 0;
 	int rc = 0;
 
 	/* [from, to) grows page by page and is written at each gap and at the end. */
-	for (int32_t c = 0; to < seq->context && c < w->pages.width && !rc; c++) {
+	for (int32_t c = 0; to < seq->context && c < g->pages.width && !rc; c++) {
 		int64_t begin = c * page_tokens, end = begin + page_tokens;
 
 		if (begin >= seq->context)
 			break;
-		if (mirror_page(&w->mirror, seq->slot, c) < 0) {
-			rc = write_span(p, w, seq, from, to);
+		if (mirror_page(&w->mirrors[index], seq->slot, c) < 0) {
+			rc = write_span(p, w, g, seq, from, to);
 			from = to = end;
 		} else {
 			to = end < seq->context ? end : seq->context;
 		}
 	}
 	if (!rc && from < to)
-		rc = write_span(p, w, seq, from, to);
+		rc = write_span(p, w, g, seq, from, to);
+	return rc;
+}
+
+int prefill_write(struct prefill *p, struct worker *w, const struct sequence *seq)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < w->n_groups && !rc; i++)
+		rc = write_group(p, w, i, seq);
 	return rc ? worker_fail_detail(w, rc, "enqueueing a prefill", device_why(&w->device)) : 0;
 }

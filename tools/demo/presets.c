@@ -3,10 +3,18 @@
 
 #include <string.h>
 
+#define BF16 .dtype = SWAKV_BF16, .page_tokens = 128
+
 static const struct preset presets[] = {
-	{ "gemma3-1b", "Gemma 3 1B: 22 sliding layers of 26, window 512", 512, 22, 1, 4, 256, SWAKV_BF16, 128 },
-	{ "gpt-oss-20b", "gpt-oss 20B: 12 sliding layers of 24, window 128", 128, 12, 8, 64, 64, SWAKV_BF16, 128 },
-	{ "mistral-7b", "Mistral 7B v0.1: 32 layers, all sliding, window 4096", 4096, 32, 8, 32, 128, SWAKV_BF16, 128 },
+	{ "gemma3-1b", "Gemma 3 1B, its 22 sliding layers", BF16, .n_groups = 1, .groups = { { 512, 22, 1, 4, 256 } } },
+	{ "gemma3-27b", "Gemma 3 27B", BF16, .n_groups = 2,
+	  .groups = { { 1024, 52, 16, 32, 128 }, { 0, 10, 16, 32, 128 } } },
+	{ "gemma4-31b", "Gemma 4 31B", BF16, .n_groups = 2,
+	  .groups = { { 1024, 50, 16, 32, 256 }, { 0, 10, 4, 32, 512 } } },
+	{ "gpt-oss-20b", "gpt-oss 20B", BF16, .n_groups = 2,
+	  .groups = { { 128, 12, 8, 64, 64 }, { 0, 12, 8, 64, 64 } } },
+	{ "mistral-7b", "Mistral 7B v0.1", BF16, .n_groups = 1, .groups = { { 4096, 32, 8, 32, 128 } } },
+	{ "phi3-mini", "Phi-3 mini 4k", BF16, .n_groups = 1, .groups = { { 2047, 32, 32, 32, 96 } } },
 };
 
 const struct preset *preset_list(size_t *n)
@@ -33,9 +41,12 @@ static uint32_t share(uint32_t value, uint32_t n)
 
 void preset_scale(struct preset *p, uint32_t n)
 {
-	uint32_t ratio = p->q_heads / p->kv_heads;
+	for (uint32_t i = 0; i < p->n_groups; i++) {
+		struct preset_group *g = &p->groups[i];
+		uint32_t ratio = g->q_heads / g->kv_heads;
 
-	p->layers = share(p->layers, n);
-	p->kv_heads = share(p->kv_heads, n);
-	p->q_heads = p->kv_heads * ratio;
+		g->layers = share(g->layers, n);
+		g->kv_heads = share(g->kv_heads, n);
+		g->q_heads = g->kv_heads * ratio;
+	}
 }

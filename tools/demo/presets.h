@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* presets.h - sliding layers of known models, as a worker without a model imitates them */
+/* presets.h - attention layers of known models, as a worker without a model imitates them */
 #ifndef DEMO_PRESETS_H
 #define DEMO_PRESETS_H
 
@@ -8,16 +8,24 @@
 
 #include <swakv/swakv.h>
 
-struct preset {
-	const char *name;
-	const char *text; /* for people */
-	int64_t window;   /* tokens */
-	uint32_t layers;  /* sliding ones only */
+#define PRESET_MAX_GROUPS 2
+
+/* Layers of one kind. */
+struct preset_group {
+	int64_t window; /* tokens; 0: full attention */
+	uint32_t layers;
 	uint32_t kv_heads;
 	uint32_t q_heads; /* a multiple of kv_heads */
 	uint32_t head_dim;
+};
+
+struct preset {
+	const char *name;
+	const char *text; /* for people */
 	enum swakv_dtype dtype;
 	uint32_t page_tokens;
+	uint32_t n_groups;
+	struct preset_group groups[PRESET_MAX_GROUPS];
 };
 
 /* All presets; *@n gets their number. Static. */
@@ -25,8 +33,8 @@ const struct preset *preset_list(size_t *n);
 /* The preset called @name, NULL: there is none. Static. */
 const struct preset *preset_find(const char *name);
 /*
- * Divides layers and heads by @n (at least 1), each down to no less than one;
- * query heads a kv head, window and head dimension stay what they are.
+ * Divides layers and heads of each group by @n (at least 1), each down to no less
+ * than one; query heads a kv head, window and head dimension stay what they are.
  */
 void preset_scale(struct preset *p, uint32_t n);
 

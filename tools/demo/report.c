@@ -31,15 +31,25 @@ static json_t *counters(const struct worker *w)
 			 (json_int_t)c.rescues);
 }
 
+static json_t *group(const struct preset_group *p, const struct group *g)
+{
+	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "window",
+			 p->window ? json_integer(p->window) : json_null(), "layers", (json_int_t)p->layers, "kv_heads",
+			 (json_int_t)p->kv_heads, "q_heads", (json_int_t)p->q_heads, "head_dim",
+			 (json_int_t)p->head_dim, "results", (json_int_t)g->results, "mismatches",
+			 (json_int_t)g->mismatches);
+}
+
 static json_t *model(const struct worker *w)
 {
 	const struct preset *p = &w->opt.preset;
+	json_t *groups = json_array();
 
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I}", "preset", p->name, "scale",
-			 (json_int_t)w->opt.scale, "window", (json_int_t)p->window, "layers", (json_int_t)p->layers,
-			 "kv_heads", (json_int_t)p->kv_heads, "q_heads", (json_int_t)p->q_heads, "head_dim",
-			 (json_int_t)p->head_dim, "dtype", p->dtype == SWAKV_F16 ? "f16" : "bf16", "page_tokens",
-			 (json_int_t)p->page_tokens);
+	for (uint32_t i = 0; i < p->n_groups; i++)
+		json_array_append_new(groups, group(&p->groups[i], &w->groups[i]));
+	return json_pack("{s:s, s:I, s:s, s:I, s:o}", "preset", p->name, "scale", (json_int_t)w->opt.scale, "dtype",
+			 p->dtype == SWAKV_F16 ? "f16" : "bf16", "page_tokens", (json_int_t)p->page_tokens, "groups",
+			 groups);
 }
 
 static void add(json_t *to, const char *key, uint64_t value)
@@ -68,8 +78,8 @@ static json_t *report_json(const struct worker *w, const char *state)
 	add(r, "steps", s->steps);
 	add(r, "requests", s->requests);
 	add(r, "compactions", s->compactions);
-	add(r, "results", s->results);
-	add(r, "mismatches", s->mismatches);
+	add(r, "results", worker_results(w));
+	add(r, "mismatches", worker_mismatches(w));
 	add(r, "table_entries", s->cells);
 	add(r, "table_entries_wrong", s->cells_wrong);
 	json_object_set_new(r, "max_error", json_real(s->max_error));
@@ -110,8 +120,8 @@ static void print_progress(const struct worker *w)
 	fprintf(stderr,
 		"%s: %" PRIu64 " rows done, %u requests, %" PRIu64 " tokens decoded, %" PRIu64
 		" results checked, %" PRIu64 " mismatches%s\n",
-		w->opt.name, s->rows_done, w->n_jobs, s->tokens_decoded, s->results, s->mismatches + s->cells_wrong,
-		w->retry_ns ? "; waiting for pages" : "");
+		w->opt.name, s->rows_done, w->n_jobs, s->tokens_decoded, worker_results(w),
+		worker_mismatches(w) + s->cells_wrong, w->retry_ns ? "; waiting for pages" : "");
 }
 
 void report_tick(struct worker *w)
@@ -132,7 +142,6 @@ void report_tick(struct worker *w)
 static void print_text(const struct worker *w, const char *state)
 {
 	const struct stats *s = &w->stats;
-	const struct preset *p = &w->opt.preset;
 	struct swakv_session_counters c = { 0 };
 
 	if (w->session)
@@ -145,9 +154,12 @@ static void print_text(const struct worker *w, const char *state)
 	printf("  requests   %" PRIu64 ", with %" PRIu64 " compactions; %" PRIu64 " begins and %" PRIu64
 	       " prepares had to wait\n",
 	       s->requests, s->compactions, s->nopages, s->pending);
-	printf("  results    %" PRIu64 " checked, %" PRIu64 " mismatches\n", s->results, s->mismatches);
-	printf("  error      %.3g at most; tolerance up to %.3g = 4 * 2^-24 * (sqrt(tokens) + sqrt(%u))\n",
-	       s->max_error, s->tolerance, p->head_dim);
+	printf("  results    %" PRIu64 " checked, %" PRIu64 " mismatches\n", worker_results(w), worker_mismatches(w));
+	for (uint32_t i = 0; i < w->n_groups && w->n_groups > 1; i++)
+		printf("             %" PRIu64 " of %s attention, %" PRIu64 " mismatches\n", w->groups[i].results,
+		       w->groups[i].shape.window ? "sliding" : "full", w->groups[i].mismatches);
+	printf("  error      %.3g at most; tolerance up to %.3g = 4 * 2^-24 * (sqrt(tokens) + sqrt(head size))\n",
+	       s->max_error, s->tolerance);
 	printf("  table      %" PRIu64 " entries compared with the updates, %" PRIu64 " wrong\n", s->cells,
 	       s->cells_wrong);
 	printf("  prepare    p50 %.1f us, p99 %.1f us\n", us(&s->prepare, 0.5), us(&s->prepare, 0.99));

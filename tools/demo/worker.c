@@ -45,6 +45,42 @@ int worker_fail(struct worker *w, int code, const char *what)
 	return worker_fail_detail(w, code, what, detail[0] ? detail : swakv_error_text(code));
 }
 
+int worker_make_room(struct worker *w)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < w->n_groups && !rc; i++)
+		rc = mirror_reserve(&w->mirrors[i]);
+	return rc ? worker_fail_detail(w, rc, "making room", device_why(&w->device)) : 0;
+}
+
+int worker_poison_row(struct worker *w, int32_t slot)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < w->n_groups && !rc; i++)
+		rc = mirror_poison_row(&w->mirrors[i], slot);
+	return rc;
+}
+
+uint64_t worker_results(const struct worker *w)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < w->n_groups; i++)
+		n += w->groups[i].results;
+	return n;
+}
+
+uint64_t worker_mismatches(const struct worker *w)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < w->n_groups; i++)
+		n += w->groups[i].mismatches;
+	return n;
+}
+
 /* ---- start ---------------------------------------------------------------- */
 
 static bool within(uint64_t at, uint64_t bytes, uint64_t from, uint64_t size)
@@ -57,22 +93,24 @@ static bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
 	return a < b + b_bytes && b < a + a_bytes;
 }
 
-/* What the library says about addresses, held against what was declared. NULL: fine; else what is wrong. */
-static const char *layout_fault(const struct worker *w)
+/* What the library says about the addresses of a group, held against what was declared. NULL: fine; else what is wrong.
+ */
+static const char *layout_fault(const struct worker *w, const struct group *g)
 {
-	const struct swakv_layout *l = &w->layout;
-	const struct preset *p = &w->opt.preset;
+	const struct swakv_layout *l = &g->layout;
+	const struct preset_group *p = &g->shape;
 	uint64_t pages = (uint64_t)l->num_pages * l->page_stride, v = l->v_base + pages; /* V ids begin at num_pages */
 	uint64_t table = (uint64_t)w->opt.batch * 2 * (uint64_t)l->width * sizeof(int32_t);
 	uint64_t pool = w->info.pool_device, size = w->info.pool_bytes;
 
-	if (l->window != p->window || l->page_tokens != p->page_tokens || l->layers != p->layers ||
-	    l->kv_heads != p->kv_heads || l->head_dim != p->head_dim || l->v_head_dim != p->head_dim ||
-	    l->element_bytes != 2 || l->dtype != p->dtype)
+	if (l->kind != (p->window ? SWAKV_SLIDING : SWAKV_FULL) || l->window != p->window ||
+	    l->page_tokens != w->opt.preset.page_tokens || l->layers != p->layers || l->kv_heads != p->kv_heads ||
+	    l->head_dim != p->head_dim || l->v_head_dim != p->head_dim || l->element_bytes != 2 ||
+	    l->dtype != w->opt.preset.dtype)
 		return "the geometry is not the declared one";
 	if (l->num_pages <= 0 || l->width <= 0 || (int64_t)l->width * l->page_tokens < w->opt.max_seq)
 		return "the table is too narrow for max_seq";
-	if (l->layer_stride < (uint64_t)p->page_tokens * p->kv_heads * p->head_dim * 2 ||
+	if (l->layer_stride < (uint64_t)l->page_tokens * p->kv_heads * p->head_dim * 2 ||
 	    l->page_stride < l->layer_stride * p->layers)
 		return "the strides are too small";
 	if (!within(l->k_base, pages, pool, size) || !within(v, pages, pool, size) ||
@@ -84,48 +122,9 @@ static const char *layout_fault(const struct worker *w)
 	return NULL;
 }
 
-static int attach(struct worker *w)
+static struct kernel_pages pages_of(const struct swakv_layout *l)
 {
-	const struct preset *p = &w->opt.preset;
-	const struct swakv_group group = {
-		.kind = SWAKV_SLIDING,
-		.window = p->window,
-		.page_tokens = p->page_tokens,
-		.layers = p->layers,
-		.kv_heads = p->kv_heads,
-		.head_dim = p->head_dim,
-		.dtype = p->dtype,
-	};
-	const struct swakv_model model = { .name = w->opt.name,
-					   .groups = &group,
-					   .n_groups = 1,
-					   .max_batch = w->opt.batch,
-					   .max_seq = w->opt.max_seq };
-	const struct swakv_attach_options options = {
-		.broker = w->opt.broker,
-		.socket = w->opt.socket,
-		.pool = w->opt.pool,
-		.on_updates = mirror_updates,
-		.on_updates_arg = &w->mirror,
-	};
-	char why[256] = "";
-	int rc = swakv_session_attach(&options, &model, &w->session, why, sizeof(why));
-
-	if (rc)
-		return worker_fail_detail(w, rc, "attaching", why);
-	swakv_session_get_info(w->session, &w->info);
-	rc = swakv_session_get_layout(w->session, 0, &w->layout);
-	if (rc)
-		return worker_fail(w, rc, "asking for the layout");
-	const char *fault = layout_fault(w);
-	return fault ? worker_fail_detail(w, SWAKV_EINVALID, "checking the layout", fault) : 0;
-}
-
-static void set_pages(struct worker *w)
-{
-	const struct swakv_layout *l = &w->layout;
-
-	w->pages = (struct kernel_pages){
+	return (struct kernel_pages){
 		.table = l->table,
 		.k_base = l->k_base,
 		.v_base = l->v_base,
@@ -139,6 +138,65 @@ static void set_pages(struct worker *w)
 		.v_head_dim = (int32_t)l->v_head_dim,
 		.dtype = l->dtype == SWAKV_F16 ? KERNEL_F16 : KERNEL_BF16,
 	};
+}
+
+static int take_groups(struct worker *w)
+{
+	uint32_t layer = 0;
+
+	for (uint32_t i = 0; i < w->opt.preset.n_groups; i++) {
+		struct group *g = &w->groups[i];
+		int rc = swakv_session_get_layout(w->session, i, &g->layout);
+		const char *fault;
+
+		if (rc)
+			return worker_fail(w, rc, "asking for the layout");
+		g->shape = w->opt.preset.groups[i];
+		g->first_layer = layer;
+		layer += g->shape.layers;
+		fault = layout_fault(w, g);
+		if (fault)
+			return worker_fail_detail(w, SWAKV_EINVALID, "checking the layout", fault);
+		g->pages = pages_of(&g->layout);
+		w->n_groups++;
+	}
+	return 0;
+}
+
+static int attach(struct worker *w)
+{
+	const struct preset *p = &w->opt.preset;
+	struct swakv_group groups[PRESET_MAX_GROUPS];
+	const struct swakv_model model = { .name = w->opt.name,
+					   .groups = groups,
+					   .n_groups = p->n_groups,
+					   .max_batch = w->opt.batch,
+					   .max_seq = w->opt.max_seq };
+	const struct swakv_attach_options options = {
+		.broker = w->opt.broker,
+		.socket = w->opt.socket,
+		.pool = w->opt.pool,
+		.on_updates = mirror_updates,
+		.on_updates_arg = w->mirrors,
+	};
+	char why[256] = "";
+	int rc;
+
+	for (uint32_t i = 0; i < p->n_groups; i++)
+		groups[i] = (struct swakv_group){
+			.kind = p->groups[i].window ? SWAKV_SLIDING : SWAKV_FULL,
+			.window = p->groups[i].window,
+			.page_tokens = p->page_tokens,
+			.layers = p->groups[i].layers,
+			.kv_heads = p->groups[i].kv_heads,
+			.head_dim = p->groups[i].head_dim,
+			.dtype = p->dtype,
+		};
+	rc = swakv_session_attach(&options, &model, &w->session, why, sizeof(why));
+	if (rc)
+		return worker_fail_detail(w, rc, "attaching", why);
+	swakv_session_get_info(w->session, &w->info);
+	return take_groups(w);
 }
 
 /* Rows as this worker can run them: within max_seq and max_decode. */
@@ -166,15 +224,46 @@ static int load_trace(struct worker *w)
 
 static int init_checker(struct worker *w)
 {
-	const struct preset *p = &w->opt.preset;
-	const struct dense_shape shape = { p->window, p->layers, p->kv_heads, p->q_heads, p->head_dim };
+	size_t most = 0;
 
-	w->gen = (struct kvgen){ w->opt.seed, p->dtype == SWAKV_F16 ? KVGEN_F16 : KVGEN_BF16 };
-	w->want = calloc((size_t)p->q_heads * p->head_dim, sizeof(*w->want));
+	w->gen = (struct kvgen){ w->opt.seed, w->opt.preset.dtype == SWAKV_F16 ? KVGEN_F16 : KVGEN_BF16 };
+	for (uint32_t i = 0; i < w->n_groups; i++) {
+		struct group *g = &w->groups[i];
+		const struct preset_group *p = &g->shape;
+		/* a window that no sequence fills is full attention */
+		int64_t window = p->window ? p->window : w->opt.max_seq;
+		const struct dense_shape shape = { window, p->layers, p->kv_heads, p->q_heads, p->head_dim };
+
+		if (dense_init(&g->dense, &shape, &w->gen) < 0)
+			return SWAKV_ENOMEM;
+		g->dense.first_layer = g->first_layer;
+		if ((size_t)p->q_heads * p->head_dim > most)
+			most = (size_t)p->q_heads * p->head_dim;
+	}
+	w->want = calloc(most, sizeof(*w->want));
 	w->steps = calloc(w->opt.batch, sizeof(*w->steps));
-	if (!w->want || !w->steps || dense_init(&w->dense, &shape, &w->gen) < 0)
-		return SWAKV_ENOMEM;
-	return 0;
+	return w->want && w->steps ? 0 : SWAKV_ENOMEM;
+}
+
+static int init_mirrors(struct worker *w)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < w->n_groups && !rc; i++)
+		rc = mirror_init(&w->mirrors[i], &w->device, &w->groups[i].pages, w->opt.batch,
+				 w->groups[i].layout.private_pages, w->opt.poison);
+	return rc;
+}
+
+static void print_group(const struct worker *w, const struct group *g)
+{
+	fprintf(stderr, "%s:   %u layers, ", w->opt.name, g->shape.layers);
+	if (g->shape.window)
+		fprintf(stderr, "window %" PRId64, g->shape.window);
+	else
+		fprintf(stderr, "full attention");
+	fprintf(stderr, ", %u kv heads x %u, %u query heads, %d pages a sequence%s\n", g->shape.kv_heads,
+		g->shape.head_dim, g->shape.q_heads, g->layout.private_pages, g->shape.window ? "" : " at most");
 }
 
 static void print_start(const struct worker *w)
@@ -183,13 +272,11 @@ static void print_start(const struct worker *w)
 
 	if (w->opt.quiet)
 		return;
-	fprintf(stderr,
-		"%s: session %u on %s: %u layers, window %" PRId64
-		", %u kv heads x %u, %u query heads, %s, pages of %u "
-		"tokens, %d pages a sequence; %zu rows, batch %u, seed %" PRIu64 "%s\n",
-		w->opt.name, w->info.session_id, w->info.device, p->layers, p->window, p->kv_heads, p->head_dim,
-		p->q_heads, p->dtype == SWAKV_F16 ? "f16" : "bf16", p->page_tokens, w->layout.private_pages,
+	fprintf(stderr, "%s: session %u on %s: %s, pages of %u tokens; %zu rows, batch %u, seed %" PRIu64 "%s\n",
+		w->opt.name, w->info.session_id, w->info.device, p->dtype == SWAKV_F16 ? "f16" : "bf16", p->page_tokens,
 		w->trace.n_rows, w->opt.batch, w->opt.seed, w->opt.poison ? ", poison" : "");
+	for (uint32_t i = 0; i < w->n_groups; i++)
+		print_group(w, &w->groups[i]);
 	if (w->stats.rows_clipped)
 		fprintf(stderr, "%s: %" PRIu64 " rows are longer than %" PRId64 " tokens and are clipped\n",
 			w->opt.name, w->stats.rows_clipped, w->opt.max_seq);
@@ -203,13 +290,10 @@ int worker_init(struct worker *w, const struct options *opt)
 	*w = (struct worker){ .opt = *opt, .started_ns = worker_now(), .backoff_ns = 1000000 };
 	if (load_trace(w) || attach(w))
 		return w->code;
-	set_pages(w);
 	rc = device_open(&w->device, w->session, why, sizeof(why));
 	if (rc)
 		return worker_fail_detail(w, rc, "opening the device", why);
-	(void)((rc = init_checker(w)) || (rc = batch_init(w)) ||
-	       (rc = mirror_init(&w->mirror, &w->device, &w->pages, w->opt.batch, w->layout.private_pages,
-				 w->opt.poison)) ||
+	(void)((rc = init_checker(w)) || (rc = batch_init(w)) || (rc = init_mirrors(w)) ||
 	       (rc = frame_init(&w->frames[0], w)) || (rc = frame_init(&w->frames[1], w)) ||
 	       (rc = prefill_init(&w->prefill, w)) || (rc = compaction_init(&w->compaction, w)));
 	if (rc)
@@ -228,11 +312,13 @@ void worker_deinit(struct worker *w)
 	compaction_deinit(&w->compaction, w);
 	frame_deinit(&w->frames[0], w);
 	frame_deinit(&w->frames[1], w);
-	mirror_deinit(&w->mirror);
+	for (uint32_t i = 0; i < w->n_groups; i++)
+		mirror_deinit(&w->mirrors[i]);
 	swakv_session_close(w->session);
 	w->session = NULL;
 	device_close(&w->device);
-	dense_deinit(&w->dense);
+	for (uint32_t i = 0; i < w->n_groups; i++)
+		dense_deinit(&w->groups[i].dense);
 	trace_deinit(&w->trace);
 	free(w->want);
 	free(w->steps);
@@ -248,10 +334,10 @@ static int prepare(struct worker *w, struct frame *f, uint32_t *n_steps)
 	struct job *job;
 	uint32_t n = 0, kept = 0, refused = 0;
 	uint64_t from;
-	int rc = mirror_reserve(&w->mirror);
+	int rc = worker_make_room(w);
 
 	if (rc)
-		return worker_fail_detail(w, rc, "making room", device_why(&w->device));
+		return rc;
 	TAILQ_FOREACH (job, &w->jobs, link)
 		w->steps[n++] = (struct swakv_step){ .request = job->request };
 	from = worker_now();

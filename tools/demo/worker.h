@@ -28,11 +28,11 @@ struct sequence {
 	uint64_t id; /* its number in kvgen, never used again */
 	int32_t slot;
 	int64_t context;
-	int64_t endpoint;             /* tokens given to the device */
-	int64_t remaining;            /* decode steps to go */
-	uint32_t n_frames;            /* steps whose results are not checked yet */
-	bool left;                    /* out of its request */
-	struct dense_sequence *dense; /* NULL until the first check */
+	int64_t endpoint;                                /* tokens given to the device */
+	int64_t remaining;                               /* decode steps to go */
+	uint32_t n_frames;                               /* steps whose results are not checked yet */
+	bool left;                                       /* out of its request */
+	struct dense_sequence *dense[PRESET_MAX_GROUPS]; /* NULL until the first check */
 };
 
 /* One request: up to GROUP_MAX sequences with one lifecycle. */
@@ -44,13 +44,22 @@ struct job {
 };
 TAILQ_HEAD(job_list, job);
 
+/* One layer group: where its pages lie, and what its attention must give. */
+struct group {
+	struct preset_group shape;
+	uint32_t first_layer; /* of the model: what kvgen calls its layer 0 */
+	struct swakv_layout layout;
+	struct kernel_pages pages;
+	struct dense dense;
+	uint64_t results, mismatches; /* attention vectors */
+};
+
 struct stats {
 	uint64_t rows_done, rows_clipped;
 	uint64_t tokens_prefilled, tokens_decoded;
 	uint64_t steps, requests, compactions;
-	uint64_t results, mismatches; /* attention vectors */
-	uint64_t cells, cells_wrong;  /* entries of tables and compaction mappings */
-	uint64_t nopages, pending;    /* refusals answered by waiting */
+	uint64_t cells, cells_wrong; /* entries of tables and compaction mappings */
+	uint64_t nopages, pending;   /* refusals answered by waiting */
 	double max_error, tolerance;
 	struct histogram prepare, complete; /* ns */
 };
@@ -60,13 +69,12 @@ struct worker {
 	struct trace trace;
 	swakv_session *session;
 	struct swakv_session_info info;
-	struct swakv_layout layout;
-	struct kernel_pages pages;
+	uint32_t n_groups;
+	struct group groups[PRESET_MAX_GROUPS];
 	struct device device;
 	struct kvgen gen;
-	struct dense dense;
-	double *want; /* [q_heads][head_dim]: one layer's checked result */
-	struct mirror mirror;
+	double *want; /* [q_heads][head_dim] of the largest group: one layer's checked result */
+	struct mirror mirrors[PRESET_MAX_GROUPS];
 	struct prefill prefill;
 	struct compaction compaction;
 	struct frame frames[2];
@@ -101,6 +109,16 @@ int worker_init(struct worker *w, const struct options *opt);
 void worker_deinit(struct worker *w);
 /* Works until the rows are done, or *@stop is set, or something fails. 0 or a code. */
 int worker_run(struct worker *w, const volatile int *stop);
+
+/* Makes room in all mirrors for the fills of one command. Call before each command. 0 or a code. */
+int worker_make_room(struct worker *w);
+/* The sequence in @slot has done its last step: poisons its pages of all groups, before the mark that frees them. 0 or
+ * a code, not noted. */
+int worker_poison_row(struct worker *w, int32_t slot);
+
+/* Attention vectors that were compared, and those that were wrong, of all groups. */
+uint64_t worker_results(const struct worker *w);
+uint64_t worker_mismatches(const struct worker *w);
 
 /* Notes the failure @code of @what, with the session's sentence; returns @code. Keeps the first one. */
 int worker_fail(struct worker *w, int code, const char *what);
