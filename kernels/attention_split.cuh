@@ -451,7 +451,8 @@ static __device__ __forceinline__ walk walk_of(const kernel_attention &p, const 
 
 /* Starts to fetch one side of chunk @i, if there is one, as a group of copies; keys first, chunk by chunk. */
 template <bool VALUES>
-static __device__ __forceinline__ void walk_fetch(const kernel_attention &p, const share &s, walk *w, int i, uint16_t *to)
+static __device__ __forceinline__ void walk_fetch(const kernel_attention &p, const share &s, walk *w, int i,
+						  uint16_t *to)
 {
 	if (i < w->n) {
 		int64_t at = chunk_at(w->first, i);

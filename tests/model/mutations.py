@@ -52,10 +52,10 @@ MUTATIONS = [
         ("\tif (r->move_rows)\n", "\tif (r->move_rows && r->n_seqs > 2)\n")]),
     ("row not cleared when its slot is given up", "request.c", [
         ("\tif (s->ended)\n\t\treturn;\n\tpage_table_open", "\tif (!s->ended)\n\t\treturn;\n\tpage_table_open")]),
-    ("a refused begin takes one page", "request.c", [
-        ("\tif (missing < 0)\n\t\treturn 0;\n",
-         "\tif (missing < 0)\n\t\treturn 0;\n"
-         "\tif (need[missing].class->n_free > 0)\n\t\tpage_class_take(need[missing].class);\n")]),
+    ("a refused begin takes one page", "quota.c", [
+        ("\tif (!limited)\n\t\treturn fault_set(f, FAULT_NO_PAGES",
+         "\tif (!limited && need[missing].class->n_free > 0)\n\t\tpage_class_take(need[missing].class);\n"
+         "\tif (!limited)\n\t\treturn fault_set(f, FAULT_NO_PAGES")]),
     ("a refused prefill leaves the request executing", "step.c", [
         ("\t\tif (lengths[i] < 1 || lengths[i] > r->capacity)\n",
          "\t\tif (lengths[i] > r->capacity)\n\t\t\t((struct request *)r)->phase = PHASE_EXECUTING;\n"
@@ -136,7 +136,8 @@ MUTATIONS = [
         ("\t\tint32_t n = r->reservation[g->index];\n",
          "\t\tint32_t n = g->index ? 0 : r->reservation[0];\n")]),
     ("a begin looks for pages of one group only", "request.c", [
-        ("\t\tneeds[i] = (int64_t)reservation[i] * n;\n", "\t\tneeds[i] = i ? 0 : (int64_t)reservation[i] * n;\n")]),
+        ("\t\tneeds[g->index] = (int64_t)reservation[g->index] * b->n_slots;\n",
+         "\t\tneeds[g->index] = g->index ? 0 : (int64_t)reservation[g->index] * b->n_slots;\n")]),
     ("a reserve of one group only", "request.c", [
         ("\t\tmore[i] = group_reservation(s, g, max_tokens) - r->reservation[i];\n",
          "\t\tmore[i] = i ? 0 : group_reservation(s, g, max_tokens) - r->reservation[i];\n")]),

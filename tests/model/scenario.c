@@ -78,7 +78,20 @@ void command_print(FILE *out, const struct setup *setup, const struct command *c
 
 /* ---- scenario files -------------------------------------------------------------------- */
 
-/* Groups that differ in page size or dtype cannot be said: then the first one's stands for all. */
+/* Groups have one page size and dtype in a scenario, heads one size, and a broker lends whole extents only. */
+static bool exact(const struct setup *s)
+{
+	for (uint32_t i = 0; i < s->n_models; i++) {
+		const struct ref_model *m = &s->models[i];
+
+		for (uint32_t g = 0; g < m->n_groups; g++)
+			if (m->groups[g].page_tokens != m->groups[0].page_tokens ||
+			    m->groups[g].dtype != m->groups[0].dtype)
+				return false;
+	}
+	return s->half % s->extent == 0;
+}
+
 static void write_model(FILE *out, uint32_t index, const struct ref_model *m)
 {
 	static const char *const dtypes[] = { "?", "f16", "bf16", "f32", "fp8" };
@@ -113,6 +126,8 @@ static void write_setup(FILE *out, const struct setup *s, const struct command *
 	for (uint32_t i = 0; i < n; i++)
 		if (list[i].op == OP_ATTACH)
 			used[(uint64_t)list[i].value % s->n_models] = true;
+	if (!exact(s))
+		fprintf(out, "# not quite the same pool or models: those cannot be said in this grammar\n");
 	fprintf(out, "broker backend=host bytes=%" PRIu64 " extent=%" PRIu64 "\n", 2 * s->half, s->extent);
 	for (uint32_t i = 0; i < s->n_models; i++)
 		if (used[i])
@@ -129,17 +144,25 @@ static bool known(const struct world *w, const struct command *c, int32_t label)
 	return label >= 0 && w->labels[label].session == c->session;
 }
 
+/* Counts that the entries of a step list together. */
+static int64_t listed(const struct command *c)
+{
+	int64_t n = 0;
+
+	for (uint32_t i = 0; i < c->n; i++) {
+		int64_t value = c->op == OP_STEP_PREPARE ? c->entries[i].tokens : c->entries[i].accepted;
+
+		n += value < 0 ? -value : 0;
+	}
+	return n;
+}
+
 static bool sayable(const struct world *w, const struct command *c)
 {
-	if (c->op == OP_MODEL || c->op == OP_QUERY || c->op == OP_TRIM || c->op == OP_RESERVE)
+	if (c->op == OP_MODEL || c->op == OP_QUERY || c->op == OP_TRIM)
 		return false;
-	if (c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE) {
-		for (uint32_t i = 0; i < c->n; i++)
-			if (!known(w, c, c->entries[i].request) || c->entries[i].fence > FENCE_FAILED ||
-			    w->code == SWAKV_EINVALID)
-				return false;
-		return c->n > 0;
-	}
+	if (c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE)
+		return c->n > 0 && c->n_counts == listed(c);
 	if (c->op > OP_BEGIN && c->op <= OP_ABANDON)
 		return known(w, c, c->request) && c->fence <= FENCE_FAILED;
 	return true;
@@ -171,6 +194,11 @@ static void write_steps(FILE *out, const struct world *w, const struct command *
 		/* a step of one token may be said and completed as an extend, too */
 		const char *call = (prepare && value == 1) ? "decode" : "extend";
 
+		if (!known(w, c, c->entries[i].request) || c->entries[i].fence > FENCE_FAILED) {
+			fprintf(out, "%s# an entry that cannot be said", i ? "\n" : "");
+			counts += value < 0 ? -value : 0;
+			continue;
+		}
 		fprintf(out, "%s%s_%s w%u r%d", i ? "\n" : "", call, prepare ? "prepare" : "complete", c->session,
 			c->entries[i].request);
 		if (value != (prepare ? 1 : 0))
@@ -191,6 +219,8 @@ static void write_call(FILE *out, const struct command *c)
 			fprintf(out, " max_tokens=%" PRId64, c->value);
 	} else if (c->op == OP_PREFILL_PREPARE) {
 		print_list(out, "lens", c->list, c->n);
+	} else if (c->op == OP_RESERVE) {
+		fprintf(out, " max_tokens=%" PRId64, c->value);
 	} else if (c->op == OP_REWIND) {
 		print_list(out, "tokens", c->list, c->n);
 	} else if (c->op == OP_COMPACT_BEGIN) {
@@ -283,10 +313,12 @@ static void write_expectations(FILE *out, struct world *w)
 
 		for (int32_t j = 0; r && j < r->n_seqs; j++)
 			for (uint32_t g = 0; g < w->sessions[session].n_groups; g++)
-				expect_sequence(out, &w->sessions[session], session, i, r, j, g);
+				if (w->sessions[session].groups[g].page_tokens ==
+				    w->sessions[session].groups[0].page_tokens)
+					expect_sequence(out, &w->sessions[session], session, i, r, j, g);
 	}
 	for (uint32_t i = 0; i < REF_SESSIONS; i++) {
-		for (uint32_t g = 0; w->sessions[i].attached && g < w->sessions[i].n_groups; g++) {
+		for (uint32_t g = 0; exact(&w->setup) && g < w->sessions[i].n_groups; g++) {
 			const struct ref_class *c = ref_tally(&w->pool, w->sessions[i].groups[g].class_index);
 
 			fprintf(out,

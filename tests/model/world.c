@@ -104,6 +104,10 @@ static void detach(struct world *w, uint32_t session)
 		free(e->tables[i].rows);
 		free(e->at_end[i]);
 	}
+	/* the next session here may be given the same handles */
+	for (uint32_t i = 0; i < WORLD_COMMANDS; i++)
+		if (w->labels[i].session == session)
+			w->labels[i].handle = 0;
 	memset(e, 0, sizeof *e);
 	ref_detach(&w->sessions[session]);
 }
@@ -470,9 +474,10 @@ static void run_step(struct world *w, const struct command *c)
 			codes[faults[i].entry] = faults[i].fault.code;
 	want = prepare ? ref_step_prepare(s, &ref, codes, &w->expected) : ref_step_complete(s, &ref, armed, codes);
 	compare_code(w, call, got, want, &f);
+	for (int i = 0; i < STEP_ENTRIES; i++)
+		w->entry_codes[i] = want ? want : codes[i];
 	if (want || w->pool.error[0])
 		return;
-	memcpy(w->entry_codes, codes, sizeof codes);
 	compare_entries(w, call, faults, n_faults, codes, c->n);
 	if (prepare && !w->pool.error[0])
 		compare_delivery(w, c->session, &d);
