@@ -207,7 +207,6 @@ static void admit_waiting(struct ring_thread *t)
 
 		c->n_waiting--;
 		commands_answer(c, &a, t->now);
-		c->n_commands++;
 		c->n_refused += a.code != 0;
 		if (a.code) {
 			t->counters.refusals++;
@@ -243,6 +242,7 @@ static bool reads_lines(const struct workspace *w)
 static bool defer(struct ring_thread *t, struct channel *c, uint32_t n_slots)
 {
 	c->n_waiting++;
+	c->n_commands++;
 	channel_release(c, n_slots);
 	t->counters.commands++;
 	t->changed = true;

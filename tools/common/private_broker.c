@@ -224,7 +224,7 @@ bool private_broker_stop(struct private_broker *b)
 
 void private_broker_deinit(struct private_broker *b, bool keep)
 {
-	static const char *const files[] = { "sock", "sock.lock", "swakvd.log" };
+	static const char *const files[] = { "sock", "sock.lock", "sock.ctl", "limits.ini", "swakvd.log" };
 	char path[128];
 
 	private_broker_stop(b);

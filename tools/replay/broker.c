@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cleanup.h"
 #include "value.h"
 
 /* ---- how large ------------------------------------------------------------------- */
@@ -123,6 +124,46 @@ static void add(struct flags *f, const char *format, ...)
 	f->n++;
 }
 
+static bool has_limits(const struct script *s)
+{
+	for (size_t i = 0; i < s->n_models; i++)
+		if (statement_value(s->models[i].statement, KEY_FLOOR) ||
+		    statement_value(s->models[i].statement, KEY_CEILING))
+			return true;
+	return false;
+}
+
+static void limits_path(const struct broker *b, char path[96])
+{
+	snprintf(path, 96, "%s/limits.ini", b->process.folder);
+}
+
+/* Limits have no flags: they stand in a file. 0 or a negative errno. */
+static int write_limits(const struct broker *b, const struct script *s)
+{
+	AUTO_FCLOSE FILE *file = NULL;
+	char path[96];
+
+	if (!has_limits(s))
+		return 0;
+	limits_path(b, path);
+	file = fopen(path, "we");
+	if (!file)
+		return -errno;
+	for (size_t i = 0; i < s->n_models; i++) {
+		const struct statement *st = s->models[i].statement;
+		int64_t floor = statement_number(st, KEY_FLOOR, 0), ceiling = statement_number(st, KEY_CEILING, 0);
+
+		if (floor || ceiling)
+			fprintf(file, "[model %s]\n", s->models[i].name);
+		if (floor)
+			fprintf(file, "floor = %" PRId64 "\n", floor);
+		if (ceiling)
+			fprintf(file, "ceiling = %" PRId64 "\n", ceiling);
+	}
+	return ferror(file) ? -EIO : 0;
+}
+
 /* "spin_us=20" becomes --spin-us=20. */
 static void add_extra(struct flags *f, const char *extra)
 {
@@ -143,9 +184,14 @@ static struct flags *flags_of(const struct broker *b, const struct script *s)
 	const struct statement *st = s->statements;
 	struct flags *f = calloc(1, sizeof(*f));
 	uint64_t area = table_area(s);
+	char path[96];
 
 	if (!f)
 		return NULL;
+	if (has_limits(s)) {
+		limits_path(b, path);
+		add(f, "--config=%s", path);
+	}
 	add(f, "--backend=%s", statement_number(st, KEY_BACKEND, BACKEND_HOST) == BACKEND_CUDA ? "cuda" : "host");
 	for (size_t i = 0; i < st->n_extra; i++)
 		add_extra(f, st->extra[i]);
@@ -167,8 +213,16 @@ int broker_init(struct broker *b, const struct script *s)
 	r = private_broker_init(&b->process, "replay");
 	if (r < 0)
 		return r;
+	r = write_limits(b, s);
+	if (r < 0)
+		return r;
 	b->snapshot = calloc(1, sizeof(*b->snapshot));
 	return b->snapshot ? 0 : -ENOMEM;
+}
+
+bool broker_has_keys(const struct script *s)
+{
+	return s->statements[0].n_extra > 0 || has_limits(s);
 }
 
 int broker_check_keys(struct broker *b, const struct script *s, struct script_error *e)

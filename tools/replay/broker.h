@@ -19,7 +19,9 @@ struct broker {
 
 /* What the private broker is made of follows from @s. Makes its folder. 0 or a negative errno. */
 int broker_init(struct broker *b, const struct script *s);
-/* Asks the broker whether it knows the keys of the first statement. 0, or -EINVAL with *@e filled in. */
+/* True when the file has keys or limits that only the broker can judge. */
+bool broker_has_keys(const struct script *s);
+/* Asks the broker what it thinks of them. 0, or -EINVAL with *@e filled in. */
 int broker_check_keys(struct broker *b, const struct script *s, struct script_error *e);
 /* Starts it and waits until it is ready. 0, or a negative errno with a sentence in @why. */
 int broker_start(struct broker *b, const struct script *s, char *why, size_t size);

@@ -71,11 +71,6 @@ static struct name *name_put(struct names *names, const char *worker, const char
 
 static int check_supported(struct walk *w)
 {
-	static const enum key later[] = { KEY_FLOOR, KEY_CEILING };
-
-	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
-		if (statement_value(w->at, later[i]))
-			return FAIL(w, "not supported yet: %s", key_name(later[i]));
 	if (w->at->kind == ST_BROKER && statement_number(w->at, KEY_BACKEND, BACKEND_HOST) == BACKEND_AUTO)
 		return FAIL(w, "not supported yet: backend=%s", statement_value(w->at, KEY_BACKEND)->text);
 	return 0;
@@ -158,6 +153,10 @@ static int check_model(struct walk *w)
 		if (v && v->n != n_groups && v->n != 1)
 			return FAIL(w, "%s has %zu values for %zu layer groups", key_name(lists[i]), v->n, n_groups);
 	}
+	if (statement_value(w->at, KEY_CEILING) &&
+	    statement_number(w->at, KEY_FLOOR, 0) > statement_number(w->at, KEY_CEILING, 0))
+		return FAIL(w, "floor=%s is above ceiling=%s", statement_value(w->at, KEY_FLOOR)->text,
+			    statement_value(w->at, KEY_CEILING)->text);
 	if (script_model_find(s, w->at->model))
 		return FAIL(w, "model %s was declared in line %d already", w->at->model,
 			    script_model_find(s, w->at->model)->statement->line);
@@ -242,7 +241,7 @@ static int check_request(struct walk *w)
 {
 	struct name *r = name_find(&w->requests, w->at->worker, w->at->request);
 
-	if (w->at->kind == ST_BEGIN) {
+	if (w->at->kind == ST_BEGIN || w->at->kind == ST_QUEUE) {
 		if (w->at->error && r)
 			return 0; /* the name keeps what it means */
 		if (r && !r->end_line)
@@ -257,6 +256,8 @@ static int check_request(struct walk *w)
 	}
 	if (!r)
 		return FAIL(w, "no request %s of worker %s was begun above", w->at->request, w->at->worker);
+	if (w->at->kind == ST_ADMITTED && w->at->error)
+		r->end_line = w->at->line;
 	/* A request whose completion failed has ended too. */
 	if (!w->at->error && (w->at->kind == ST_FINISH || w->at->kind == ST_ABANDON ||
 			      statement_number(w->at, KEY_FENCE, FENCE_DONE) == FENCE_FAIL))

@@ -314,6 +314,19 @@ static int expect_number(struct run *r, const char *op, enum key key)
 	return e;
 }
 
+static int expect_waiting(struct run *r)
+{
+	const struct player *p = run_player(r, r->at->worker);
+	struct comparison c = { .run = r };
+	const struct status_session *s;
+
+	if (run_fresh_status(r))
+		return -1;
+	s = broker_session(&r->broker, p->session, p->generation);
+	compare(&c, KEY_REQUESTS, s ? s->waiting : 0);
+	return compared(&c);
+}
+
 int expect_run(struct run *r)
 {
 	switch (r->at->kind) {
@@ -327,6 +340,8 @@ int expect_run(struct run *r)
 		return expect_request(r);
 	case ST_EXPECT_PRIVATE_PAGES:
 		return expect_number(r, "private_pages", KEY_PAGES);
+	case ST_EXPECT_WAITING:
+		return expect_waiting(r);
 	case ST_EXPECT_LAST_UPDATES:
 		return expect_number(r, "last_updates", KEY_ENTRIES);
 	case ST_EXPECT_SAME_PAGES:

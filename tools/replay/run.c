@@ -242,6 +242,8 @@ static int check_answer(struct run *r, const json_t *answer)
 	int64_t calls = json_integer_value(json_object_get(answer, "calls"));
 	char expected[32] = "ok";
 
+	if (code == 0 && json_is_true(json_object_get(answer, "at_once")))
+		return run_difference(r, "a request that waits", "it was admitted at once");
 	if (fault)
 		return run_difference(r, "the device table as the broker's host table", "%s", fault);
 	if (!r->at->error && code == SWAKV_EPOISONED && fails_on_purpose(r->at, answer))
@@ -398,7 +400,7 @@ void run_script(const struct script *s, const struct run_options *options, struc
 	e = broker_init(&r.broker, s);
 	if (e) {
 		(void)run_broken(&r, "no folder for the broker: %s", strerror(-e));
-	} else if (s->statements[0].n_extra > 0 && broker_check_keys(&r.broker, s, &error) != 0) {
+	} else if (broker_has_keys(s) && broker_check_keys(&r.broker, s, &error) != 0) {
 		outcome->result = RUN_UNREADABLE;
 		outcome->line = error.line;
 		outcome->message = strdup(error.text);

@@ -48,9 +48,11 @@ static void add_counts(struct run *r, json_t *lines)
 		json_array_append_new(lines,
 				      json_sprintf("session of worker %s: requests %" PRIu32 " sequences %" PRIu32
 						   " open points %" PRIu32 " leased %" PRId64 " quarantined %" PRId64
-						   " behind points %" PRId64 " poisoned %" PRIu32,
+						   " behind points %" PRId64 " poisoned %" PRIu32 " waiting %" PRIu32,
 						   p->name, t->n_requests, t->n_sequences, t->open_points, t->leased,
-						   t->quarantined, t->behind_points, t->poisoned));
+						   t->quarantined, t->behind_points, t->poisoned,
+						   /* that a request no longer waits is what the statement is about */
+						   r->at->kind == ST_ADMITTED ? 0 : t->waiting));
 	}
 }
 

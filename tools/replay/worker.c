@@ -102,9 +102,21 @@ static int do_attach(struct worker *w, const json_t *command, json_t *answer)
 	return r;
 }
 
+static void forget_waiting(struct worker *w)
+{
+	struct worker_waiting *x;
+
+	while ((x = w->waiting)) {
+		w->waiting = x->next;
+		free(x->name);
+		free(x);
+	}
+}
+
 static void detach(struct worker *w)
 {
 	swakv_session_close(w->session);
+	forget_waiting(w);
 	w->session = NULL;
 	for (size_t i = 0; i < w->n_requests; i++)
 		free((char *)w->requests[i].name);
@@ -163,6 +175,70 @@ static int do_begin(struct worker *w, const json_t *command, json_t *answer)
 	free(slots);
 	named = name_request(w, json_string_value(json_object_get(command, "request")), request);
 	return r ? r : named;
+}
+
+static struct worker_waiting **waiting_find(struct worker *w, const char *name)
+{
+	struct worker_waiting **at = &w->waiting;
+
+	while (*at && strcmp((*at)->name, name) != 0)
+		at = &(*at)->next;
+	return at;
+}
+
+/* Takes the answer @code of the begin at @at, and gives its name a meaning. */
+static int collect(struct worker *w, struct worker_waiting **at, int code)
+{
+	struct worker_waiting *x = *at;
+	int named = name_request(w, x->name, x->request);
+
+	*at = x->next;
+	free(x->name);
+	free(x);
+	return code ? code : named;
+}
+
+/* A begin that is not waited for; "at_once" when it has been answered all the same. */
+static int do_queue(struct worker *w, const json_t *command, json_t *answer)
+{
+	struct swakv_begin_options options = { .max_tokens = integer(command, "max_tokens"),
+					       .wait_ms = (uint32_t)integer(command, "wait") };
+	struct worker_waiting *x = calloc(1, sizeof(*x));
+	int32_t *slots = list(command, "slots", &options.n_slots);
+	int code = SWAKV_ENOMEM;
+
+	options.slots = slots;
+	if (x && (x->name = strdup(json_string_value(json_object_get(command, "request")))))
+		code = swakv_request_begin(w->session, &options, &x->request, &x->ticket);
+	free(slots);
+	if (code) {
+		if (x)
+			free(x->name);
+		free(x);
+		return code;
+	}
+	x->next = w->waiting;
+	w->waiting = x;
+	code = swakv_session_ping(w->session, NULL); /* behind it: the broker has looked at both */
+	if (code)
+		return code;
+	code = swakv_poll(w->session, x->ticket);
+	if (code == SWAKV_EAGAIN)
+		return 0;
+	json_object_set_new(answer, "at_once", json_true());
+	return collect(w, &w->waiting, code);
+}
+
+static int do_admitted(struct worker *w, const json_t *command, json_t *answer)
+{
+	struct worker_waiting **at = waiting_find(w, json_string_value(json_object_get(command, "request")));
+	int code;
+
+	(void)answer;
+	if (!*at)
+		return SWAKV_EINVALID;
+	code = swakv_wait(w->session, (*at)->ticket);
+	return code == SWAKV_ETIMEDOUT ? code : collect(w, at, code);
 }
 
 /* ---- steps --------------------------------------------------------------------------- */
@@ -407,6 +483,8 @@ static const struct {
 	{ "attach", do_attach },
 	{ "detach", do_detach },
 	{ "begin", do_begin },
+	{ "queue", do_queue },
+	{ "admitted", do_admitted },
 	{ "prefill", do_prefill },
 	{ "prefill_prepare", do_prefill_prepare },
 	{ "prefill_complete", do_prefill_complete },

@@ -22,6 +22,14 @@ struct worker_request {
 	uint64_t entries;       /* delivered by its last prepare or compaction */
 };
 
+/* A begin that waits for pages. */
+struct worker_waiting {
+	struct worker_waiting *next;
+	char *name;
+	swakv_ticket ticket;
+	swakv_request *request; /* once it has been collected */
+};
+
 struct worker {
 	swakv_session *session; /* NULL: not attached, or detached */
 	struct device device;
@@ -30,6 +38,7 @@ struct worker {
 	uint64_t pool; /* address of the pool */
 	size_t n_requests;
 	struct worker_request *requests;
+	struct worker_waiting *waiting;
 	char fault[256]; /* what a delivery left wrong in the device table; empty: nothing */
 };
 
