@@ -408,6 +408,24 @@ static void log_attached(const struct client *c)
 		 ch->generation, c->peer.pid, c->peer.uid, ch->model_name, pages, ch->model.max_batch);
 }
 
+/* A sequence of max_seq tokens that this pool could never hold: better told now than at every begin. */
+static void warn_small(const struct client *c)
+{
+	const struct channel *ch = c->channel;
+	uint64_t half = c->control->pool->half_bytes, bytes = 0;
+	bool never = false;
+
+	for (uint32_t i = 0; i < ch->model.n_groups; i++) {
+		never |= ch->geometry[i].private_pages > ch->geometry[i].num_pages;
+		bytes += (uint64_t)ch->geometry[i].private_pages * ch->geometry[i].page_bytes;
+	}
+	if (never || bytes > half)
+		log_warning("session %u.%u: a sequence of %" PRId64 " tokens needs %" PRIu64
+			    " bytes of each half, the pool has %" PRIu64
+			    ": begin will answer never unless max_tokens is lower",
+			    ch->id, ch->generation, ch->model.max_seq, bytes, half);
+}
+
 static void attached(struct client *c, int code)
 {
 	bool ok;
@@ -424,6 +442,7 @@ static void attached(struct client *c, int code)
 	ok = c->connection == CONNECTION_OPEN && send_welcome(c);
 	session_memory_close_fds(&c->channel->memory);
 	log_attached(c);
+	warn_small(c);
 	tell_wide(c);
 	free(c->handshake);
 	c->handshake = NULL;
