@@ -280,31 +280,41 @@ static __device__ __forceinline__ uint4 word_between(uint4 a, uint4 b, uint32_t 
 			  __funnelshift_r(x3, x4, bits));
 }
 
+/* What the next lane has in @x; the last lane gets @after of the first. */
+static __device__ __forceinline__ uint4 from_next_lane(uint4 x, uint4 after)
+{
+	int lane = threadIdx.x % WARP, next = (lane + 1) % WARP;
+	uint4 give = lane == 0 ? after : x;
+
+	return make_uint4(__shfl_sync(0xffffffffu, give.x, next), __shfl_sync(0xffffffffu, give.y, next),
+			  __shfl_sync(0xffffffffu, give.z, next), __shfl_sync(0xffffffffu, give.w, next));
+}
+
 /*
  * The same from a side that stands @bytes behind a 16-byte word: each word is put
- * together of two, the first of them at @from. A word is read when a part of it
- * is copied, and no other.
+ * together of two, the first of them at @from, which a lane reads and its
+ * neighbour needs, too. A word is read when a part of it is copied, and no other.
  */
 static __device__ __forceinline__ void block_copy_between(uint4 *to, const uint4 *from, uint32_t words, uint32_t bytes)
 {
-	uint32_t first = threadIdx.x / WARP * WARP_WORDS + threadIdx.x % WARP;
+	uint32_t lane = threadIdx.x % WARP, first = threadIdx.x / WARP * WARP_WORDS + lane;
 	int32_t left = (int32_t)(words - first);
+	uint4 held[EACH + 1] = {};
 
 	to += first;
 	from += first;
-	for (uint32_t k = 0; k < EACH; k += 2, left -= 2 * WARP, to += 2 * WARP, from += 2 * WARP) {
-		uint4 a[2], b[2];
+#pragma unroll
+	for (int32_t k = 0; k < (int32_t)EACH; k++)
+		if (k * WARP <= left)
+			held[k] = __ldcs(&from[k * WARP]);
+	if (lane == 0 && (int32_t)WARP_WORDS <= left)
+		held[EACH] = __ldcs(&from[WARP_WORDS]);
+#pragma unroll
+	for (int32_t k = 0; k < (int32_t)EACH; k++) {
+		uint4 b = from_next_lane(held[k], held[k + 1]);
 
-#pragma unroll
-		for (int32_t j = 0; j < 2; j++)
-			if (j * WARP < left) {
-				a[j] = from[j * WARP];
-				b[j] = from[j * WARP + 1];
-			}
-#pragma unroll
-		for (int32_t j = 0; j < 2; j++)
-			if (j * WARP < left)
-				__stcs(&to[j * WARP], word_between(a[j], b[j], bytes));
+		if (k * WARP < left)
+			__stcs(&to[k * WARP], word_between(held[k], b, bytes));
 	}
 }
 
@@ -315,8 +325,8 @@ static __device__ __forceinline__ void block_copy_end(uint64_t to, uint64_t from
 		((uint16_t *)to)[threadIdx.x] = ((const uint16_t *)from)[threadIdx.x];
 }
 
-extern "C" __global__ void __launch_bounds__(KERNEL_COPY_THREADS, 2)
-	swakv_copy(const __grid_constant__ struct kernel_copy p)
+/* @ALIKE: pages of whole 16-byte words, so that any two stand alike to them. */
+template <bool ALIKE> static __device__ __forceinline__ void copy_piece(const kernel_copy &p)
 {
 	const kernel_pages *g = &p.pages;
 	const int32_t *from = (const int32_t *)p.from_list, *to = (const int32_t *)p.to_list;
@@ -326,12 +336,24 @@ extern "C" __global__ void __launch_bounds__(KERNEL_COPY_THREADS, 2)
 	uint32_t tail = head + words * (uint32_t)sizeof(uint4), apart = (uint32_t)(src + head) % sizeof(uint4);
 
 	static_assert(KERNEL_COPY_THREADS * EACH * sizeof(uint4) == KERNEL_PIECE, "a block copies a piece");
-	block_copy_end(c.at, src, head);
-	block_copy_end(c.at + tail, src + tail, c.bytes - tail);
-	if (apart == 0)
+	if (ALIKE || apart == 0)
 		block_copy_words((uint4 *)(c.at + head), (const uint4 *)(src + head), words);
 	else
 		block_copy_between((uint4 *)(c.at + head), (const uint4 *)(src + head - apart), words, apart);
+	block_copy_end(c.at, src, head);
+	block_copy_end(c.at + tail, src + tail, c.bytes - tail);
+}
+
+extern "C" __global__ void __launch_bounds__(KERNEL_COPY_THREADS, 3)
+	swakv_copy(const __grid_constant__ struct kernel_copy p)
+{
+	copy_piece<true>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(KERNEL_COPY_THREADS, 2)
+	swakv_copy_odd(const __grid_constant__ struct kernel_copy p)
+{
+	copy_piece<false>(p);
 }
 
 /* Elements of [@at, @at + @bytes) that are not @pattern, as far as this thread looks; both are multiples of 2. */

@@ -222,7 +222,8 @@ uint16_t float_to_bf16(float f);
 #define KERNEL_NAME_ATTENTION "swakv_attention" /* any geometry; its quicker forms have names that begin like this */
 #define KERNEL_NAME_JOIN      "swakv_attention_join"
 #define KERNEL_NAME_FILL      "swakv_fill"
-#define KERNEL_NAME_COPY      "swakv_copy"
+#define KERNEL_NAME_COPY      "swakv_copy" /* pages of a multiple of 16 bytes */
+#define KERNEL_NAME_COPY_ODD  "swakv_copy_odd"
 #define KERNEL_NAME_CHECK     "swakv_check"
 #define KERNEL_NAME_EMPTY     "swakv_empty" /* no parameters, does nothing: what a launch costs at least */
 #define KERNEL_NAME_SCRUB     "swakv_scrub"

@@ -179,8 +179,9 @@ int driver_run_copy(struct driver *d, void *stream, const struct kernel_copy *pa
 {
 	if (params->n_pages <= 0)
 		return 0;
-	return driver_launch(d, stream, KERNEL_NAME_COPY, piece_grid(&params->pages, params->n_pages),
-			     KERNEL_COPY_THREADS, 0, params, sizeof(*params));
+	return driver_launch(d, stream, params->pages.page_stride % 16 == 0 ? KERNEL_NAME_COPY : KERNEL_NAME_COPY_ODD,
+			     piece_grid(&params->pages, params->n_pages), KERNEL_COPY_THREADS, 0, params,
+			     sizeof(*params));
 }
 
 int driver_run_check(struct driver *d, void *stream, const struct kernel_check *params)

@@ -341,6 +341,7 @@ static const struct fake_kernel kernels[] = {
 	{ KERNEL_NAME_SCRUB, sizeof(struct kernel_scrub), run_scrub },
 	{ KERNEL_NAME_SCRUB_FEW, SCRUB_FEW_BYTES, run_scrub_few },
 	{ KERNEL_NAME_MANY, sizeof(struct kernel_apply), run_apply_many },
+	{ KERNEL_NAME_COPY_ODD, sizeof(struct kernel_copy), run_copy },
 	{ KERNEL_NAME_COUNT, sizeof(struct kernel_count), run_count },
 	{ KERNEL_NAME_RING, sizeof(struct kernel_apply_ring), run_apply_ring },
 };
