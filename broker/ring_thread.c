@@ -45,8 +45,8 @@
 #define TRIM_AT_ONCE   64 /* extents */
 
 /* Turns between two looks at the clock: idle ones, a command counting for COMMAND_COST of them. */
-#define CREDIT       128
-#define COMMAND_COST 4
+#define CREDIT       512
+#define COMMAND_COST 8
 /* A worker that is awake answers sooner: from here on the CPU is offered to others at every look at the clock. */
 #define YIELD_AFTER (10 * NS_PER_US)
 

@@ -364,7 +364,8 @@ void call_sent(struct swakv_session *s, struct call *c)
 	c->state = CALL_SENT;
 	s->calls.n_sent++;
 	s->counters.commands++;
-	ring_producer_own_next_spsc(&s->commands);
+	if (s->calls.n_sent > 1) /* one of a burst */
+		ring_producer_own_next_spsc(&s->commands);
 	if (ring_producer_must_wake_spsc(&s->commands))
 		session_wake_broker(s);
 }
@@ -467,10 +468,10 @@ static int call_wait(struct swakv_session *s, struct call *c)
 
 	/* An awake broker has usually answered before a look at the clock would pay. */
 	for (int i = 0; c->state != CALL_ANSWERED && i < QUICK_POLLS; i++) {
-		if (ring_consumer_fill_spsc(&s->replies) == 0)
-			cpu_relax();
-		else if (calls_take(s))
+		if (calls_take(s))
 			calls_wake(s);
+		else
+			cpu_relax();
 	}
 	while (c->state != CALL_ANSWERED) {
 		calls_drain(s);
