@@ -108,7 +108,8 @@ static int check_extend(struct session *s, struct request *r, const struct count
 	for (uint32_t g = 0; g < s->n_groups; g++)
 		total += lacking[g];
 	/* Pages that are not there come before a limit. */
-	if ((worst == 0 || worst == SWAKV_ELIMIT) && total > 0 && (code = session_provide(s, lacking, NULL, CLAIMS_NONE, f))) {
+	if ((worst == 0 || worst == SWAKV_ELIMIT) && total > 0 &&
+	    (code = session_provide(s, lacking, NULL, CLAIMS_NONE, f))) {
 		if (f && f->reason == FAULT_NO_PAGES)
 			f->reason = FAULT_STEP_NO_PAGES;
 		return code;

@@ -59,11 +59,12 @@ static int parse(int argc, const char *const *argv)
 
 Test(config, every_kind_of_key_is_read)
 {
-	cr_assert_eq(read_text("# comment\n[broker]\nname = prod\nbackend = host\nspin_us = 0\n"
-			       "allow_uid = 0, 65534\nallow_gid=root\n"
-			       "[pool main]\nsize = 64G\ntable_area = 16M\ndevice = 3\nextent=4096\nplanar=1536K\n" MODEL
-			       "dtype = bf16\nv_head_dim = 32\n"),
-		     0, "%s", e.text);
+	cr_assert_eq(
+		read_text("# comment\n[broker]\nname = prod\nbackend = host\nspin_us = 0\n"
+			  "allow_uid = 0, 65534\nallow_gid=root\n"
+			  "[pool main]\nsize = 64G\ntable_area = 16M\ndevice = 3\nextent=4096\nplanar=1536K\n" MODEL
+			  "dtype = bf16\nv_head_dim = 32\n"),
+		0, "%s", e.text);
 	cr_assert_str_eq(c.name, "prod");
 	cr_assert_str_eq(c.socket, "/tmp/runtime/swakv/prod.sock");
 	cr_assert_eq(c.backend, CONFIG_BACKEND_HOST);
