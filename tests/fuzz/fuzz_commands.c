@@ -2,7 +2,7 @@
 /*
  * fuzz_commands.c - the broker's command path against workers that write what they like
  *
- * Two sessions with pages of different sizes share one engine. The input is a
+ * Two sessions, one of them with two layer groups, share one engine. The input is a
  * list of moves of their workers: the right next command of a request, so that
  * requests get far; commands of any kind; slots, positions and timeline words of
  * any value. The broker reads lines, takes, executes and answers as its ring
@@ -18,11 +18,11 @@
 enum { N_SESSIONS = 2, MAX_BATCH = 4, N_STREAMS = 2, N_HANDLES = 8, MAX_MOVES = 256 };
 
 /* Where a request stands, as its worker knows it. */
-enum step { STEP_BEGUN, STEP_PREFILLING, STEP_SETTLED, STEP_DECODING, STEP_COMPACTING };
+enum stage { STEP_BEGUN, STEP_PREFILLING, STEP_SETTLED, STEP_DECODING, STEP_COMPACTING };
 
 struct request {
 	uint64_t handle;
-	enum step step;
+	enum stage step;
 	uint32_t stream;
 	uint32_t n; /* sequences */
 };
@@ -35,7 +35,7 @@ struct worker {
 	unsigned n_requests;
 	struct request begun; /* what a successful begin makes */
 	struct request *next; /* whom a success of the command on its way moves, and how far */
-	enum step next_step;
+	enum stage next_step;
 	uint32_t next_n;
 };
 
@@ -59,7 +59,20 @@ static void worker_start(struct worker *w, struct engine *e, uint32_t index, con
 
 	c->id = index + 1;
 	c->tag = index + 1;
-	c->model = (struct model){ .n_groups = 1, .n_streams = N_STREAMS, .max_batch = MAX_BATCH, .max_seq = 128 };
+	c->model = (struct model){ .n_groups = 1 + index,
+				   .n_streams = N_STREAMS,
+				   .max_batch = MAX_BATCH,
+				   .max_seq = 128,
+				   .max_advance = index ? 2 : 0,
+				   .max_rewind = 9 * index,
+				   .chunk_mapped = index };
+	c->model.groups[1] = (struct wire_group){ .kind = WIRE_GROUP_FULL,
+						  .page_tokens = 32,
+						  .layers = 1,
+						  .kv_heads = 1,
+						  .k_head_dim = 8,
+						  .v_head_dim = 8,
+						  .dtype = WIRE_F16 };
 	c->model.groups[0] = (struct wire_group){ .kind = WIRE_GROUP_SLIDING,
 						  .page_tokens = 16,
 						  .window = index ? 16 : 40,
@@ -129,8 +142,10 @@ static void put_numbers(unsigned char *to, uint32_t n, struct input *in)
 	}
 }
 
-static size_t put_entries(struct worker *w, unsigned char *to, uint32_t n, struct input *in)
+/* *@n_counts: what they list, as their last bytes. */
+static size_t put_entries(struct worker *w, unsigned char *to, uint32_t n, uint64_t *n_counts, struct input *in)
 {
+	*n_counts = input_u8(in) % (MAX_BATCH + 2);
 	for (uint32_t i = 0; i < n; i++) {
 		struct wire_step_entry e = { .request = any_handle(w, in), .tokens = 1, .fence = any_fence(w, in) };
 		uint8_t odd = input_u8(in);
@@ -141,15 +156,20 @@ static size_t put_entries(struct worker *w, unsigned char *to, uint32_t n, struc
 			e.accepted = (int8_t)odd;
 		memcpy(to + i * sizeof(e), &e, sizeof(e));
 	}
-	return n * sizeof(struct wire_step_entry);
+	put_numbers(to + n * sizeof(struct wire_step_entry), (uint32_t)*n_counts, in);
+	return n * sizeof(struct wire_step_entry) + *n_counts * sizeof(int32_t);
 }
 
-/* The payload that @op wants with @n elements; returns its bytes. */
-static size_t put_payload(struct worker *w, unsigned char *to, uint16_t op, uint32_t n, struct input *in)
+/* The payload that @op wants with @n elements; returns its bytes. *@request is changed where it is no handle. */
+static size_t put_payload(struct worker *w, unsigned char *to, uint16_t op, uint32_t n, uint64_t *request,
+			  struct input *in)
 {
 	struct wire_begin begin = { .stream = input_u8(in) % (N_STREAMS + 1), .max_tokens = input_u8(in) & 128 };
 	struct wire_compact compact = { .new_batch = (int32_t)(begin.max_tokens ? n : begin.stream) };
-	struct wire_query_state query = { .seq = (int32_t)begin.stream, .first = input_u8(in) % 32 };
+	struct wire_query_state query = { .seq = (int32_t)begin.stream,
+					  .first = input_u8(in) % 32,
+					  .group = begin.max_tokens ? 0 : begin.stream };
+	int64_t reserve = input_u8(in);
 	struct wire_fence fence;
 
 	switch (op) {
@@ -158,15 +178,19 @@ static size_t put_payload(struct worker *w, unsigned char *to, uint16_t op, uint
 		put_numbers(to + sizeof(begin), n, in);
 		return sizeof(begin) + n * sizeof(int32_t);
 	case WIRE_OP_PREFILL_PREPARE:
+	case WIRE_OP_REWIND:
 		put_numbers(to, n, in);
 		return n * sizeof(int32_t);
+	case WIRE_OP_RESERVE:
+		memcpy(to, &reserve, sizeof(reserve));
+		return sizeof(reserve);
 	case WIRE_OP_COMPACT_BEGIN:
 		memcpy(to, &compact, sizeof(compact));
 		put_numbers(to + sizeof(compact), n, in);
 		return sizeof(compact) + n * sizeof(int32_t);
 	case WIRE_OP_STEP_PREPARE:
 	case WIRE_OP_STEP_COMPLETE:
-		return put_entries(w, to, n, in);
+		return put_entries(w, to, n, request, in);
 	case WIRE_OP_QUERY_STATE:
 		memcpy(to, &query, sizeof(query));
 		return sizeof(query);
@@ -229,7 +253,7 @@ static void send_command(struct worker *w, struct input *in)
 	w->begun = (struct request){ .n = 1 };
 	head.n = input_u8(in) % (MAX_BATCH + 2);
 	head.request = any_handle(w, in);
-	bytes = put_payload(w, message + sizeof(head), head.op, head.n, in);
+	bytes = put_payload(w, message + sizeof(head), head.op, head.n, &head.request, in);
 	head.n_slots = (uint16_t)message_slots(bytes);
 	if (odd >= 192) /* a header that lies */
 		lie(&head, odd, in);
@@ -308,18 +332,43 @@ static size_t next_compact(struct worker *w, struct wire_command *head, unsigned
 
 static size_t next_step(struct worker *w, struct wire_command *head, unsigned char *to, struct input *in)
 {
-	struct wire_step_entry e = { .request = w->next->handle, .tokens = 1 };
+	struct wire_step_entry e = { .request = w->next->handle };
 	bool prepare = w->next->step == STEP_SETTLED;
+	uint8_t v = input_u8(in);
+	int32_t count = v < 96 ? 1 : v % 24; /* a decode, an extend, or counts that are listed */
 
-	if (!prepare) {
-		e.tokens = 0;
-		e.fence = next_fence(w, w->next, in);
-	}
 	head->op = prepare ? WIRE_OP_STEP_PREPARE : WIRE_OP_STEP_COMPLETE;
 	head->n = 1;
+	head->request = v >= 192 ? w->next->n : 0;
+	for (uint32_t i = 0; i < head->request; i++) {
+		int32_t listed = input_u8(in) % 20;
+
+		memcpy(to + sizeof(e) + i * sizeof(listed), &listed, sizeof(listed));
+	}
+	if (head->request)
+		count = -(int32_t)head->request;
+	if (prepare) {
+		e.tokens = count;
+	} else {
+		e.accepted = v < 96 ? 0 : count;
+		e.fence = next_fence(w, w->next, in);
+	}
 	memcpy(to, &e, sizeof(e));
 	w->next_step = prepare ? STEP_DECODING : STEP_SETTLED;
-	return sizeof(e);
+	return sizeof(e) + head->request * sizeof(int32_t);
+}
+
+static size_t next_rewind(struct worker *w, struct wire_command *head, unsigned char *to, struct input *in)
+{
+	head->op = WIRE_OP_REWIND;
+	head->n = w->next->n;
+	for (uint32_t i = 0; i < head->n; i++) {
+		int32_t tokens = input_u8(in) % 8;
+
+		memcpy(to + i * sizeof(tokens), &tokens, sizeof(tokens));
+	}
+	w->next_step = STEP_SETTLED;
+	return head->n * sizeof(int32_t);
 }
 
 static size_t next_complete(struct worker *w, struct wire_command *head, unsigned char *to, uint16_t op,
@@ -355,6 +404,8 @@ static size_t next_payload(struct worker *w, struct wire_command *head, unsigned
 			return next_complete(w, head, to, WIRE_OP_FINISH, in);
 		if (v >= 195)
 			return next_compact(w, head, to, input_u8(in));
+		if (v >= 180)
+			return next_rewind(w, head, to, in);
 		break;
 	case STEP_DECODING:
 		break;
@@ -444,8 +495,9 @@ static void serve(struct worker *w)
 	commands_reply(workspace, c);
 	channel_release(c, (uint32_t)r);
 	ASAN_UNPOISON_MEMORY_REGION(workspace->message, message_bytes);
-	FUZZ_CHECK(c->replies.mine - before <=
-		   reply_slots((enum wire_op)head->op, head->n < MAX_BATCH ? head->n : MAX_BATCH, MAX_BATCH));
+	FUZZ_CHECK(c->replies.mine - before <= reply_slots((enum wire_op)head->op,
+							   head->n < MAX_BATCH ? head->n : MAX_BATCH,
+							   c->memory.layout.n_rows));
 	note_reply(w);
 	store_release(&c->replies.control->head, c->replies.mine); /* the worker has read it */
 }

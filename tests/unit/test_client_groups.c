@@ -161,7 +161,7 @@ Test(client_groups, line_is_armed_and_marked_once_for_all_groups)
 	cr_assert_eq(n_events, 4);
 	for (int i = 0; i < 4; i++) {
 		cr_expect_eq(events[i].what, i & 1 ? 'a' : 'u');
-		cr_expect_eq(events[i].group, i / 2);
+		cr_expect_eq(events[i].group, (uint32_t)i / 2);
 		cr_expect_eq(events[i].n, i < 2 ? 2 : 1);
 		cr_expect_eq(events[i].armed, 1);
 		cr_expect_eq(events[i].first.slot, 2);
