@@ -27,9 +27,8 @@
 #include "clock.h"
 #include "handshake.h"
 #include "log.h"
+#include "packet.h"
 #include "peer.h"
-
-enum { MAX_SENT_FDS = 4 };
 
 enum connection_state { CONNECTION_HELLO, CONNECTION_OPEN, CONNECTION_ENDED };
 enum process_state { PROCESS_ALIVE, PROCESS_EXITED, PROCESS_TOLD };
@@ -351,16 +350,8 @@ static bool send_welcome(struct client *c)
 				  [WIRE_FD_TABLES] = m->tables_fd,
 				  [WIRE_FD_DOORBELL] = c->channel->doorbell,
 				  [WIRE_FD_POOLS] = c->control->pool->fd };
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(fds))];
-	} control = { 0 };
 	uint64_t offsets[WIRE_MAX_GROUPS] = { 0 };
 	struct wire_welcome w;
-	struct iovec iov = { .iov_base = &w, .iov_len = sizeof(w) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes };
-	struct cmsghdr *cmsg;
-	size_t fd_bytes;
 
 	for (uint32_t i = 0; i < m->layout.n_groups; i++)
 		offsets[i] = c->tables[i]->offset;
@@ -370,12 +361,7 @@ static bool send_welcome(struct client *c)
 	w.spin_ns = c->control->config->spin_us * NS_PER_US;
 	w.scrub = c->control->config->scrub;
 	memcpy(w.boot_id, c->control->boot_id, sizeof(w.boot_id));
-	fd_bytes = w.n_fds * sizeof(fds[0]);
-	msg.msg_controllen = CMSG_SPACE(fd_bytes);
-	cmsg = CMSG_FIRSTHDR(&msg);
-	*cmsg = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(fd_bytes) };
-	memcpy(CMSG_DATA(cmsg), fds, fd_bytes);
-	return sendmsg(c->socket, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(w);
+	return packet_send(c->socket, &w, sizeof(w), fds, w.n_fds);
 }
 
 /* Where a kernel that multiplies page id and stride in 32 bits would read elsewhere. */
@@ -456,46 +442,12 @@ static void attached(struct client *c, int code)
 
 /* ---- events ------------------------------------------------------------------- */
 
-/* The message and at most one descriptor; others that came are closed. */
-static ssize_t receive(int socket, void *buf, size_t size, int *sent)
-{
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(MAX_SENT_FDS * sizeof(int))];
-	} control;
-	struct iovec iov = { .iov_base = buf, .iov_len = size };
-	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)
-	};
-	ssize_t n = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-
-	*sent = -1;
-	if (n < 0)
-		return n;
-	for (struct cmsghdr *h = CMSG_FIRSTHDR(&msg); h; h = CMSG_NXTHDR(&msg, h)) {
-		size_t count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < count; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof(fd));
-			if (*sent < 0)
-				*sent = fd;
-			else
-				close(fd);
-		}
-	}
-	return n;
-}
-
 static void on_socket(void *owner, uint32_t events)
 {
 	struct client *c = owner;
 	unsigned char message[sizeof(struct wire_hello) + 1]; /* one more tells a longer one */
 	AUTO_CLOSE int sent = -1;
-	ssize_t n = receive(c->socket, message, sizeof(message), &sent);
+	ssize_t n = packet_receive(c->socket, message, sizeof(message), &sent);
 
 	(void)events;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
