@@ -12,6 +12,7 @@
  */
 #include <sanitizer/asan_interface.h>
 
+#include "clock.h"
 #include "commands.h"
 #include "input.h"
 
@@ -40,6 +41,8 @@ struct worker {
 };
 
 static struct workspace *workspace;
+static struct engine *engine;
+static uint64_t now;         /* of the engine */
 static size_t message_bytes; /* that any command of these sessions may have */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -59,6 +62,7 @@ static void worker_start(struct worker *w, struct engine *e, uint32_t index, con
 
 	c->id = index + 1;
 	c->tag = index + 1;
+	c->model_name[0] = index ? 'b' : 'a';
 	c->model = (struct model){ .n_groups = 1 + index,
 				   .n_streams = N_STREAMS,
 				   .max_batch = MAX_BATCH,
@@ -164,7 +168,10 @@ static size_t put_entries(struct worker *w, unsigned char *to, uint32_t n, uint6
 static size_t put_payload(struct worker *w, unsigned char *to, uint16_t op, uint32_t n, uint64_t *request,
 			  struct input *in)
 {
-	struct wire_begin begin = { .stream = input_u8(in) % (N_STREAMS + 1), .max_tokens = input_u8(in) & 128 };
+	uint8_t b = input_u8(in);
+	struct wire_begin begin = { .stream = b % (N_STREAMS + 1),
+				    .max_tokens = input_u8(in) & 128,
+				    .wait_ms = b & 64 ? b : 0 };
 	struct wire_compact compact = { .new_batch = (int32_t)(begin.max_tokens ? n : begin.stream) };
 	struct wire_query_state query = { .seq = (int32_t)begin.stream,
 					  .first = input_u8(in) % 32,
@@ -278,7 +285,7 @@ static struct wire_fence next_fence(struct worker *w, const struct request *r, s
 static size_t next_begin(struct worker *w, struct wire_command *head, unsigned char *to, struct input *in)
 {
 	uint8_t v = input_u8(in);
-	struct wire_begin begin = { .stream = v % N_STREAMS };
+	struct wire_begin begin = { .stream = v % N_STREAMS, .wait_ms = v & 64 ? v : 0 };
 
 	head->op = WIRE_OP_BEGIN;
 	head->n = 1 + (v >> 1) % 3;
@@ -469,6 +476,42 @@ static void note_reply(struct worker *w)
 	w->next = NULL;
 }
 
+/* Begins that waited and are decided now: each answer has its room. */
+static void answer_waiting(struct worker *workers)
+{
+	struct admission a;
+
+	engine_stamp(engine, now += NS_PER_MS);
+	while (engine_admit(engine, &a)) {
+		struct worker *w = workers;
+
+		while (w < workers + N_SESSIONS && (w->gone || w->channel.session != a.session))
+			w++;
+		FUZZ_CHECK(w < workers + N_SESSIONS && w->channel.n_waiting > 0);
+		FUZZ_CHECK(a.code != SWAKV_EAGAIN && (a.code == 0) == (a.handle != 0));
+		w->channel.n_waiting--;
+		FUZZ_CHECK(ring_producer_space_spsc(&w->channel.replies, 1) != 0);
+		commands_answer(&w->channel, &a, 1);
+		if (a.code == 0)
+			w->requests[w->n_requests < N_HANDLES ? w->n_requests++ : w->tail % N_HANDLES] =
+				(struct request){ .handle = a.handle,
+						  .stream = (uint32_t)request_stream(a.session, a.handle),
+						  .n = a.n_slots };
+		store_release(&w->channel.replies.control->head, w->channel.replies.mine);
+	}
+}
+
+/* An administrator changes what a model may have. */
+static void change_limits(struct input *in)
+{
+	uint64_t bytes = input_u16(in);
+	uint8_t v = input_u8(in);
+	char name[] = { v & 4 ? 'a' : 'b', '\0' };
+	struct fault f;
+
+	engine_limit(engine, name, v & 1 ? &bytes : NULL, v & 2 ? &bytes : NULL, &f);
+}
+
 /* One command, as the ring thread takes it. */
 static void serve(struct worker *w)
 {
@@ -492,7 +535,10 @@ static void serve(struct worker *w)
 	commands_execute(workspace, c, 1);
 	if (workspace->closed)
 		worker_end(w);
-	commands_reply(workspace, c);
+	if (workspace->code == SWAKV_EAGAIN)
+		c->n_waiting++;
+	else
+		commands_reply(workspace, c);
 	channel_release(c, (uint32_t)r);
 	ASAN_UNPOISON_MEMORY_REGION(workspace->message, message_bytes);
 	FUZZ_CHECK(c->replies.mine - before <= reply_slots((enum wire_op)head->op,
@@ -536,6 +582,8 @@ static void make_move(struct worker *w, struct input *in, uint8_t move)
 	case 15:
 		if (input_u8(in) < 32)
 			worker_end(w);
+		else
+			change_limits(in);
 		break;
 	case 12:
 	case 13:
@@ -556,12 +604,18 @@ static void make_move(struct worker *w, struct input *in, uint8_t move)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct engine_config config = {
-		.half_bytes = 64 * 1024, .extent_bytes = 4096, .scrub = WIRE_SCRUB_ALWAYS, .fresh_is_dirty = true
+		.half_bytes = 64 * 1024,
+		.extent_bytes = 4096,
+		.scrub = WIRE_SCRUB_ALWAYS,
+		.fresh_is_dirty = true,
+		.stamps_a_ms = NS_PER_MS,
+		.wait_claim = 20 * NS_PER_MS,
 	};
 	struct input in = { data, size };
 	struct worker workers[N_SESSIONS] = { 0 };
-	struct engine *e = engine_new(&config);
+	struct engine *e = engine = engine_new(&config);
 
+	now = 0;
 	FUZZ_CHECK(e);
 	for (uint32_t i = 0; i < N_SESSIONS; i++)
 		worker_start(&workers[i], e, i, &config);
@@ -569,6 +623,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		uint8_t move = input_u8(&in);
 
 		make_move(&workers[move >> 7], &in, move);
+		answer_waiting(workers);
 		if (n % 8 == 7)
 			check_engine(e);
 	}
