@@ -73,6 +73,7 @@ static void end_session(struct ring_thread *t, struct channel *c, enum channel_s
 {
 	if (c->state == CHANNEL_ATTACHED) {
 		session_end(c->session);
+		c->n_waiting = 0;
 		c->ended_ns = t->now;
 		t->changed = true;
 	}

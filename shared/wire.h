@@ -197,7 +197,9 @@ struct wire_row_head {
  * and after giving back reply slots to one with need_space on the reply ring,
  * which it has only while a command of the client's waits for room to be answered.
  *
- * Every command is answered, CLOSE too: it is the last answer of a session.
+ * Every command is answered, CLOSE too: it is the last answer of a session. A
+ * BEGIN that waits is answered after commands that came later, or not at all
+ * when the session ends before.
  *
  * A producer that does not place messages beside the position (ring.h) stores an
  * express_tail that differs from each tail that it publishes.
