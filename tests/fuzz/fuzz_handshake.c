@@ -57,17 +57,13 @@ static void check_layout(const struct session_layout *l)
 	}
 }
 
-/* What the library relies on once it has accepted @w. */
-static void check_accepted(const struct wire_welcome *w, const struct wire_hello *h)
+static void check_group(const struct wire_welcome *w, const struct wire_hello *h, uint32_t group)
 {
-	const struct wire_layout *l = &w->layouts[0];
+	const struct wire_layout *l = &w->layouts[group];
 	const struct wire_pool *p = &w->pools[l->pool];
 
-	FUZZ_CHECK(inside(w->commands.slots_offset, (uint64_t)w->commands.n_slots * RING_SLOT, w->session_bytes));
-	FUZZ_CHECK(inside(w->replies.slots_offset, (uint64_t)w->replies.n_slots * RING_SLOT, w->session_bytes));
-	FUZZ_CHECK(inside(w->lines_offset, w->n_streams * sizeof(struct wire_line), w->session_bytes));
-	FUZZ_CHECK(
-		inside(w->tables[0].host_offset, (uint64_t)h->max_batch * 2 * (uint64_t)l->width * 4, w->tables_bytes));
+	FUZZ_CHECK(inside(w->tables[group].host_offset, (uint64_t)h->max_batch * 2 * (uint64_t)l->width * 4,
+			  w->tables_bytes));
 	/* first and last K and V page, by the formula of wire_layout */
 	for (int64_t id = 0; id<l->num_pages; id += l->num_pages> 1 ? l->num_pages - 1 : 1) {
 		uint64_t k = l->k_base + (uint64_t)id * l->page_stride;
@@ -77,14 +73,40 @@ static void check_accepted(const struct wire_welcome *w, const struct wire_hello
 	}
 }
 
+/* What the library relies on once it has accepted @w. */
+static void check_accepted(const struct wire_welcome *w, const struct wire_hello *h)
+{
+	FUZZ_CHECK(inside(w->commands.slots_offset, (uint64_t)w->commands.n_slots * RING_SLOT, w->session_bytes));
+	FUZZ_CHECK(inside(w->replies.slots_offset, (uint64_t)w->replies.n_slots * RING_SLOT, w->session_bytes));
+	FUZZ_CHECK(inside(w->lines_offset, w->n_streams * sizeof(struct wire_line), w->session_bytes));
+	for (uint32_t i = 0; i < h->n_groups; i++)
+		check_group(w, h, i);
+}
+
+/* Where the device tables would lie, one behind the other; false when there is no room for them. */
+static bool place_tables(const struct session_layout *l, uint64_t offsets[WIRE_MAX_GROUPS])
+{
+	uint64_t at = 0;
+
+	for (uint32_t i = 0; i < l->n_groups; i++) {
+		offsets[i] = at;
+		if (l->cells_bytes[i] > pool.table_area_bytes - at)
+			return false;
+		at += l->cells_bytes[i];
+	}
+	return true;
+}
+
 static void fuzz_welcome(const struct handshake *h, const struct session_layout *l, struct input *in)
 {
-	const uint64_t table = 0;
+	uint64_t tables[WIRE_MAX_GROUPS] = { 0 };
 	char sentence[256];
 	struct text why = { sentence, sizeof(sentence) };
 	struct wire_welcome w;
 
-	welcome_fill(&w, h, l, &pool, &table);
+	if (!place_tables(l, tables)) /* whether there is room is asked elsewhere */
+		return;
+	welcome_fill(&w, h, l, &pool, tables);
 	FUZZ_CHECK(welcome_check(&w, &h->hello, w.n_fds, &why) == 0);
 	check_accepted(&w, &h->hello);
 	while (in->left > 0) {
@@ -106,6 +128,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int code;
 
 	memcpy(hello.pool, pool.name, sizeof(hello.pool));
+	hello.n_groups = 1 + input_u8(&in) % WIRE_MAX_GROUPS;
+	for (uint32_t i = 1; i < hello.n_groups; i++)
+		hello.groups[i] = hello.groups[0];
 	for (int n = input_u8(&in) % 8; n > 0; n--)
 		overwrite(&hello, sizeof(hello), &in);
 	if (input_u8(&in) == 1)
@@ -119,9 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (code == 0) {
 		session_layout_init(&l, &h.model, h.geometry);
 		check_layout(&l);
-		/* a larger table area than any: whether there is room is asked elsewhere */
-		if (l.cells_bytes[0] <= pool.table_area_bytes)
-			fuzz_welcome(&h, &l, &in);
+		fuzz_welcome(&h, &l, &in);
 	}
 	free(message);
 	return 0;
