@@ -62,7 +62,7 @@ static uint64_t used(const char *name)
 /* A request of @n pages in the slots from @first on. */
 static int take(struct worker *w, int32_t first, int32_t n, uint64_t wait, uint64_t *handle)
 {
-	int32_t slots[64];
+	int32_t slots[66]; /* more than any batch */
 	struct begin begin = { .n_slots = (uint32_t)n, .slots = slots, .wait = wait, .ticket = (uint64_t)first };
 	int code;
 
