@@ -25,6 +25,7 @@ static void list_session(struct admin_session *out, const struct channel *c, uin
 		.leased = n.leased,
 		.quarantined = n.quarantined,
 		.bytes = n.bytes,
+		.n_waiting = c->n_waiting,
 		.age_ns = now > c->attached_ns ? now - c->attached_ns : 0,
 	};
 	memcpy(out->model, c->model_name, sizeof(out->model));

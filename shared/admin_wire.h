@@ -79,9 +79,10 @@ struct admin_session {
 	char model[WIRE_NAME];
 	int64_t leased; /* pages */
 	int64_t quarantined;
-	uint64_t bytes;  /* of both, K and V */
-	uint64_t age_ns; /* since it attached */
-	uint64_t reserved[2];
+	uint64_t bytes;     /* of both, K and V */
+	uint64_t age_ns;    /* since it attached */
+	uint32_t n_waiting; /* requests that wait for pages */
+	uint32_t reserved[3];
 };
 _Static_assert(sizeof(struct admin_session) == 112, "admin_session");
 

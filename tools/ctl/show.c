@@ -46,17 +46,18 @@ static void show_session(const struct admin_session *s)
 	char id[TEXT_SIZE], age[TEXT_SIZE], bytes[TEXT_SIZE];
 
 	snprintf(id, sizeof(id), "%" PRIu32 ".%" PRIu32, s->id, s->generation);
-	printf("%-9s %8" PRId32 " %6" PRIu32 "  %-20s %-8s %8" PRIu32 " %8" PRId64 " %11" PRId64 " %10s %8s%s%s\n", id,
-	       s->pid, s->uid, s->model, text_session_state(s->state), s->n_requests, s->leased, s->quarantined,
-	       text_bytes(bytes, s->bytes), text_duration(age, (int64_t)(s->age_ns / NS_PER_MS)),
+	printf("%-9s %8" PRId32 " %6" PRIu32 "  %-20s %-8s %8" PRIu32 " %8" PRIu32 " %8" PRId64 " %11" PRId64
+	       " %10s %8s%s%s\n",
+	       id, s->pid, s->uid, s->model, text_session_state(s->state), s->n_requests, s->n_waiting, s->leased,
+	       s->quarantined, text_bytes(bytes, s->bytes), text_duration(age, (int64_t)(s->age_ns / NS_PER_MS)),
 	       s->flags & ADMIN_SESSION_DRAINED ? " drained" : "",
 	       s->flags & ADMIN_SESSION_POISONED ? " poisoned" : "");
 }
 
 static void show_list(const struct answer *a)
 {
-	printf("%-9s %8s %6s  %-20s %-8s %8s %8s %11s %10s %8s\n", "SESSION", "PID", "UID", "MODEL", "STATE",
-	       "REQUESTS", "LEASED", "QUARANTINED", "BYTES", "AGE");
+	printf("%-9s %8s %6s  %-20s %-8s %8s %8s %8s %11s %10s %8s\n", "SESSION", "PID", "UID", "MODEL", "STATE",
+	       "REQUESTS", "WAITING", "LEASED", "QUARANTINED", "BYTES", "AGE");
 	for (uint32_t i = 0; i < a->reply.n_sessions; i++)
 		show_session(&a->sessions[i]);
 	show_drained(&a->reply);
@@ -101,6 +102,7 @@ static json_t *session_json(const struct admin_session *s)
 	put(o, "leased_pages", s->leased);
 	put(o, "quarantined_pages", s->quarantined);
 	put(o, "bytes", (int64_t)s->bytes);
+	put(o, "waiting", s->n_waiting);
 	put(o, "age_ms", (int64_t)(s->age_ns / NS_PER_MS));
 	json_object_set_new(o, "drained", json_boolean(s->flags & ADMIN_SESSION_DRAINED));
 	json_object_set_new(o, "poisoned", json_boolean(s->flags & ADMIN_SESSION_POISONED));
