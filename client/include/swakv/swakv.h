@@ -466,7 +466,7 @@ int swakv_sequence_get_group_state(swakv_request *r, uint32_t seq, uint32_t grou
 /* NULL is ignored. Safe to repeat. */
 void swakv_sequence_state_clear(struct swakv_sequence_state *state);
 
-/* Pages of a group's class that could be admitted now. Waits for the broker, as the calls above do. */
+/* Pages of a group's class that could be admitted now, limits of models aside. Waits for the broker, as above. */
 int swakv_session_free_pages(swakv_session *s, int64_t *out); /* of group 0 */
 int swakv_session_group_free_pages(swakv_session *s, uint32_t group, int64_t *out);
 /* Pages a sequence of max_seq reserves, in all groups together; of one: swakv_layout. 0 for NULL. Asks nobody. */
