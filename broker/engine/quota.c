@@ -101,6 +101,7 @@ int session_join(struct session *s, const char *name)
 	q->n_sessions++;
 	if (model_check(&s->model, s->engine->pool.half_bytes, g, NULL) == 0)
 		quota_learn(q, &s->model, g);
+	s->engine->retry = true; /* its floor may be kept in other pages now */
 	if (former != q)
 		quota_drop(s->engine, former);
 	return 0;
@@ -161,8 +162,10 @@ int engine_introduce(struct engine *e, const char *name, const struct model *m, 
 	int code = model_check(m, e->pool.half_bytes, g, f);
 	struct quota *q = code ? NULL : quota_find(e, name);
 
-	if (q && q->n_shares == 0)
+	if (q && q->n_shares == 0) {
 		quota_learn(q, m, g);
+		e->retry = true;
+	}
 	return code;
 }
 
@@ -367,6 +370,8 @@ int session_provide(struct session *s, const int64_t *needs, const int64_t *held
 	int64_t whole[WIRE_MAX_GROUPS] = { 0 }, available;
 	int missing, code;
 
+	if (needs_bytes(s, needs) == 0)
+		return 0;
 	fill_need(s, needs, need);
 	missing = limited ? 0 : pool_provide(&s->engine->pool, need, s->n_groups, &available);
 	if (missing < 0)

@@ -538,3 +538,29 @@ Test(wait, never_and_wrong_arguments_do_not_wait)
 	cr_assert_eq(take(&c, 60, 5, 1000, &handle), SWAKV_EINVALID);
 	cr_assert_eq(engine_waiting(e), 0);
 }
+
+/* Whoever waited beside whole extents kept for a model that nobody knew was not looked at when it came. */
+Test(wait, a_session_that_joins_may_leave_more_room_beside_its_floor)
+{
+	struct worker d;
+
+	limit("d", 12 * A_BYTES, 0); /* two extents are kept */
+	taken(&a, 0, 48);
+	waits(&a, 48, 4, 10000);
+	nothing_decided();
+	open_worker(&d, "d", 16, 4); /* 12 pages are kept, and 4 are free beside them */
+	decided(&a, 48, 0);
+	nothing_decided();
+	worker_close(&d);
+}
+
+/* A model above its lowered ceiling was refused what takes no page. */
+Test(quota, a_reserve_that_takes_no_page_has_no_ceiling)
+{
+	uint64_t handle = taken(&a, 0, 2);
+
+	limit("a", 0, A_BYTES);
+	cr_assert_eq(request_reserve(a.s, handle, 16, &a.f), 0);
+	cr_assert_eq(request_reserve(a.s, handle, 32, &a.f), SWAKV_ENEVER);
+	check_all(e);
+}
