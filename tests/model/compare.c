@@ -56,7 +56,7 @@ void compare_code(struct world *w, const char *call, int got, int want, const st
 			fault_format(f, text, sizeof text);
 		COMPLAIN(w, "%s: the engine answers %s%s%s%s, it should be %s", call, swakv_error_name(got),
 			 got ? " (" : "", text, got ? ")" : "", swakv_error_name(want));
-	} else if (got) {
+	} else if (got && got != SWAKV_EAGAIN) {
 		compare_fault(w, call, got, f);
 		w->reasons[f->reason % FAULT_REASON_COUNT]++;
 	}
@@ -454,6 +454,29 @@ static void compare_class(struct world *w, uint32_t index)
 	same(w, "sessions", index, got.sessions, c->sessions);
 }
 
+static void compare_quota(struct world *w, uint32_t index, const char *name)
+{
+	struct ref_quota *q = &w->pool.quotas[index];
+	struct quota_counts got = { 0 };
+	uint32_t waiting = 0;
+
+	for (uint32_t i = 0; i < w->pool.n_waits; i++)
+		waiting += w->pool.waits[i].session->quota == q;
+	bool known = engine_quota_of(w->engine, name, &got);
+
+	same(w, "a model's limits are kept", index, known, q->sessions || q->floor || q->ceiling);
+	if (!known)
+		return;
+	same(w, "floor", index, (int64_t)got.floor, (int64_t)q->floor);
+	same(w, "ceiling", index, (int64_t)got.ceiling, (int64_t)q->ceiling);
+	same(w, "bytes that a model uses", index, (int64_t)got.used, (int64_t)ref_used(&w->pool, q));
+	same(w, "sessions of a model", index, got.sessions, q->sessions);
+	same(w, "begins that wait", index, got.waiting, waiting);
+	if (waiting)
+		same(w, "since when the first waits", index, (int64_t)got.oldest,
+		     (int64_t)ref_head(&w->pool, q)->since);
+}
+
 void compare_counts(struct world *w)
 {
 	const struct ref_pool *p = &w->pool;
@@ -472,6 +495,9 @@ void compare_counts(struct world *w)
 	same(w, "page classes", 0, got.n_classes, p->n_classes);
 	for (uint32_t i = 0; i < p->n_classes && !p->error[0]; i++)
 		compare_class(w, i);
+	same(w, "begins that wait in the engine", 0, engine_waiting(w->engine), p->n_waits);
+	for (uint32_t i = 0; i < REF_QUOTAS && !p->error[0]; i++)
+		compare_quota(w, i, quota_name(i));
 }
 
 void compare_extents(struct world *w, const struct ref_session *taker, int64_t trim)

@@ -137,7 +137,7 @@ static int64_t how_many(const struct ref_session *s)
 	return least;
 }
 
-static void draw_begin(struct rng *r, const struct ref_session *s, struct command *c)
+static void draw_begin(struct rng *r, const struct mood *mood, const struct ref_session *s, struct command *c)
 {
 	/* mostly no more than the pool has pages for */
 	int64_t fit = how_many(s) + rng_one_in(r, 8);
@@ -145,10 +145,11 @@ static void draw_begin(struct rng *r, const struct ref_session *s, struct comman
 	int32_t n = 0;
 
 	c->op = OP_BEGIN;
+	c->new_batch = rng_one_in(r, mood->wait) ? (int32_t)rng_between(r, 1, 400) : 0;
 	c->stream = (uint32_t)rng_between(r, 0, s->n_streams - 1);
 	c->value = rng_one_in(r, 4) ? rng_between(r, 1, s->max_seq) : 0;
 	for (int32_t i = 0; i < s->max_batch; i++)
-		if (s->slots[i].owner < 0 && (n == 0 || (n < fit && (all || rng_one_in(r, 2)))))
+		if (s->slots[i].owner < 0 && !s->slots[i].waiting && (n == 0 || (n < fit && (all || rng_one_in(r, 2)))))
 			c->list[n++] = i;
 	if (n > 1 && rng_one_in(r, 2)) {
 		int32_t first = c->list[0];
@@ -420,7 +421,7 @@ static void draw_command(struct rng *r, const struct mood *mood, struct world *w
 	bool room = false, pages = how_many(s) > 0;
 
 	for (int32_t i = 0; i < s->max_batch; i++)
-		room |= s->slots[i].owner < 0;
+		room |= s->slots[i].owner < 0 && !s->slots[i].waiting;
 	if (draw_reach(r, mood, w, c))
 		return;
 	if (rng_one_in(r, s->poisoned ? 12 : 500))
@@ -429,11 +430,26 @@ static void draw_command(struct rng *r, const struct mood *mood, struct world *w
 		c->op = OP_ARM;
 		c->stream = (uint32_t)rng_between(r, 0, s->n_streams - 1);
 	} else if (room && (pages || rng_one_in(r, 20)) && (ref_live(s) == 0 || rng_one_in(r, 40)))
-		draw_begin(r, s, c);
+		draw_begin(r, mood, s, c);
 	else if (ref_live(s) > 0)
 		draw_request(r, mood, w, draw_live(r, s), c);
-	else
-		draw_begin(r, s, c);
+	else if (room)
+		draw_begin(r, mood, s, c);
+	else { /* all that it has waits */
+		c->op = OP_PASS;
+		c->value = rng_between(r, 1, 100);
+	}
+}
+
+/* A floor, a ceiling, or both, or none any more; sometimes more than there is. */
+static void draw_limit(struct rng *r, const struct world *w, struct command *c)
+{
+	int64_t total = (int64_t)(2 * w->pool.half);
+
+	c->op = OP_LIMIT;
+	c->value = rng_between(r, 0, rng_one_in(r, 8) ? REF_QUOTAS - 1 : w->setup.n_models - 1);
+	c->list[0] = (int32_t)(rng_one_in(r, 3) ? 0 : rng_between(r, -total / 8, total / 2));
+	c->list[1] = (int32_t)(rng_one_in(r, 2) ? 0 : rng_between(r, -total / 8, total));
 }
 
 /* A session that can do nothing because others hold the pages. */
@@ -455,6 +471,11 @@ void generate_command(struct rng *r, const struct mood *mood, struct world *w, i
 	if (rng_one_in(r, 1000)) {
 		c->op = OP_MODEL;
 		c->value = rng_between(r, 0, 99);
+	} else if (rng_one_in(r, mood->limit)) {
+		draw_limit(r, w, c);
+	} else if (rng_one_in(r, w->pool.n_waits ? 20 : 1000)) {
+		c->op = OP_PASS;
+		c->value = rng_between(r, 0, rng_one_in(r, 3) ? 200 : 30);
 	} else if (rng_one_in(r, 200)) {
 		c->op = OP_TRIM;
 		c->value = rng_between(r, 0, rng_one_in(r, 2) ? 3 : REF_EXTENTS);

@@ -25,6 +25,8 @@ struct mood {
 	uint32_t compact; /* one command in so many compacts */
 	uint32_t death;   /* one command in so many ends a session */
 	uint32_t extend;  /* one step in so many is an extend */
+	uint32_t limit;   /* one command in so many sets limits of a model */
+	uint32_t wait;    /* one begin in so many may wait */
 	uint32_t rewind;  /* one command in so many takes tokens back */
 };
 

@@ -24,7 +24,7 @@ static int begin_slots(const struct ref_session *s, uint32_t stream, const int32
 	for (uint32_t i = 0; i < n; i++) {
 		const struct ref_slot *l = &s->slots[slots[i]];
 
-		if (l->owner >= 0)
+		if (l->owner >= 0 || l->waiting)
 			return SWAKV_EBUSY;
 		if (l->stream != stream && l->blocked > s->word[l->stream])
 			code = SWAKV_EPENDING;
@@ -32,31 +32,32 @@ static int begin_slots(const struct ref_session *s, uint32_t stream, const int32
 	return code;
 }
 
-static int begin_check(struct ref_session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n,
-		       int said)
+static int begin_check(struct ref_session *s, const struct ref_begin *b)
 {
-	int64_t need[REF_CLASSES] = { 0 };
 	int code;
 
 	if (s->ended)
 		return SWAKV_EGONE;
 	if (s->poisoned)
 		return SWAKV_EPOISONED;
-	if (stream >= s->n_streams || n < 1 || n > (uint32_t)s->max_batch)
+	if (b->stream >= s->n_streams || b->n < 1 || b->n > (uint32_t)s->max_batch)
 		return SWAKV_EINVALID;
-	if (max_tokens < 0 || max_tokens > s->max_seq)
+	if (b->max_tokens < 0 || b->max_tokens > s->max_seq)
 		return SWAKV_EINVALID;
-	code = begin_slots(s, stream, slots, n);
+	code = begin_slots(s, b->stream, b->slots, b->n);
 	if (ref_live(s) == s->max_batch && code != SWAKV_EINVALID)
 		code = SWAKV_EBUSY;
 	if (code)
 		return code;
-	if (s->spare < 1)
-		return SWAKV_EPENDING;
+	return s->spare < 1 ? SWAKV_EPENDING : SWAKV_OK;
+}
+
+static void begin_need(const struct ref_session *s, int64_t max_tokens, uint32_t n, int64_t *need)
+{
+	memset(need, 0, REF_CLASSES * sizeof *need);
 	for (uint32_t g = 0; g < s->n_groups; g++)
 		need[s->groups[g].class_index] +=
 			(int64_t)n * ref_reservation(s, g, max_tokens ? max_tokens : s->max_seq);
-	return ref_never(s->pool, need, said) ? SWAKV_ENEVER : ref_provide(s->pool, need, said);
 }
 
 static void begin_seq(struct ref_session *s, struct ref_seq *q, int32_t slot)
@@ -72,6 +73,8 @@ static void begin_seq(struct ref_session *s, struct ref_seq *q, int32_t slot)
 	}
 }
 
+static void wait_for_pages(struct ref_session *s, const struct ref_begin *b);
+
 static void reserve(const struct ref_session *s, struct ref_request *r, int64_t max_tokens)
 {
 	r->max_tokens = max_tokens;
@@ -81,33 +84,176 @@ static void reserve(const struct ref_session *s, struct ref_request *r, int64_t 
 	}
 }
 
-int ref_begin(struct ref_session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n, int said,
-	      struct ref_request **out)
+static struct ref_request *begin(struct ref_session *s, const struct ref_begin *b)
 {
-	int code = begin_check(s, stream, max_tokens, slots, n, said);
-	struct ref_request *r = NULL;
+	struct ref_request *r;
 	int index;
 
-	*out = NULL;
-	if (code)
-		return code;
 	for (index = 0; s->requests[index].live; index++)
 		;
 	r = &s->requests[index];
 	memset(r, 0, offsetof(struct ref_request, seqs));
 	r->live = true;
-	r->stream = stream;
+	r->stream = b->stream;
 	r->phase = PHASE_ADMITTED;
-	reserve(s, r, max_tokens ? max_tokens : s->max_seq);
+	reserve(s, r, b->max_tokens ? b->max_tokens : s->max_seq);
 	r->pending_batch = -1;
-	r->n_seqs = (int32_t)n;
-	for (uint32_t i = 0; i < n; i++) {
-		begin_seq(s, &r->seqs[i], slots[i]);
-		s->slots[slots[i]].owner = index;
-		s->slots[slots[i]].stream = stream;
+	r->n_seqs = (int32_t)b->n;
+	for (uint32_t i = 0; i < b->n; i++) {
+		begin_seq(s, &r->seqs[i], b->slots[i]);
+		s->slots[b->slots[i]].owner = index;
+		s->slots[b->slots[i]].stream = b->stream;
 	}
-	*out = r;
-	return SWAKV_OK;
+	return r;
+}
+
+int ref_begin(struct ref_session *s, const struct ref_begin *b, int said, struct ref_request **out)
+{
+	int code = begin_check(s, b), heard = said == SWAKV_EAGAIN ? SWAKV_ENOPAGES : said;
+	int64_t need[REF_CLASSES];
+
+	*out = NULL;
+	if (code)
+		return code;
+	begin_need(s, b->max_tokens, b->n, need);
+	/* nobody overtakes in a model's queue */
+	if (!ref_head(s->pool, s->quota))
+		code = ref_admit(s, need, need, false, NULL, heard);
+	else
+		code = ref_too_much(s, need, heard) ? SWAKV_ENEVER : SWAKV_ENOPAGES;
+	if (code == SWAKV_ENOPAGES && b->wait) {
+		wait_for_pages(s, b);
+		return SWAKV_EAGAIN;
+	}
+	if (!code)
+		*out = begin(s, b);
+	return code;
+}
+
+/* ---- begins that wait ------------------------------------------------------------------- */
+
+static void mark_slots(struct ref_wait *w, bool waiting)
+{
+	for (uint32_t i = 0; i < w->n; i++)
+		w->session->slots[w->slots[i]].waiting = waiting;
+}
+
+static void wait_for_pages(struct ref_session *s, const struct ref_begin *b)
+{
+	struct ref_pool *p = s->pool;
+	struct ref_wait *w = &p->waits[p->n_waits++];
+
+	*w = (struct ref_wait){ .session = s,
+				.ticket = b->ticket,
+				.since = p->stamp,
+				.deadline = p->stamp + b->wait,
+				.stream = b->stream,
+				.n = b->n,
+				.max_tokens = b->max_tokens };
+	memcpy(w->slots, b->slots, b->n * sizeof *b->slots);
+	mark_slots(w, true);
+}
+
+static void leave_queue(struct ref_pool *p, struct ref_wait *w)
+{
+	mark_slots(w, false);
+	p->n_waits--;
+	memmove(w, w + 1, (size_t)(p->waits + p->n_waits - w) * sizeof *w);
+}
+
+void ref_forget_waits(struct ref_session *s)
+{
+	for (uint32_t i = s->pool->n_waits; i-- > 0;)
+		if (s->pool->waits[i].session == s)
+			leave_queue(s->pool, &s->pool->waits[i]);
+}
+
+struct ref_wait *ref_head(struct ref_pool *p, const struct ref_quota *q)
+{
+	for (uint32_t i = 0; i < p->n_waits; i++)
+		if (p->waits[i].session->quota == q)
+			return &p->waits[i];
+	return NULL;
+}
+
+void ref_claim(struct ref_pool *p)
+{
+	for (uint32_t i = 0; i < p->n_waits; i++)
+		p->waits[i].claims |= p->stamp - p->waits[i].since >= p->wait_claim;
+}
+
+static struct ref_begin begin_of(const struct ref_wait *w)
+{
+	return (struct ref_begin){ .stream = w->stream, .n = w->n, .max_tokens = w->max_tokens, .slots = w->slots };
+}
+
+/* What a head is told when it is looked at. */
+static int head_code(struct ref_wait *w, int said)
+{
+	struct ref_begin b = begin_of(w);
+	int64_t need[REF_CLASSES];
+	int code;
+
+	mark_slots(w, false);
+	code = begin_check(w->session, &b);
+	mark_slots(w, true);
+	begin_need(w->session, w->max_tokens, w->n, need);
+	return code ? code : ref_admit(w->session, need, need, false, w, said);
+}
+
+/* The same with the claims that begin today: of several that are answered at a time some are before, some after. */
+static int head_code_later(struct ref_wait *w, int said)
+{
+	struct ref_pool *p = w->session->pool;
+	bool claims[REF_WAITS];
+	int code;
+
+	for (uint32_t i = 0; i < p->n_waits; i++)
+		claims[i] = p->waits[i].claims;
+	ref_claim(p);
+	code = head_code(w, said);
+	for (uint32_t i = 0; i < p->n_waits; i++)
+		p->waits[i].claims = claims[i];
+	return code;
+}
+
+bool ref_head_fits(struct ref_pool *p, struct ref_wait *w)
+{
+	return ref_head(p, w->session->quota) == w && head_code(w, SWAKV_ENOPAGES) == SWAKV_OK;
+}
+
+int ref_answer(struct ref_session *s, uint64_t ticket, int said, struct ref_request **out)
+{
+	struct ref_pool *p = s->pool;
+	struct ref_wait *w = p->waits, copy;
+	struct ref_begin b;
+	int code;
+
+	*out = NULL;
+	while (w < p->waits + p->n_waits && (w->ticket != ticket || w->session != s))
+		w++;
+	if (w == p->waits + p->n_waits) {
+		ref_complain(p, "begin %llu is answered, but does not wait", (unsigned long long)ticket);
+		return said;
+	}
+	if (s->poisoned) {
+		code = SWAKV_EPOISONED; /* all that wait in the session, at once */
+	} else if (said == SWAKV_ENOPAGES) {
+		code = p->stamp >= w->deadline ? SWAKV_ENOPAGES : SWAKV_EAGAIN;
+	} else {
+		if (ref_head(p, s->quota) != w)
+			ref_complain(p, "begin %llu is answered before those that wait longer",
+				     (unsigned long long)ticket);
+		code = head_code(w, said);
+		if (code != said)
+			code = head_code_later(w, said);
+	}
+	copy = *w;
+	leave_queue(p, w);
+	b = begin_of(&copy);
+	if (!code && !said)
+		*out = begin(s, &b);
+	return code;
 }
 
 /* ---- reserved pages -------------------------------------------------------------------- */
@@ -145,7 +291,7 @@ static int reserve_check(struct ref_session *s, const struct ref_request *r, int
 		total[s->groups[g].class_index] += r->n_seqs * wanted;
 		need[s->groups[g].class_index] += r->n_seqs * (wanted - r->reservation[g]);
 	}
-	return ref_never(s->pool, total, said) ? SWAKV_ENEVER : ref_provide(s->pool, need, said);
+	return ref_admit(s, need, total, true, NULL, said);
 }
 
 int ref_reserve(struct ref_session *s, uint64_t handle, int64_t max_tokens, int said, struct ref_request **out)

@@ -32,10 +32,12 @@ enum {
 	REF_EXTENTS = 64,         /* in one pool */
 	REF_PAGES = 4096,         /* ids of one class */
 	REF_REQUESTS = 16,        /* live in one session: at most max_batch */
-	REF_POINTS = 512,         /* open at once in one request */
-	REF_TAILS = 8192,         /* pages of ended requests behind points, in one session */
-	REF_GRAIN = 16,           /* bytes: every page size is a multiple */
-	REF_GRAINS = 1 << 18      /* of one half */
+	REF_QUOTAS = 4,           /* names of models */
+	REF_WAITS = REF_SESSIONS * REF_BATCH,
+	REF_POINTS = 512,    /* open at once in one request */
+	REF_TAILS = 8192,    /* pages of ended requests behind points, in one session */
+	REF_GRAIN = 16,      /* bytes: every page size is a multiple */
+	REF_GRAINS = 1 << 18 /* of one half */
 };
 
 /* ---- pool --------------------------------------------------------------- */
@@ -61,6 +63,28 @@ struct ref_class {
 	int64_t available; /* free pages that could be had: with all extents that nobody has, or that are empty */
 };
 
+/* What the sessions of one model's name share. */
+struct ref_quota {
+	uint64_t floor, ceiling; /* bytes of K and V; a ceiling of 0 is none */
+	uint32_t sessions;
+	/* a sequence of max_seq, as the session that came last declared it: how a floor is split */
+	uint32_t n_shares;
+	struct {
+		uint64_t page_bytes, pages;
+	} shares[REF_GROUPS];
+	uint64_t used, counted; /* bytes, as of the pool's `change` */
+};
+
+/* A begin that waits for pages. */
+struct ref_wait {
+	struct ref_session *session;
+	uint64_t ticket, since, deadline;
+	uint32_t stream, n;
+	int64_t max_tokens;
+	int32_t slots[REF_BATCH];
+	bool claims; /* what comes free is kept for it */
+};
+
 struct ref_pool {
 	uint64_t half, extent;
 	uint32_t scrub; /* enum wire_scrub_policy */
@@ -74,6 +98,10 @@ struct ref_pool {
 	int32_t live[REF_EXTENTS];   /* pages that touch it and are not free */
 	struct ref_class classes[REF_CLASSES];
 	uint32_t n_classes;
+	struct ref_quota quotas[REF_QUOTAS];
+	struct ref_wait waits[REF_WAITS]; /* oldest first */
+	uint32_t n_waits;
+	uint64_t stamp, wait_claim;
 	uint8_t grain[2 * REF_GRAINS]; /* owners of each grain of the K half, then of the V half: at most 1 */
 	char error[512];               /* the first thing found wrong, empty: none */
 };
@@ -141,6 +169,7 @@ struct ref_line {
 
 struct ref_slot {
 	int32_t owner; /* index of a request, -1: none */
+	bool waiting;  /* held by a begin that waits */
 	uint32_t generation;
 	uint32_t stream;  /* of the last owner */
 	uint64_t blocked; /* other streams wait until that stream's line has reached this */
@@ -162,6 +191,7 @@ struct ref_session {
 	bool ended;
 	bool poisoned;
 	struct ref_pool *pool;
+	struct ref_quota *quota;
 	uint32_t n_groups;
 	struct ref_group groups[REF_GROUPS];
 	int64_t max_seq, max_advance, max_rewind, in_flight;
@@ -236,12 +266,6 @@ void ref_extents_learn(struct ref_pool *p, const int32_t *holder, const struct r
 void ref_check_thrift(struct ref_pool *p, const int32_t *before);
 /* Counts the pages of a class. */
 const struct ref_class *ref_tally(struct ref_pool *p, uint32_t index);
-/*
- * Whether @need[class] pages can be had now, all of them: 0 or SWAKV_ENOPAGES.
- * @said: what the engine says, heard where that depends on who takes which extent.
- */
-int ref_provide(struct ref_pool *p, const int64_t *need, int said);
-
 /* A free page of group @g is leased to @s. */
 void ref_lease(struct ref_session *s, uint32_t g, int32_t id);
 /* A leased or quarantined page of @s is free again. */
@@ -252,16 +276,32 @@ void ref_release(struct ref_class *c, struct ref_pool *p, int32_t id);
 int ref_model_check(const struct ref_model *m, uint64_t half);
 /* What follows from the model alone. */
 void ref_declare(struct ref_session *s, const struct ref_model *m);
-void ref_attach(struct ref_session *s, struct ref_pool *p, const struct ref_model *m);
+void ref_attach(struct ref_session *s, struct ref_pool *p, const struct ref_model *m, uint32_t quota);
 void ref_end(struct ref_session *s);
 /* All that the session has in quarantine is free again; returns how many pages. */
 int64_t ref_release_quarantined(struct ref_session *s);
 void ref_detach(struct ref_session *s);
 void ref_reach(struct ref_session *s, uint32_t line, uint64_t word);
 
-/* @said: what the engine answered, see ref_provide(). */
-int ref_begin(struct ref_session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n, int said,
-	      struct ref_request **out);
+struct ref_begin {
+	uint32_t stream, n;
+	int64_t max_tokens;
+	const int32_t *slots;
+	uint64_t wait, ticket;
+};
+/* @said: what the engine answered, see ref_admit(). */
+int ref_begin(struct ref_session *s, const struct ref_begin *b, int said, struct ref_request **out);
+/* The begin of @ticket has waited, and is answered with @said. */
+int ref_answer(struct ref_session *s, uint64_t ticket, int said, struct ref_request **out);
+/* Whether the oldest begin that waits in its model's queue is sure to be admitted: then it should have been. */
+bool ref_head_fits(struct ref_pool *p, struct ref_wait *w);
+int ref_limit(struct ref_pool *p, uint32_t quota, const uint64_t *floor, const uint64_t *ceiling);
+/* Bytes that the sessions of a model hold. */
+uint64_t ref_used(struct ref_pool *p, struct ref_quota *q);
+/* The first of a model's queue, NULL: none waits. */
+struct ref_wait *ref_head(struct ref_pool *p, const struct ref_quota *q);
+/* Those that have waited for long claim what comes free. */
+void ref_claim(struct ref_pool *p);
 /*
  * @pages: all that the engine has reserved for it after a begin or reserve, next
  * to be bound first: r->more[g] more than before.

@@ -181,4 +181,27 @@ MUTATIONS = [
         ("return window_begin(&g->window, e > q->high ? e : q->high);", "return window_begin(&g->window, e);")]),
     ("rewound pages return before the last point", "extend.c", [
         ("\treached = r->last_value <= s->lines[r->stream].reached;\n", "\treached = true;\n")]),
+    # limits, and begins that wait
+    ("a floor is not honoured", "quota.c", [
+        ("\t\tif (q->floor > used)\n", "\t\tif (q->floor > used && q->ceiling)\n")]),
+    ("a floor is kept for its own model, too", "quota.c", [
+        ("\t\tif (q == own)\n\t\t\tcontinue;\n", "")]),
+    ("a ceiling does not count what is held", "quota.c", [
+        ("if (!q->ceiling || used + bytes <= q->ceiling)", "if (!q->ceiling || bytes <= q->ceiling)")]),
+    ("a model's ceiling is that of one session", "quota.c", [
+        ("\tLIST_FOREACH (s, &q->sessions, sharers)\n\t\tFOR_EACH_GROUP (g, s)\n",
+         "\ts = LIST_FIRST(&q->sessions);\n\tif (s)\n\t\tFOR_EACH_GROUP (g, s)\n")]),
+    ("a request above its ceiling is told to come again", "quota.c", [
+        ("if (ceiling && bytes > ceiling)", "if (ceiling && bytes > 2 * ceiling)")]),
+    ("what comes free is not kept for the one that waits longest", "quota.c", [
+        ("if (!w || !w->claims || w->refusal || w->number >= claims)",
+         "if (!w || !w->claims || w->refusal || w->number + 1 >= claims || 1)")]),
+    ("a begin overtakes one that waits", "request.c", [
+        ("\tif (s->quota->n_waiting == 0) {\n", "\tif (s->quota->n_waiting <= 1) {\n")]),
+    ("slots of a begin that waits are given away", "request.c", [
+        ("if (s->slots[slots[i]].seq >= 0 || s->slots[slots[i]].waiting)", "if (s->slots[slots[i]].seq >= 0)")]),
+    ("a begin waits beyond its time", "wait.c", [
+        ("\t\tif (e->stamp >= w->deadline)\n", "\t\tif (e->stamp > w->deadline)\n")]),
+    ("a limit that is lifted wakes nobody", "quota.c", [
+        ("\tq->ceiling = high;\n\te->retry = true;\n", "\tq->ceiling = high;\n")]),
 ]

@@ -46,7 +46,24 @@ int ref_complete_check(struct ref_session *s, uint64_t handle, enum transition t
 void ref_settle(struct ref_session *s, struct ref_request *r, struct ref_seq *q, int64_t endpoint,
 		const struct when *w);
 
-/* Whether even an empty pool could not hold @need[class] pages at once; @said as with ref_provide(). */
+/* Whether even an empty pool could not hold @need[class] pages at once; @said as with ref_admit(). */
 bool ref_never(struct ref_pool *p, const int64_t *need, int said);
+/*
+ * Whether @need[class] pages can be had now, all of them: 0 or SWAKV_ENOPAGES;
+ * @said: what the engine says, heard where it does.
+ */
+int ref_provide(struct ref_pool *p, const int64_t *need, int said);
+bool ref_room_for_all(struct ref_pool *p, const int64_t *need);
+
+/*
+ * Whether @need[class] pages may come to @s now: 0, SWAKV_ENEVER (also when not
+ * together with those that it has: @whole) or SWAKV_ENOPAGES. @before: claims of
+ * begins that wait further back do not count; NULL: none counts, for it runs.
+ */
+int ref_admit(struct ref_session *s, const int64_t *need, const int64_t *whole, bool running,
+	      const struct ref_wait *before, int said);
+bool ref_too_much(struct ref_session *s, const int64_t *whole, int said);
+/* The session takes no more commands: nothing waits in it. */
+void ref_forget_waits(struct ref_session *s);
 
 #endif

@@ -67,7 +67,7 @@ const struct ref_class *ref_tally(struct ref_pool *p, uint32_t index)
  * lie wholly in any extent, wherever that begins. Extents of the classes
  * themselves are left out, and so is a short one at the end.
  */
-static bool room_for_all(struct ref_pool *p, const int64_t *need)
+bool ref_room_for_all(struct ref_pool *p, const int64_t *need)
 {
 	int64_t extents = 0;
 
@@ -131,9 +131,19 @@ int ref_provide(struct ref_pool *p, const int64_t *need, int said)
 	for (uint32_t i = 0; i < p->n_classes; i++)
 		if (need[i] > ref_tally(p, i)->available)
 			return SWAKV_ENOPAGES;
-	if (classes_of(p, need) < 2 || said != SWAKV_ENOPAGES || room_for_all(p, need))
+	if (classes_of(p, need) < 2 || said != SWAKV_ENOPAGES || ref_room_for_all(p, need))
 		return SWAKV_OK;
 	return SWAKV_ENOPAGES;
+}
+
+/* Floors or claims are kept for some. */
+static bool is_limited(const struct ref_pool *p)
+{
+	bool limited = p->n_waits > 0;
+
+	for (int i = 0; i < REF_QUOTAS; i++)
+		limited |= p->quotas[i].floor > 0;
+	return limited;
 }
 
 static bool has_class(const struct ref_session *s, int32_t index)
@@ -157,6 +167,8 @@ static void come_to_class(struct ref_pool *p, uint32_t x, int32_t index)
 
 void ref_extents_learn(struct ref_pool *p, const int32_t *holder, const struct ref_session *taker, int64_t trim)
 {
+	bool limited = is_limited(p);
+
 	if (memcmp(p->holder, holder, p->n_extents * sizeof *holder) == 0)
 		return;
 	for (uint32_t x = 0; x < p->n_extents; x++) {
@@ -165,7 +177,7 @@ void ref_extents_learn(struct ref_pool *p, const int32_t *holder, const struct r
 		if (p->live[x] > 0)
 			ref_complain(p, "extent %u went from class %d to %d with %d pages in use", x, p->holder[x],
 				     holder[x], p->live[x]);
-		else if (holder[x] < 0 ? trim-- <= 0 : !has_class(taker, holder[x]))
+		else if (holder[x] < 0 ? trim-- <= 0 : !taker || !(limited || has_class(taker, holder[x])))
 			ref_complain(p, "extent %u went from class %d to %d without need", x, p->holder[x], holder[x]);
 		if (holder[x] >= 0)
 			come_to_class(p, x, holder[x]);
@@ -189,6 +201,9 @@ void ref_check_thrift(struct ref_pool *p, const int32_t *before)
 {
 	int classes = 0;
 
+	/* what is kept for others gets extents, too */
+	if (is_limited(p))
+		return;
 	for (uint32_t i = 0; i < p->n_classes; i++)
 		classes += p->classes[i].wanted > 0;
 	for (uint32_t i = 0; i < p->n_classes; i++) {
@@ -292,7 +307,19 @@ void ref_declare(struct ref_session *s, const struct ref_model *m)
 	}
 }
 
-void ref_attach(struct ref_session *s, struct ref_pool *p, const struct ref_model *m)
+/* The session's model decides from now on how the floor of its name is split. */
+static void join_quota(struct ref_session *s, struct ref_quota *q)
+{
+	s->quota = q;
+	q->sessions++;
+	q->n_shares = s->n_groups;
+	for (uint32_t g = 0; g < s->n_groups; g++) {
+		q->shares[g].page_bytes = s->groups[g].class->page_bytes;
+		q->shares[g].pages = (uint64_t)ref_reservation(s, g, s->max_seq);
+	}
+}
+
+void ref_attach(struct ref_session *s, struct ref_pool *p, const struct ref_model *m, uint32_t quota)
 {
 	ref_declare(s, m);
 	s->attached = true;
@@ -302,6 +329,7 @@ void ref_attach(struct ref_session *s, struct ref_pool *p, const struct ref_mode
 		s->groups[g].class_index = join_class(p, ref_page_bytes(&m->groups[g]));
 		s->groups[g].class = &p->classes[s->groups[g].class_index];
 	}
+	join_quota(s, &p->quotas[quota]);
 	for (int i = 0; i < REF_BATCH; i++) {
 		s->slots[i].owner = -1;
 		for (uint32_t g = 0; g < s->n_groups; g++)
@@ -314,6 +342,7 @@ void ref_end(struct ref_session *s)
 {
 	struct ref_pool *p = s->pool;
 
+	ref_forget_waits(s);
 	for (struct ref_class *c = p->classes; c < p->classes + p->n_classes; c++)
 		for (int32_t id = 0; id < c->num_pages; id++)
 			if (c->page[id] == REF_LEASED && c->user[id] == s)
@@ -347,6 +376,9 @@ void ref_detach(struct ref_session *s)
 {
 	for (uint32_t g = 0; g < s->n_groups; g++)
 		s->groups[g].class->sessions--;
+	s->quota->sessions--;
+	if (s->quota->sessions == 0 && !s->quota->floor && !s->quota->ceiling)
+		s->quota->n_shares = 0; /* forgotten */
 	free(s->ended_handles);
 	clear(s);
 }

@@ -25,6 +25,8 @@ static const char *const op_names[OP_COUNT] = {
 	"finish",
 	"abandon",
 	"shutdown",
+	"limit",
+	"pass",
 	"trim",
 	"query",
 };
@@ -57,6 +59,7 @@ void command_print(FILE *out, const struct setup *setup, const struct command *c
 				c->entries[i].tokens, c->entries[i].accepted, fence_names[c->entries[i].fence]);
 		print_list(out, "counts", c->counts, c->n_counts);
 		break;
+	case OP_PASS:
 	case OP_TRIM:
 		fprintf(out, " value=%" PRId64, c->value);
 		break;
@@ -71,7 +74,7 @@ void command_print(FILE *out, const struct setup *setup, const struct command *c
 	default:
 		fprintf(out, " request=%d value=%" PRId64 " stream=%u flags=%u new=%d fence=%s", c->request, c->value,
 			c->stream, c->flags, c->new_batch, fence_names[c->fence]);
-		print_list(out, "list", c->list, c->op == OP_QUERY ? 3 : c->n);
+		print_list(out, "list", c->list, c->op == OP_QUERY ? 3 : c->op == OP_LIMIT ? 2 : c->n);
 	}
 	fputc('\n', out);
 }
@@ -159,7 +162,7 @@ static int64_t listed(const struct command *c)
 
 static bool sayable(const struct world *w, const struct command *c)
 {
-	if (c->op == OP_MODEL || c->op == OP_QUERY || c->op == OP_TRIM)
+	if (c->op == OP_MODEL || c->op == OP_QUERY || c->op == OP_TRIM || c->op == OP_LIMIT || c->op == OP_PASS)
 		return false;
 	if (c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE)
 		return c->n > 0 && c->n_counts == listed(c);
@@ -217,6 +220,8 @@ static void write_call(FILE *out, const struct command *c)
 		print_list(out, "slots", c->list, c->n);
 		if (c->value)
 			fprintf(out, " max_tokens=%" PRId64, c->value);
+		if (c->new_batch > 0)
+			fprintf(out, " wait=%d", c->new_batch);
 	} else if (c->op == OP_PREFILL_PREPARE) {
 		print_list(out, "lens", c->list, c->n);
 	} else if (c->op == OP_RESERVE) {

@@ -211,6 +211,9 @@ void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
 		}
 		draw_pool(r, s);
 	} while (!setup_fits(s));
+	for (uint32_t i = 0; i < s->n_models; i++)
+		s->quotas[i] = rng_one_in(r, 4) ? 0 : i;
+	s->wait_claim = (uint64_t)rng_between(r, 0, 300);
 	s->scrub = (uint32_t)rng_between(r, WIRE_SCRUB_NEVER, WIRE_SCRUB_ALWAYS);
 	s->fresh_is_dirty = rng_one_in(r, 2);
 	*mood = (struct mood){
@@ -223,6 +226,8 @@ void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
 		.most = 150,
 		.extend = often[rng_between(r, 0, 2)],
 		.rewind = often[rng_between(r, 1, 3)],
+		.limit = rng_one_in(r, 2) ? 0 : 200,
+		.wait = (uint32_t)rng_between(r, 0, 1) * (uint32_t)rng_between(r, 1, 4),
 	};
 	if (kind == KIND_LARGE)
 		mood->ending = 30;

@@ -77,9 +77,7 @@ static int advance_all(struct ref_session *s, const struct ref_request *r, int s
 	}
 	if (worst > SWAKV_ENOPAGES)
 		return worst;
-	if (ref_never(s->pool, need, said))
-		return SWAKV_ENEVER;
-	code = ref_provide(s->pool, need, said);
+	code = ref_admit(s, need, need, true, NULL, said);
 	if (code || worst != SWAKV_ELIMIT)
 		return code;
 	/* the room that was looked for may have brought extents */

@@ -29,7 +29,9 @@ struct world *world_new(const struct setup *setup)
 	struct engine_config config = { .half_bytes = setup->half,
 					.extent_bytes = setup->extent,
 					.scrub = setup->scrub,
-					.fresh_is_dirty = setup->fresh_is_dirty };
+					.fresh_is_dirty = setup->fresh_is_dirty,
+					.stamps_a_ms = 1,
+					.wait_claim = setup->wait_claim };
 	struct world *w = calloc(1, sizeof *w);
 
 	if (!w)
@@ -38,11 +40,22 @@ struct world *world_new(const struct setup *setup)
 	ref_pool_init(&w->pool, setup->half, setup->extent);
 	w->pool.scrub = setup->scrub;
 	w->pool.fresh_is_dirty = setup->fresh_is_dirty;
+	w->pool.wait_claim = setup->wait_claim;
 	w->engine = engine_new(&config);
-	if (!w->engine)
+	w->pool.stamp = 1000;
+	if (w->engine)
+		engine_stamp(w->engine, w->pool.stamp);
+	else
 		ref_complain(&w->pool, "engine_new() refuses halves of %llu bytes, extents of %llu",
 			     (unsigned long long)setup->half, (unsigned long long)setup->extent);
 	return w;
+}
+
+const char *quota_name(uint32_t quota)
+{
+	static const char *const names[REF_QUOTAS] = { "a", "b", "c", "d" };
+
+	return names[quota];
 }
 
 static void attach_group(struct world *w, struct ref_session *s, struct side *e, uint32_t i, const struct geometry *g)
@@ -78,15 +91,15 @@ static void run_attach(struct world *w, const struct command *c)
 		     &f);
 	if (w->pool.error[0] || w->code)
 		return;
-	ref_attach(s, &w->pool, m);
+	ref_attach(s, &w->pool, m, w->setup.quotas[m - w->setup.models]);
 	memset(e, 0, sizeof *e);
 	memset(e->device, -1, sizeof e->device);
 	e->model = (uint32_t)c->value % w->setup.n_models;
 	for (uint32_t i = 0; i < s->n_groups; i++)
 		attach_group(w, s, e, i, &g[i]);
 	e->session = session_new(w->engine, &model, e->tables, (uint32_t)c->session + 1);
-	if (!e->session)
-		ref_complain(&w->pool, "session_new() gives nothing");
+	if (!e->session || session_join(e->session, quota_name((uint32_t)(s->quota - w->pool.quotas))) != 0)
+		ref_complain(&w->pool, "session_new() or session_join() refuses");
 	for (uint32_t i = 0; i < s->n_groups && e->session; i++)
 		if (session_class(e->session, i) != s->groups[i].class_index)
 			ref_complain(&w->pool, "group %u is of class %u, it should be %u", i,
@@ -225,7 +238,7 @@ static void run_model(struct world *w, const struct command *c)
 
 /* ---- arguments --------------------------------------------------------------------------- */
 
-static uint64_t handle_of(const struct world *w, int32_t label)
+uint64_t handle_of(const struct world *w, int32_t label)
 {
 	if (label < 0 || label >= WORLD_COMMANDS)
 		return label == -1 ? 0 : 0xfedcba9876543210ull >> (-label & 15);
@@ -282,73 +295,6 @@ static struct delivery delivery_of(struct world *w)
 }
 
 /* ---- commands ------------------------------------------------------------------------------ */
-
-/* What the engine has reserved for the request's sequences since a begin or reserve. */
-static void learn_reserved(struct world *w, uint32_t session, struct ref_request *r)
-{
-	struct ref_session *s = &w->sessions[session];
-
-	for (int32_t i = 0; i < r->n_seqs * (int32_t)s->n_groups && !w->pool.error[0]; i++) {
-		struct wire_query_state q = { .seq = i / (int32_t)s->n_groups, .group = (uint32_t)i % s->n_groups };
-		struct ref_seq *seq = &r->seqs[q.seq];
-		int32_t wanted = seq->parts[q.group].n_free + r->more[q.group];
-		struct wire_binding b[REF_HELD];
-		struct wire_sequence_state state;
-		int32_t pages[REF_HELD];
-		uint32_t n = 0;
-		struct fault f;
-
-		if (sequence_query(w->sides[session].session, r->handle, &q, &state, b, REF_HELD, &n, &f) ||
-		    state.n_reserved != (uint32_t)wanted || n < state.n_bound + state.n_reserved) {
-			ref_complain(&w->pool, "sequence %d, group %u: %u pages reserved, it should be %d", q.seq,
-				     q.group, n ? state.n_reserved : 0, wanted);
-			return;
-		}
-		for (int32_t j = 0; j < wanted; j++)
-			pages[j] = b[state.n_bound + (uint32_t)j].page;
-		ref_learn(s, seq, q.group, pages, wanted);
-	}
-}
-
-static void run_begin(struct world *w, const struct command *c)
-{
-	struct ref_session *s = &w->sessions[c->session];
-	struct session *e = w->sides[c->session].session;
-	struct label *l = &w->labels[c->request % WORLD_COMMANDS];
-	uint64_t handle = 77;
-	struct ref_request *r;
-	struct fault f;
-	int got = request_begin(e, c->stream, c->value, c->list, c->n, &handle, &f);
-
-	compare_extents(w, s, 0);
-	compare_code(w, "request_begin", got, ref_begin(s, c->stream, c->value, c->list, c->n, got, &r), &f);
-	*l = (struct label){ .session = c->session };
-	if (w->pool.error[0])
-		return;
-	if (!r) {
-		if (handle != 0)
-			ref_complain(&w->pool, "a refused begin leaves handle %llx", (unsigned long long)handle);
-		return;
-	}
-	if (handle == 0 || ref_find(s, handle) || ref_has_ended(s, handle))
-		ref_complain(&w->pool, "handle %llx was given out before", (unsigned long long)handle);
-	r->handle = l->handle = handle;
-	learn_reserved(w, c->session, r);
-}
-
-static void run_reserve(struct world *w, const struct command *c)
-{
-	struct ref_session *s = &w->sessions[c->session];
-	uint64_t handle = handle_of(w, c->request);
-	struct ref_request *r;
-	struct fault f;
-	int got = request_reserve(w->sides[c->session].session, handle, c->value, &f);
-
-	compare_extents(w, s, 0);
-	compare_code(w, "reserve", got, ref_reserve(s, handle, c->value, got, &r), &f);
-	if (r && !w->pool.error[0])
-		learn_reserved(w, c->session, r);
-}
 
 static void run_rewind(struct world *w, const struct command *c)
 {
@@ -596,6 +542,13 @@ static void dispatch(struct world *w, const struct command *c)
 	case OP_TRIM:
 		run_trim(w, c);
 		break;
+	case OP_LIMIT:
+		run_limit(w, c);
+		break;
+	case OP_PASS:
+		w->pool.stamp += (uint64_t)c->value;
+		engine_stamp(w->engine, w->pool.stamp);
+		break;
 	case OP_COMPACT_BEGIN:
 		run_compact_begin(w, c);
 		break;
@@ -643,7 +596,7 @@ static void compare_touched(struct world *w, const struct command *c)
 }
 
 /* The points of ended requests may be joined or not, so how many are open is the engine's word. */
-static void count_spare(struct world *w, uint32_t session)
+void count_spare(struct world *w, uint32_t session)
 {
 	struct ref_session *s = &w->sessions[session];
 	struct session_counts counts;
@@ -662,7 +615,8 @@ bool world_run(struct world *w, const struct command *c)
 	w->code = SWAKV_OK;
 	if (w->pool.error[0])
 		return false;
-	if (c->op != OP_ATTACH && c->op != OP_MODEL && c->op != OP_TRIM && !w->sessions[c->session].attached)
+	if (!(c->op == OP_ATTACH || c->op == OP_MODEL || c->op == OP_TRIM || c->op == OP_LIMIT || c->op == OP_PASS) &&
+	    !w->sessions[c->session].attached)
 		return true;
 	w->n_commands++;
 	w->pool.command++;
@@ -673,6 +627,8 @@ bool world_run(struct world *w, const struct command *c)
 	dispatch(w, c);
 	if (!w->pool.error[0])
 		compare_touched(w, c);
+	if (!w->pool.error[0])
+		answer_waiting(w);
 	if (!w->pool.error[0])
 		compare_counts(w);
 	return !w->pool.error[0];

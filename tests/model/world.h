@@ -21,7 +21,7 @@ enum op {
 	OP_RECLAIM, /* session: proof is there that its device work has ended */
 	OP_ARM,     /* session, stream: work is enqueued, and a write of the next value behind it */
 	OP_REACH,   /* session, stream: of the values that are armed but not written all but `value` are written */
-	OP_BEGIN,   /* session, request, stream, value: max_tokens, list[n]: slots */
+	OP_BEGIN,   /* session, request, stream, value: max_tokens, list[n]: slots, new_batch: how long it may wait */
 	OP_PREFILL_PREPARE,  /* session, request, list[n]: lengths */
 	OP_PREFILL_COMPLETE, /* session, request, fence */
 	OP_STEP_PREPARE,     /* session, entries[n], counts[n_counts] */
@@ -33,6 +33,8 @@ enum op {
 	OP_FINISH,           /* session, request, fence */
 	OP_ABANDON,          /* session, request, fence */
 	OP_SHUTDOWN,         /* session, list[n]: one fence mode a stream */
+	OP_LIMIT,            /* value: which quota, list[0]: floor, list[1]: ceiling, negative: as it was */
+	OP_PASS,             /* value: so much time passes */
 	OP_TRIM,             /* value: how many empty extents may be given up */
 	OP_QUERY, /* session, request, list[0]: sequence, list[1]: generation, 0 any, 1 right, 2 stale, list[2]: group
 		   */
@@ -73,8 +75,10 @@ struct setup {
 	uint64_t half, extent;
 	uint32_t scrub; /* enum wire_scrub_policy */
 	bool fresh_is_dirty;
+	uint64_t wait_claim;
 	uint32_t n_models;
 	struct ref_model models[WORLD_MODELS];
+	uint32_t quotas[WORLD_MODELS]; /* of each model: the name under which its sessions attach */
 };
 
 /* The engine's side of a session, and what its client would see. */
@@ -117,6 +121,7 @@ struct world {
 	uint64_t reasons[FAULT_REASON_COUNT];
 	uint64_t codes[32]; /* how often each code was seen, by its negative */
 	uint64_t n_updates, n_references, n_scrubs;
+	uint64_t n_waited;         /* begins that waited and were admitted */
 	uint64_t n_taken, n_moved; /* pages that steps asked their classes for, extents that left a class */
 	struct wire_update updates[WIRE_MAX_INLINE_UPDATES];
 	struct wire_row rows[REF_GROUPS * REF_BATCH];
@@ -131,6 +136,21 @@ struct world *world_free(struct world *w);
 bool world_run(struct world *w, const struct command *c);
 /* Compares everything, and asks the engine to check itself. */
 bool world_scan(struct world *w);
+
+/* Name of the models that share quota @quota. */
+const char *quota_name(uint32_t quota);
+/* The handle that a label stands for, or one that was never given out. */
+uint64_t handle_of(const struct world *w, int32_t label);
+/* Completion points that the session may still promise: what the engine has open is its word. */
+void count_spare(struct world *w, uint32_t session);
+
+/* ---- admission.c ----------------------------------------------------------- */
+
+void run_begin(struct world *w, const struct command *c);
+void run_reserve(struct world *w, const struct command *c);
+void run_limit(struct world *w, const struct command *c);
+/* Begins that have waited and are answered now; none may be left that should be. */
+void answer_waiting(struct world *w);
 
 /* ---- compare.c ------------------------------------------------------------- */
 

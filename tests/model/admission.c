@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* admission.c - pages that engine and model give to requests: begins, at once or after a wait, and longer reservations
+ */
+#include "world.h"
+
+#include <swakv/error.h>
+
+/* What the engine has reserved for the request's sequences since a begin or reserve. */
+static void learn_reserved(struct world *w, uint32_t session, struct ref_request *r)
+{
+	struct ref_session *s = &w->sessions[session];
+
+	for (int32_t i = 0; i < r->n_seqs * (int32_t)s->n_groups && !w->pool.error[0]; i++) {
+		struct wire_query_state q = { .seq = i / (int32_t)s->n_groups, .group = (uint32_t)i % s->n_groups };
+		struct ref_seq *seq = &r->seqs[q.seq];
+		int32_t wanted = seq->parts[q.group].n_free + r->more[q.group];
+		struct wire_binding b[REF_HELD];
+		struct wire_sequence_state state;
+		int32_t pages[REF_HELD];
+		uint32_t n = 0;
+		struct fault f;
+
+		if (sequence_query(w->sides[session].session, r->handle, &q, &state, b, REF_HELD, &n, &f) ||
+		    state.n_reserved != (uint32_t)wanted || n < state.n_bound + state.n_reserved) {
+			ref_complain(&w->pool, "sequence %d, group %u: %u pages reserved, it should be %d", q.seq,
+				     q.group, n ? state.n_reserved : 0, wanted);
+			return;
+		}
+		for (int32_t j = 0; j < wanted; j++)
+			pages[j] = b[state.n_bound + (uint32_t)j].page;
+		ref_learn(s, seq, q.group, pages, wanted);
+	}
+}
+
+static void admitted(struct world *w, uint32_t session, int32_t label, struct ref_request *r, uint64_t handle)
+{
+	struct ref_session *s = &w->sessions[session];
+
+	if (handle == 0 || ref_find(s, handle) || ref_has_ended(s, handle))
+		ref_complain(&w->pool, "handle %llx was given out before", (unsigned long long)handle);
+	r->handle = handle;
+	w->labels[label % WORLD_COMMANDS] = (struct label){ .handle = handle, .session = session };
+	learn_reserved(w, session, r);
+}
+
+void run_begin(struct world *w, const struct command *c)
+{
+	struct ref_session *s = &w->sessions[c->session];
+	struct begin b = { .stream = c->stream,
+			   .n_slots = c->n,
+			   .max_tokens = c->value,
+			   .slots = c->list,
+			   .wait = c->new_batch > 0 ? (uint64_t)c->new_batch : 0,
+			   .ticket = (uint64_t)c->request };
+	struct ref_begin ref = { .stream = b.stream,
+				 .n = b.n_slots,
+				 .max_tokens = b.max_tokens,
+				 .slots = b.slots,
+				 .wait = b.wait,
+				 .ticket = b.ticket };
+	uint64_t handle = 77;
+	struct ref_request *r;
+	struct fault f;
+	int got = request_begin_waiting(w->sides[c->session].session, &b, &handle, &f);
+
+	compare_extents(w, s, 0);
+	compare_code(w, "request_begin", got, ref_begin(s, &ref, got, &r), &f);
+	w->labels[c->request % WORLD_COMMANDS] = (struct label){ .session = c->session };
+	if (w->pool.error[0])
+		return;
+	if (r)
+		admitted(w, c->session, c->request, r, handle);
+	else if (handle != 0)
+		ref_complain(&w->pool, "a refused begin leaves handle %llx", (unsigned long long)handle);
+}
+
+void run_limit(struct world *w, const struct command *c)
+{
+	uint32_t quota = (uint32_t)c->value % REF_QUOTAS;
+	uint64_t low = (uint64_t)c->list[0], high = (uint64_t)c->list[1];
+	const uint64_t *floor = c->list[0] < 0 ? NULL : &low, *ceiling = c->list[1] < 0 ? NULL : &high;
+	struct fault f;
+
+	compare_code(w, "engine_limit", engine_limit(w->engine, quota_name(quota), floor, ceiling, &f),
+		     ref_limit(&w->pool, quota, floor, ceiling), &f);
+}
+
+/* Begins that have waited and are answered now; none may be left that should be. */
+void answer_waiting(struct world *w)
+{
+	struct ref_pool *p = &w->pool;
+	struct admission a;
+
+	while (!p->error[0] && engine_admit(w->engine, &a)) {
+		struct ref_request *r;
+		uint32_t session = 0;
+
+		while (session < REF_SESSIONS && w->sides[session].session != a.session)
+			session++;
+		if (session == REF_SESSIONS) {
+			ref_complain(p, "a begin is answered in no session");
+			return;
+		}
+		p->command++;
+		count_spare(w, session);
+		compare_extents(w, &w->sessions[session], 0);
+		compare_code(w, "a begin that waited", a.code, ref_answer(&w->sessions[session], a.ticket, a.code, &r),
+			     &a.fault);
+		w->n_waited += r != NULL;
+		if (r && !p->error[0])
+			admitted(w, session, (int32_t)a.ticket, r, a.handle);
+	}
+	ref_claim(p);
+	for (uint32_t i = 0; i < p->n_waits && !p->error[0]; i++) {
+		count_spare(w, (uint32_t)(p->waits[i].session - w->sessions));
+		if (p->stamp >= p->waits[i].deadline || p->waits[i].session->poisoned || ref_head_fits(p, &p->waits[i]))
+			ref_complain(
+				p, "begin %llu waits: its time is up, its session is poisoned, or there is room for it",
+				(unsigned long long)p->waits[i].ticket);
+	}
+}
+
+void run_reserve(struct world *w, const struct command *c)
+{
+	struct ref_session *s = &w->sessions[c->session];
+	uint64_t handle = handle_of(w, c->request);
+	struct ref_request *r;
+	struct fault f;
+	int got = request_reserve(w->sides[c->session].session, handle, c->value, &f);
+
+	compare_extents(w, s, 0);
+	compare_code(w, "reserve", got, ref_reserve(s, handle, c->value, got, &r), &f);
+	if (r && !w->pool.error[0])
+		learn_reserved(w, c->session, r);
+}
