@@ -255,26 +255,29 @@ static const struct wait *claim_of(const struct quota *q, uint64_t used, uint64_
 	return q->ceiling && used + needs_bytes(w->session, w->needs) > q->ceiling ? NULL : w;
 }
 
-/* What the models beside @own are to find. */
+/* What the model of @q is to find: its head's claim, and of its floor what neither that nor its sessions use. */
+static void keep_for(struct pool_keep *keep, const struct pool *p, const struct quota *q, uint64_t claims)
+{
+	uint64_t used = quota_used(q);
+	const struct wait *w = claim_of(q, used, claims);
+
+	if (w) {
+		used += needs_bytes(w->session, w->needs);
+		FOR_EACH_GROUP (g, w->session)
+			keep->claims[g->class_index] += w->needs[g->index];
+	}
+	if (q->floor > used)
+		keep_bytes(keep, p, q, q->floor - used);
+}
+
 static void keep_for_others(struct pool_keep *keep, const struct engine *e, const struct quota *own, uint64_t claims)
 {
 	const struct quota *q;
 
 	memset(keep, 0, sizeof(*keep));
-	TAILQ_FOREACH (q, &e->quotas, link) {
-		uint64_t used = q == own || !(q->floor || q->n_waiting) ? 0 : quota_used(q);
-		const struct wait *w = q == own ? NULL : claim_of(q, used, claims);
-
-		if (q == own)
-			continue;
-		if (w) {
-			used += needs_bytes(w->session, w->needs); /* the floor serves the claim, too */
-			FOR_EACH_GROUP (g, w->session)
-				keep->claims[g->class_index] += w->needs[g->index];
-		}
-		if (q->floor > used)
-			keep_bytes(keep, &e->pool, q, q->floor - used);
-	}
+	TAILQ_FOREACH (q, &e->quotas, link)
+		if (q != own && (q->floor || q->n_waiting))
+			keep_for(keep, &e->pool, q, claims);
 }
 
 /* ---- admission ---------------------------------------------------------------------- */
