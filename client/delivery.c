@@ -69,9 +69,9 @@ static int answer_parse(struct swakv_session *s, const struct call *c, const uns
 	return 0;
 }
 
-static bool page_is_possible(const struct table *t, int32_t page)
+static bool page_is_possible(int32_t num_pages, int32_t page)
 {
-	return page >= -1 && page < t->target->num_pages;
+	return page >= -1 && page < num_pages;
 }
 
 static int rows_check(struct swakv_session *s, const struct answer *a)
@@ -101,9 +101,12 @@ struct place {
 	uint32_t slot;
 	uint32_t first; /* cell */
 	uint32_t width; /* cells */
+	bool marked;    /* by the delivery being taken */
+	int32_t num_pages;
+	int32_t *mirror; /* of the row */
 };
 
-static struct place place_find(struct swakv_session *s, uint32_t cell)
+static inline __attribute__((always_inline)) struct place place_find(struct swakv_session *s, uint32_t cell)
 {
 	uint32_t i = s->welcome.n_groups - 1, slot;
 	struct table *t;
@@ -114,7 +117,13 @@ static struct place place_find(struct swakv_session *s, uint32_t cell)
 	slot = (cell - t->first_cell) / t->width;
 	if (slot >= s->max_batch)
 		return (struct place){ .slot = slot };
-	return (struct place){ t, slot, t->first_cell + slot * t->width, t->width };
+	return (struct place){ .t = t,
+			       .slot = slot,
+			       .first = t->first_cell + slot * t->width,
+			       .width = t->width,
+			       .marked = t->state[slot].mark == s->mark,
+			       .num_pages = t->target->num_pages,
+			       .mirror = t->mirror + (size_t)slot * t->width };
 }
 
 /* Most updates are of the row of the one before: *@p, all zero at first. */
@@ -133,16 +142,16 @@ static int answer_check(struct swakv_session *s, const struct answer *a)
 		const struct wire_update *u = &a->updates[i];
 
 		place_move(s, &at, u->cell);
-		if (!at.t || at.t->state[at.slot].mark != s->mark)
+		if (!at.marked)
 			r = session_break(s,
 					  "the broker updated cell %" PRIu32 " of row %" PRIu32
 					  " that its answer does not name",
 					  u->cell, (at.t ? at.t->first_row : 0) + at.slot);
-		else if (!page_is_possible(at.t, u->page))
+		else if (!page_is_possible(at.num_pages, u->page))
 			r = session_break(s,
 					  "the broker gave page %" PRId32 " to slot %" PRIu32 ", column %" PRIu32
 					  "; the pool has pages 0 to %" PRId32,
-					  u->page, at.slot, u->cell - at.first, at.t->target->num_pages - 1);
+					  u->page, at.slot, u->cell - at.first, at.num_pages - 1);
 	}
 	return r;
 }
@@ -190,10 +199,9 @@ static int updates_grow(struct table *t)
 	return 0;
 }
 
-static inline int update_push(struct table *t, uint32_t slot, uint32_t column, int32_t page)
+/* @cell is the mirror's of that slot and column. */
+static inline int update_push(struct table *t, uint32_t slot, uint32_t column, int32_t *cell, int32_t page)
 {
-	int32_t *cell = &t->mirror[(size_t)slot * t->width + column];
-
 	if (t->n_updates == t->cap_updates && updates_grow(t) < 0)
 		return SWAKV_ENOMEM;
 	t->updates[t->n_updates++] = (struct swakv_update){
@@ -257,13 +265,13 @@ static int row_push(struct swakv_session *s, struct table *t, const struct wire_
 		code = row_copy(s, t, slot, first, end, held);
 	}
 	for (uint32_t i = first; code == 0 && i < end; i++) {
-		if (!page_is_possible(t, cells[i]))
+		if (!page_is_possible(t->target->num_pages, cells[i]))
 			code = session_break(s,
 					     "the broker's table has page %" PRId32 " in slot %" PRIu32
 					     ", column %" PRIu32 "; the pool has pages 0 to %" PRId32,
 					     cells[i], slot, i, t->target->num_pages - 1);
 		else if (whole || mirror[i] != cells[i])
-			code = update_push(t, slot, i, cells[i]);
+			code = update_push(t, slot, i, &mirror[i], cells[i]);
 	}
 	return code;
 }
@@ -316,11 +324,12 @@ static int answer_updates(struct swakv_session *s, const struct answer *a)
 	int r = 0;
 
 	for (uint32_t i = 0; r == 0 && i < a->head.n_updates; i++) {
-		uint32_t cell = a->updates[i].cell;
+		uint32_t cell = a->updates[i].cell, column;
 
 		place_move(s, &at, cell);
-		if (at.t->state[at.slot].mark == s->mark)
-			r = update_push(at.t, at.slot, cell - at.first, a->updates[i].page);
+		column = cell - at.first;
+		if (at.marked)
+			r = update_push(at.t, at.slot, column, &at.mirror[column], a->updates[i].page);
 	}
 	return r;
 }
@@ -334,6 +343,8 @@ static void rows_note_stream(struct swakv_session *s, const struct stream *st, c
 	for (size_t i = 0; i < n; i++) {
 		struct slot *slot = &s->slots[updates[i].slot];
 
+		if (i > 0 && updates[i].slot == updates[i - 1].slot)
+			continue;
 		slot->applied = (uint8_t)st->index;
 		slot->until = st->marked + 1;
 	}
@@ -392,6 +403,11 @@ static void table_sort(struct swakv_session *s, struct table *t)
 	size_t counts[WIRE_MAX_STREAMS] = { 0 }, *starts = t->starts;
 	struct swakv_update *sorted = t->sorted;
 
+	if (s->welcome.n_streams == 1) {
+		starts[0] = 0;
+		starts[1] = t->n_updates;
+		return;
+	}
 	for (size_t i = 0; i < t->n_updates; i++)
 		counts[s->slots[t->updates[i].slot].stream]++;
 	starts[0] = 0;
