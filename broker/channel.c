@@ -127,8 +127,8 @@ int channel_take(struct channel *c, unsigned char *message)
 
 	if (fill <= 0)
 		return fill < 0 ? -VIOLATION_COMMAND_TAIL : 0;
-	ring_producer_soon_spsc(&c->replies);
 	ring_consumer_first_spsc(&c->commands, fill, message);
+	ring_producer_soon_spsc(&c->replies);
 	if (head->n_slots == 0 || head->n_slots > c->memory.layout.max_command_slots)
 		return -VIOLATION_MESSAGE_SLOTS;
 	if (head->n_slots > fill)
