@@ -183,9 +183,9 @@ MUTATIONS = [
         ("\treached = r->last_value <= s->lines[r->stream].reached;\n", "\treached = true;\n")]),
     # limits, and begins that wait
     ("a floor is not honoured", "quota.c", [
-        ("\t\tif (q->floor > used)\n", "\t\tif (q->floor > used && q->ceiling)\n")]),
+        ("\tif (q->floor > used)\n", "\tif (q->floor > used && q->ceiling)\n")]),
     ("a floor is kept for its own model, too", "quota.c", [
-        ("\t\tif (q == own)\n\t\t\tcontinue;\n", "")]),
+        ("if (q != own && (q->floor || q->n_waiting))", "if (q->floor || q->n_waiting)")]),
     ("a ceiling does not count what is held", "quota.c", [
         ("if (!q->ceiling || used + bytes <= q->ceiling)", "if (!q->ceiling || bytes <= q->ceiling)")]),
     ("a model's ceiling is that of one session", "quota.c", [
