@@ -142,6 +142,28 @@ static int print_model(const struct backend_pool *pool, const struct config_mode
 	return (uint64_t)g[0].private_pages <= usable ? 0 : EXIT_CODE_POOL;
 }
 
+/* Limits of the models, and whether the floors go together. */
+static int print_limits(const struct backend_pool *pool, const struct config *c, FILE *out)
+{
+	char a[PLAN_BYTES], b[PLAN_BYTES];
+	uint64_t floors = 0;
+
+	for (uint32_t i = 0; i < c->n_models; i++) {
+		const struct config_model *m = &c->models[i];
+
+		if (!m->floor.value && !m->ceiling.value)
+			continue;
+		fprintf(out, "model %s: floor %s, ceiling %s\n", m->name, plan_bytes(m->floor.value, a),
+			m->ceiling.value ? plan_bytes(m->ceiling.value, b) : "none");
+		floors = floors + m->floor.value < floors ? UINT64_MAX : floors + m->floor.value;
+	}
+	if (floors <= 2 * pool->half_bytes)
+		return 0;
+	fprintf(out, "floors: %s together do not fit: the halves have %s\n", plan_bytes(floors, a),
+		plan_bytes(2 * pool->half_bytes, b));
+	return EXIT_CODE_POOL;
+}
+
 int plan_print(const struct backend_pool *pool, const struct config *c, FILE *out)
 {
 	char total[PLAN_BYTES], area[PLAN_BYTES], half[PLAN_BYTES], extent[PLAN_BYTES];
@@ -156,5 +178,5 @@ int plan_print(const struct backend_pool *pool, const struct config *c, FILE *ou
 	for (uint32_t i = 0; i < c->n_models; i++)
 		if (print_model(pool, &c->models[i], out) != 0)
 			code = EXIT_CODE_POOL;
-	return code;
+	return print_limits(pool, c, out) ? EXIT_CODE_POOL : code;
 }

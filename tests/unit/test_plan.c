@@ -177,3 +177,27 @@ Test(plan, a_device_table_that_does_not_fit_is_told_and_fails)
 	cr_assert(strstr(text, "table_area"), "%s", text);
 	free(text);
 }
+
+Test(plan, limits_are_told_and_floors_must_fit_together)
+{
+	char *text;
+	int code;
+
+	add_model(1024, 128, 4, 8192);
+	add_model(1024, 128, 4, 8192);
+	c.models[0].floor.value = c.models[1].floor.value = 30 << 20;
+	c.models[1].ceiling.value = 40 << 20;
+	c.models[1].limits_only = true;
+	c.pool.size.value = 64 << 20;
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+	text = print(&code);
+	cr_assert_eq(code, 0, "%s", text);
+	cr_assert(strstr(text, "floor 30.0 MiB, ceiling none"), "%s", text);
+	cr_assert(strstr(text, "floor 30.0 MiB, ceiling 40.0 MiB"), "%s", text);
+	free(text);
+	c.models[1].floor.value = 35 << 20;
+	text = print(&code);
+	cr_assert_eq(code, EXIT_CODE_POOL, "%s", text);
+	cr_assert(strstr(text, "65.0 MiB together do not fit"), "%s", text);
+	free(text);
+}
