@@ -186,6 +186,18 @@ Test(config, a_socket_leaves_room_for_the_one_beside_it)
 	REFUSED(text, "administrator", "at most 103");
 }
 
+Test(config, a_model_may_have_limits_and_nothing_else)
+{
+	cr_assert_eq(read_text("[model a]\nfloor = 8G\n[model b]\nceiling = 100\nfloor = 100\n"), 0, "%s", e.text);
+	cr_assert_eq(config_finish(&c, "x.ini", &e), 0, "%s", e.text);
+	cr_assert_eq(c.models[0].floor.value, 8ull << 30);
+	cr_assert_eq(c.models[0].ceiling.value, 0);
+	cr_assert(c.models[0].limits_only && c.models[1].limits_only);
+	REFUSED("[model a]\nfloor = 101\nceiling = 100\n", "x.ini:1", "[model a]", "101", "above the ceiling of 100");
+	REFUSED("[model a]\nfloor = 5%\n", "floor", "5%");
+	REFUSED("[model a]\nfloor = 5\nwindow = 8\n", "[model a]", "layers");
+}
+
 Test(config, administrators_are_listed_by_number_or_name)
 {
 	cr_assert_eq(read_text("admin_uid = root, 4000\n"), 0, "%s", e.text);
