@@ -13,9 +13,10 @@
 #include "bench.h"
 #include "peer.h"
 
-#define BURST       16
-#define BATCH       32
-#define BATCH_SLOTS 17 /* a header and 32 entries of 32 bytes */
+#define BURST         16
+#define BATCH         32
+#define SUBMIT_STORES 40 /* about 10 ns; a submission takes 15 */
+#define BATCH_SLOTS   17 /* a header and 32 entries of 32 bytes */
 
 struct oneway {
 	swakv_session *s;
@@ -59,8 +60,17 @@ static double sample_submit_32(struct bench *b, void *arg)
 	return (double)sum * b->ns_per_tick / (o->rounds * 2 * BATCH);
 }
 
-/* Bursts of @burst messages of @slots slots through the bare ring; nanoseconds a burst. */
-static double bare_ring(struct bench *b, uint32_t rounds, uint32_t burst, uint32_t slots)
+/* Some nanoseconds of private work, as a submission does it: stores and what leads to them. */
+static void own_work(uint32_t stores)
+{
+	static shm_u32 memory[16];
+
+	for (uint32_t i = 0; i < stores; i++)
+		store_relaxed(&memory[i % 16], i);
+}
+
+/* Bursts of @burst messages of @slots slots through the bare ring, after @work each; nanoseconds a burst. */
+static double bare_ring(struct bench *b, uint32_t rounds, uint32_t burst, uint32_t slots, uint32_t work)
 {
 	unsigned char message[BATCH_SLOTS * RING_SLOT] = { 0 };
 	struct ring_producer_spsc p;
@@ -72,6 +82,7 @@ static double bare_ring(struct bench *b, uint32_t rounds, uint32_t burst, uint32
 		uint64_t start = ticks();
 
 		for (uint32_t k = 0; k < burst; k++) {
+			own_work(work);
 			while (ring_producer_space_spsc(&p, slots) == 0)
 				cpu_relax();
 			ring_producer_write_spsc(&p, 0, message, (size_t)slots * RING_SLOT);
@@ -108,12 +119,18 @@ static double bare_ck(struct bench *b, uint32_t rounds, uint32_t burst)
 
 static double sample_ring_1(struct bench *b, void *arg)
 {
-	return bare_ring(b, ((struct oneway *)arg)->rounds, BURST, 1) / BURST;
+	return bare_ring(b, ((struct oneway *)arg)->rounds, BURST, 1, 0) / BURST;
+}
+
+/* The bare ring, but with as much to do between two messages as the library has. */
+static double sample_ring_1_spaced(struct bench *b, void *arg)
+{
+	return bare_ring(b, ((struct oneway *)arg)->rounds, BURST, 1, SUBMIT_STORES) / BURST;
 }
 
 static double sample_ring_32(struct bench *b, void *arg)
 {
-	return bare_ring(b, ((struct oneway *)arg)->rounds, 2, BATCH_SLOTS) / (2 * BATCH);
+	return bare_ring(b, ((struct oneway *)arg)->rounds, 2, BATCH_SLOTS, 0) / (2 * BATCH);
 }
 
 static double sample_ck_1(struct bench *b, void *arg)
@@ -164,8 +181,9 @@ static void in_turn(struct bench *b, struct oneway *o)
 		const char *name;
 		sample_fn *fn;
 	} kinds[] = {
-		{ "submit_1", sample_submit_1 },   { "ring_1", sample_ring_1 },   { "ck_ring_1", sample_ck_1 },
-		{ "submit_32", sample_submit_32 }, { "ring_32", sample_ring_32 }, { "ck_ring_32", sample_ck_32 }
+		{ "submit_1", sample_submit_1 },          { "ring_1", sample_ring_1 },   { "ck_ring_1", sample_ck_1 },
+		{ "submit_32", sample_submit_32 },        { "ring_32", sample_ring_32 }, { "ck_ring_32", sample_ck_32 },
+		{ "ring_1_spaced", sample_ring_1_spaced }
 	};
 	enum { N = sizeof(kinds) / sizeof(kinds[0]) };
 	struct series *s = calloc(N, sizeof(*s));
