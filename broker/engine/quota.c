@@ -365,9 +365,18 @@ static int check_ceiling(const struct session *s, uint64_t bytes, bool *floored,
 	return fault_set(f, FAULT_CEILING, -1, (int64_t)bytes, q->ceiling > used ? (int64_t)(q->ceiling - used) : 0);
 }
 
+/* Extents that changed hands since @hands may lie better for who waits: what fits is found class by class. */
+static int provided(struct engine *e, uint64_t hands)
+{
+	if (e->pool.hands != hands)
+		e->retry = true;
+	return 0;
+}
+
 int session_provide(struct session *s, const int64_t *needs, const int64_t *held, uint64_t claims, struct fault *f)
 {
-	const struct engine *e = s->engine;
+	struct engine *e = s->engine;
+	uint64_t hands = e->pool.hands;
 	bool limited = e->n_floors || s->quota->ceiling || (claims != CLAIMS_NONE && e->n_waiting), floored;
 	struct pool_need need[WIRE_MAX_GROUPS] = { 0 };
 	int64_t whole[WIRE_MAX_GROUPS] = { 0 }, available;
@@ -378,7 +387,7 @@ int session_provide(struct session *s, const int64_t *needs, const int64_t *held
 	fill_need(s, needs, need);
 	missing = limited ? 0 : pool_provide(&s->engine->pool, need, s->n_groups, &available);
 	if (missing < 0)
-		return 0;
+		return provided(e, hands);
 	FOR_EACH_GROUP (g, s)
 		whole[g->index] = needs[g->index] + (held ? held[g->index] : 0);
 	if ((code = session_check_never(s, whole, f)))
@@ -387,5 +396,6 @@ int session_provide(struct session *s, const int64_t *needs, const int64_t *held
 		return fault_set(f, FAULT_NO_PAGES, -1, pages_of_class(s, need, (uint32_t)missing), available);
 	if ((code = check_ceiling(s, needs_bytes(s, needs), &floored, f)))
 		return code;
-	return provide_beside(s, need, floored ? CLAIMS_NONE : claims, f);
+	code = provide_beside(s, need, floored ? CLAIMS_NONE : claims, f);
+	return code ? code : provided(e, hands);
 }

@@ -36,7 +36,11 @@ void engine_stamp(struct engine *e, uint64_t stamp)
 
 uint32_t engine_trim(struct engine *e, uint32_t budget)
 {
-	return (uint32_t)pool_trim(&e->pool, budget > INT32_MAX ? INT32_MAX : (int32_t)budget);
+	int32_t n = pool_trim(&e->pool, budget > INT32_MAX ? INT32_MAX : (int32_t)budget);
+
+	if (n > 0)
+		e->retry = true; /* what fits is found class by class: it may be more now */
+	return (uint32_t)n;
 }
 
 struct engine *engine_free(struct engine *e)
