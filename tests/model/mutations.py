@@ -185,7 +185,7 @@ MUTATIONS = [
     ("a floor is not honoured", "quota.c", [
         ("\tif (q->floor > used)\n", "\tif (q->floor > used && q->ceiling)\n")]),
     ("a floor is kept for its own model, too", "quota.c", [
-        ("if (q != own && (q->floor || q->n_waiting))", "if (q->floor || q->n_waiting)")]),
+        ("\t\tif (q != own && (q->floor || q->n_waiting))\n", "\t\tif (q->floor || q->n_waiting)\n")]),
     ("a ceiling does not count what is held", "quota.c", [
         ("if (!q->ceiling || used + bytes <= q->ceiling)", "if (!q->ceiling || bytes <= q->ceiling)")]),
     ("a model's ceiling is that of one session", "quota.c", [
