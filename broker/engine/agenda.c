@@ -11,16 +11,18 @@
 static void sift_down(struct session *s, const struct request *r, uint32_t at)
 {
 	int32_t *heap = s->agenda + r->first, moving = heap[at];
-	uint64_t due = s->seqs[moving].due;
+	const struct seq *seqs = s->seqs;
+	uint64_t due = seqs[moving].due;
+	uint32_t n_seqs = r->n_seqs;
 
 	for (;;) {
 		uint32_t child = 2 * at + 1;
 
-		if (child >= r->n_seqs)
+		if (child >= n_seqs)
 			break;
-		if (child + 1 < r->n_seqs && s->seqs[heap[child + 1]].due < s->seqs[heap[child]].due)
+		if (child + 1 < n_seqs && seqs[heap[child + 1]].due < seqs[heap[child]].due)
 			child++;
-		if (s->seqs[heap[child]].due >= due)
+		if (seqs[heap[child]].due >= due)
 			break;
 		heap[at] = heap[child];
 		at = child;
@@ -38,18 +40,23 @@ void agenda_build(struct session *s, const struct request *r)
 
 uint32_t agenda_due(struct session *s, const struct request *r, uint64_t step)
 {
+	const int32_t *heap = s->agenda + r->first;
 	int32_t *places = s->slot_scratch;
-	uint32_t n = 0;
+	const struct seq *seqs = s->seqs;
+	uint32_t n = 0, n_seqs = r->n_seqs;
 
-	if (r->n_seqs == 0 || agenda_seq(s, r, 0)->due > step)
+	if (n_seqs == 0 || seqs[heap[0]].due > step)
 		return 0;
 	places[n++] = 0;
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t child = 2 * (uint32_t)places[i] + 1;
 
-		for (uint32_t k = child; k < child + 2 && k < r->n_seqs; k++)
-			if (agenda_seq(s, r, (int32_t)k)->due <= step)
-				places[n++] = (int32_t)k;
+		if (child >= n_seqs)
+			break; /* and so for all behind it: places rise */
+		if (seqs[heap[child]].due <= step)
+			places[n++] = (int32_t)child;
+		if (child + 1 < n_seqs && seqs[heap[child + 1]].due <= step)
+			places[n++] = (int32_t)child + 1;
 	}
 	return n;
 }

@@ -111,39 +111,51 @@ void page_table_put_run(struct page_table *t, int32_t row, int32_t column, const
 	t->identity = false;
 }
 
+/* The K id at @cell differs from the one sent: an update, unless there are too many. */
+static inline void deliver_cell(struct delivery *d, uint32_t cell, int32_t page)
+{
+	if (d->n_updates == WIRE_MAX_INLINE_UPDATES) {
+		d->flags |= WIRE_DELIVERY_BY_REFERENCE;
+		d->n_updates = 0;
+	}
+	if (!(d->flags & WIRE_DELIVERY_BY_REFERENCE))
+		d->updates[d->n_updates++] = (struct wire_update){ cell, page };
+}
+
+static void deliver_row(struct page_table *t, int32_t row, uint32_t first, uint32_t end, struct delivery *d)
+{
+	uint32_t version = load_relaxed(&t->heads[row].version) + 1;
+
+	store_release(&t->heads[row].version, version);
+	d->rows[d->n_rows++] = (struct wire_row){ t->first_row + (uint32_t)row, version, first, end };
+}
+
 void page_table_collect(struct page_table *t, int32_t row, struct delivery *d)
 {
 	struct dirty_row *dirty = &t->dirty[row];
 	const int32_t *cells = t->cells + (int64_t)row * 2 * t->width;
-	int32_t *sent = t->sent + (int64_t)row * t->width;
+	int32_t *sent = t->sent + (int64_t)row * t->width, lo = dirty->range[0].lo, hi = dirty->range[0].hi, last = hi;
 	uint32_t first_cell = t->first_cell + (uint32_t)row * (uint32_t)t->width, n_ranges = dirty->n;
-	uint32_t first = n_ranges ? (uint32_t)dirty->range[0].lo : 0;
-	uint32_t end = n_ranges ? (uint32_t)dirty->range[n_ranges - 1].hi : 0;
 	bool changed = false;
 
+	if (n_ranges == 0)
+		return;
 	dirty->n = 0;
-	for (uint32_t i = 0; i < n_ranges; i++) {
-		int32_t hi = dirty->range[i].hi;
-
-		for (int32_t c = dirty->range[i].lo; c < hi; c++) {
+	for (uint32_t i = 0;;) {
+		for (int32_t c = lo; c < hi; c++) {
 			int32_t page = cells[c];
 
 			if (page == sent[c])
 				continue;
 			sent[c] = page;
 			changed = true;
-			if (d->n_updates == WIRE_MAX_INLINE_UPDATES) {
-				d->flags |= WIRE_DELIVERY_BY_REFERENCE;
-				d->n_updates = 0;
-			}
-			if (!(d->flags & WIRE_DELIVERY_BY_REFERENCE))
-				d->updates[d->n_updates++] = (struct wire_update){ first_cell + (uint32_t)c, page };
+			deliver_cell(d, first_cell + (uint32_t)c, page);
 		}
+		if (++i == n_ranges)
+			break;
+		lo = dirty->range[i].lo;
+		last = hi = dirty->range[i].hi;
 	}
-	if (changed) {
-		uint32_t version = load_relaxed(&t->heads[row].version) + 1;
-
-		store_release(&t->heads[row].version, version);
-		d->rows[d->n_rows++] = (struct wire_row){ t->first_row + (uint32_t)row, version, first, end };
-	}
+	if (changed)
+		deliver_row(t, row, (uint32_t)dirty->range[0].lo, (uint32_t)last, d);
 }

@@ -127,6 +127,23 @@ static inline void page_table_put(struct page_table *t, int32_t row, int32_t col
 	page_table_note(t, row, column);
 }
 
+/* The empty cell gets @page, in [0, num_pages); opens and closes the row. */
+static inline void page_table_fill(struct page_table *t, int32_t row, int32_t column, int32_t page)
+{
+	int32_t *k = t->cells + (int64_t)row * 2 * t->width + column;
+	shm_u32 *seq = &t->heads[row].sequence;
+	uint32_t before = load_relaxed(seq);
+
+	MUST(page >= 0 && page < t->num_pages && column >= 0 && column < t->width);
+	store_relaxed(seq, before + 1);
+	fence_release(); /* as page_table_open() */
+	k[0] = page;
+	k[t->width] = page + t->num_pages;
+	store_release(seq, before + 2);
+	t->identity = false;
+	page_table_note(t, row, column);
+}
+
 /* Row must be open: @top[-1], @top[-2], ... (@n pages) go to the columns from @column on, which are empty. */
 void page_table_put_run(struct page_table *t, int32_t row, int32_t column, const int32_t *top, int32_t n);
 

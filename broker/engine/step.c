@@ -172,9 +172,7 @@ static void bind_next(struct session *s, struct group *g, struct request *r, con
 
 	MUST(p->n_reserved > 0);
 	page = seq_reserved(g, q)[--p->n_reserved];
-	page_table_open(&g->table, q->slot);
-	page_table_put(&g->table, q->slot, p->end, page);
-	page_table_close(&g->table, q->slot);
+	page_table_fill(&g->table, q->slot, p->end, page);
 	if (g->class->scrub != WIRE_SCRUB_NEVER && page_class_bind(g->class, page, g->serial))
 		delivery_scrub(d, group_row(g, q->slot), p->end, p->end + 1);
 	row_list_note(s, g, &r->dirty, q->slot);

@@ -86,8 +86,8 @@ MUTATIONS = [
     ("the batch moves on although one sequence is at its limit", "step.c", [
         ("\t\tworst = code ? code : worst;\n", "\t\tworst = i == 0 ? code : worst;\n")]),
     ("a step looks at the wrong sequences", "agenda.c", [
-        ("s->seqs[heap[child + 1]].due < s->seqs[heap[child]].due",
-         "s->seqs[heap[child + 1]].due > s->seqs[heap[child]].due")]),
+        ("seqs[heap[child + 1]].due < seqs[heap[child]].due",
+         "seqs[heap[child + 1]].due > seqs[heap[child]].due")]),
     ("what is due at a step is not put in order again", "agenda.c", [
         ("\twhile (n-- > 0)\n", "\twhile (n-- > 1)\n")]),
     ("a generation is reused", "request.c", [
@@ -111,7 +111,7 @@ MUTATIONS = [
     ("one update too few travels in a reply", "page_table.c", [
         ("d->n_updates == WIRE_MAX_INLINE_UPDATES", "d->n_updates == WIRE_MAX_INLINE_UPDATES - 1")]),
     ("a row by reference is not named", "page_table.c", [
-        ("\tif (changed) {", "\tif (changed && !(d->flags && d->n_rows > 9)) {")]),
+        ("\tif (changed)\n", "\tif (changed && !(d->flags && d->n_rows > 9))\n")]),
     ("a duplicate slot is admitted", "request.c", [
         ("\t\tif (s->slots[slots[seen]].seen)\n", "\t\tif (s->slots[slots[seen]].seen && n > 2)\n")]),
     ("a page of another session counts as clean", "page_class.h", [
