@@ -25,12 +25,8 @@ static const struct pages {
 	bool in_order;
 	double at_least; /* of the floor */
 } all_pages[] = {
-	{ 64 << 10, true, 0.95 },
-	{ 64 << 10, false, 0.9 },
-	{ 1 << 20, false, 0.9 },
-	{ 4 << 20, false, 0.95 },
-	{ 1000010, true, 0.95 },
-	{ 1000010, false, 0.9 },
+	{ 64 << 10, true, 0.95 }, { 64 << 10, false, 0.9 }, { 1 << 20, false, 0.9 },
+	{ 4 << 20, false, 0.95 }, { 1000010, true, 0.95 },  { 1000010, false, 0.9 },
 };
 #define N_PAGES     (int)(sizeof(all_pages) / sizeof(all_pages[0]))
 #define LEAST_BYTES (64u << 10)
