@@ -365,10 +365,14 @@ static int check_ceiling(const struct session *s, uint64_t bytes, bool *floored,
 	return fault_set(f, FAULT_CEILING, -1, (int64_t)bytes, q->ceiling > used ? (int64_t)(q->ceiling - used) : 0);
 }
 
-/* Extents that changed hands since @hands may lie better for who waits: what fits is found class by class. */
+/*
+ * Who waits is looked at again: extents that changed hands since @hands may lie
+ * better for it, as what fits is found class by class; and what is used of a
+ * floor is kept no longer, which pages of other sizes may need less than before.
+ */
 static int provided(struct engine *e, uint64_t hands)
 {
-	if (e->pool.hands != hands)
+	if (e->n_floors || e->pool.hands != hands)
 		e->retry = true;
 	return 0;
 }
