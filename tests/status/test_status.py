@@ -13,6 +13,7 @@ import unittest
 
 TOOL = os.environ["SWAKV_STATUS"]
 FIXTURE = os.environ["STATUS_FIXTURE"]
+PATIENCE = 300  # seconds until a test gives up: no claim about speed
 RUNNING, NOT_FOUND, USAGE, NOT_RUNNING, STALE, STUCK = range(6)
 
 
@@ -280,12 +281,15 @@ class Content(Sums):
 
     def test_every_one_of_1000_samples_adds_up_while_the_writer_flips(self):
         numbers = set()
+        n = 0
+        end = time.monotonic() + PATIENCE
         with Fixture("flip") as f:
-            for _ in range(1000):
+            while n < 1000 or len(numbers) <= 500:  # where much else runs, a writer may be late
                 page = f.json()
                 self.check_sums(page)
                 numbers.add(page["snapshot"])
-        self.assertGreater(len(numbers), 500, "the samples are of different snapshots")
+                n += 1
+                self.assertLess(time.monotonic(), end, "%d samples are of %d snapshots" % (n, len(numbers)))
 
 
 class Health(unittest.TestCase):
