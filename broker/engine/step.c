@@ -206,6 +206,12 @@ static uint32_t listed(int32_t value)
 	return value < 0 ? 0u - (uint32_t)value : 0;
 }
 
+/* The counts from number @at on; a step that lists none may have NULL. */
+static const int32_t *counts_at(const struct step *step, uint32_t at)
+{
+	return at < step->n_counts ? step->counts + at : NULL;
+}
+
 /* The counts of one entry, from *@at on; there are as many as it lists, but are they one a sequence? */
 static int take_counts(const struct request *r, int32_t value, const int32_t *at, struct counts *out, struct fault *f)
 {
@@ -256,7 +262,7 @@ static int check_step(const struct session *s, const struct step *step, bool com
 int step_prepare(struct session *s, const struct step *step, struct wire_entry_fault *faults, uint32_t *n_faults,
 		 struct delivery *d, struct fault *f)
 {
-	const int32_t *list = step->counts;
+	uint32_t at = 0; /* in the counts */
 	int code;
 
 	delivery_reset(d);
@@ -266,9 +272,9 @@ int step_prepare(struct session *s, const struct step *step, struct wire_entry_f
 	for (uint32_t i = 0; i < step->n; i++) {
 		struct fault one;
 
-		if (entry_prepare(s, &step->entries[i], list, d, &one))
+		if (entry_prepare(s, &step->entries[i], counts_at(step, at), d, &one))
 			faults[(*n_faults)++] = (struct wire_entry_fault){ .entry = i, .fault = one };
-		list += listed(step->entries[i].tokens);
+		at += listed(step->entries[i].tokens);
 	}
 	return 0;
 }
@@ -328,7 +334,7 @@ static int entry_complete(struct session *s, const struct wire_step_entry *entry
 int step_complete(struct session *s, const struct step *step, const uint64_t *armed, struct wire_entry_fault *faults,
 		  uint32_t *n_faults, struct fault *f)
 {
-	const int32_t *list = step->counts;
+	uint32_t at = 0; /* in the counts */
 	int code;
 
 	*n_faults = 0;
@@ -337,9 +343,9 @@ int step_complete(struct session *s, const struct step *step, const uint64_t *ar
 	for (uint32_t i = 0; i < step->n; i++) {
 		struct fault one;
 
-		if (entry_complete(s, &step->entries[i], list, armed, &one))
+		if (entry_complete(s, &step->entries[i], counts_at(step, at), armed, &one))
 			faults[(*n_faults)++] = (struct wire_entry_fault){ .entry = i, .fault = one };
-		list += listed(step->entries[i].accepted);
+		at += listed(step->entries[i].accepted);
 	}
 	return 0;
 }
