@@ -627,10 +627,9 @@ bool pool_could_provide(const struct pool *p, const struct pool_need *needs, uin
 
 /* ---- beside others -------------------------------------------------------------------- */
 
-/* @n more free pages of @c are promised; false: so many cannot be had. */
-static bool promise(struct pool *p, struct page_class *c, int64_t n)
+/* Makes free what @c was promised; false: so many pages cannot be had. */
+static bool keep_promise(struct pool *p, struct page_class *c)
 {
-	c->promised += n;
 	class_provide(p, c, c->promised);
 	return c->n_free >= c->promised;
 }
@@ -650,14 +649,21 @@ static int64_t spare_extents(const struct pool *p)
 	return n;
 }
 
-/* Floors, as far as it goes, then claims. False: the claims cannot all be met. */
+/*
+ * Floors, as far as it goes, then claims; of each kind all promises first, as in
+ * provide(). False: the claims cannot all be met.
+ */
 static bool promise_kept(struct pool *p, const struct pool_keep *keep)
 {
 	for (int i = 0; i < p->n_classes; i++)
-		if (keep->floors[i] && !promise(p, p->classes[i], keep->floors[i]))
+		p->classes[i]->promised = keep->floors[i];
+	for (int i = 0; i < p->n_classes; i++)
+		if (keep->floors[i] && !keep_promise(p, p->classes[i]))
 			p->classes[i]->promised = p->classes[i]->n_free;
 	for (int i = 0; i < p->n_classes; i++)
-		if (keep->claims[i] && !promise(p, p->classes[i], keep->claims[i]))
+		p->classes[i]->promised += keep->claims[i];
+	for (int i = 0; i < p->n_classes; i++)
+		if (keep->claims[i] && !keep_promise(p, p->classes[i]))
 			return false;
 	return true;
 }
@@ -668,12 +674,15 @@ static int provide_beside(struct pool *p, const struct pool_keep *keep, const st
 	int result = promise_kept(p, keep) ? POOL_PROVIDED : POOL_CLAIMED;
 	int64_t spare = keep->extents ? spare_extents(p) : 0;
 
+	/* All promises first, as in provide(). */
+	for (uint32_t i = 0; i < n && result == POOL_PROVIDED; i++)
+		needs[i].class->promised += needs[i].pages;
 	for (uint32_t i = 0; i < n && result == POOL_PROVIDED; i++) {
 		struct page_class *c = needs[i].class;
 
-		if (promise(p, c, needs[i].pages))
+		if (keep_promise(p, c))
 			continue;
-		*available = c->n_free - c->promised + needs[i].pages;
+		*available = c->n_free - c->promised + pages_wanted(needs, n, c);
 		result = (int)i;
 	}
 	if (result == POOL_PROVIDED && keep->extents &&

@@ -564,3 +564,44 @@ Test(quota, a_reserve_that_takes_no_page_has_no_ceiling)
 	cr_assert_eq(request_reserve(a.s, handle, 32, &a.f), SWAKV_ENEVER);
 	check_all(e);
 }
+
+/*
+ * A group's pages were taken from the free ones of the next group of the same
+ * request, which then had to be put where they fit less well: with limits a
+ * begin was refused, and one that waited stayed, where there was room.
+ */
+Test(provide, no_group_takes_what_the_next_one_has)
+{
+	enum { STRETCH = 3072 };
+	struct model both = make_model(16, 16, 2, 48), one = both, small = both;
+	struct worker w, bb, cc;
+	int32_t slot = 0, other = 1;
+	uint64_t ceiling = UINT32_MAX, h, live;
+
+	e = engine_new(&(struct engine_config){ .half_bytes = 4 * STRETCH, .extent_bytes = STRETCH });
+	both.n_groups = 2;
+	both.groups[0] = make_group(0, 64, 48);  /* one page, an extent */
+	both.groups[1] = make_group(0, 16, 128); /* three pages, two extents side by side */
+	one.groups[0] = both.groups[1];
+	small.groups[0] = make_group(0, 16, 64); /* three pages, an extent */
+	worker_open(&w, e, both, 4 * STRETCH, 1);
+	worker_open(&bb, e, one, 4 * STRETCH, 2);
+	worker_open(&cc, e, small, 4 * STRETCH, 3);
+	cr_assert_eq(session_join(w.s, "both"), 0);
+	h = begin(&bb, slot);
+	cr_assert_eq(finish(&bb, h, fence_done), 0); /* the first two extents */
+	h = begin(&cc, slot);
+	live = begin(&cc, other); /* the third */
+	cr_assert_eq(finish(&cc, h, fence_done), 0);
+	cr_assert_eq(engine_extent_class(e, 0), engine_extent_class(e, 1));
+	cr_assert_eq(engine_extent_class(e, 2), engine_extent_class(e, 3));
+	cr_assert_neq(engine_extent_class(e, 1), engine_extent_class(e, 2));
+	cr_assert_eq(engine_limit(e, "both", NULL, &ceiling, &w.f), 0);
+	cr_assert_eq(begin_on(&w, 0, &h, 1, &slot), 0, "reason %u: got %ld want %ld", w.f.reason, (long)w.f.got,
+		     (long)w.f.want);
+	cr_assert_eq(finish(&cc, live, fence_done), 0);
+	worker_close(&w);
+	worker_close(&bb);
+	worker_close(&cc);
+	e = engine_free(e);
+}
