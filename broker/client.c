@@ -23,6 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attach_log.h"
 #include "cleanup.h"
 #include "clock.h"
 #include "handshake.h"
@@ -364,54 +365,6 @@ static bool send_welcome(struct client *c)
 	return packet_send(c->socket, &w, sizeof(w), fds, w.n_fds);
 }
 
-/* Where a kernel that multiplies page id and stride in 32 bits would read elsewhere. */
-static void tell_wide(const struct client *c)
-{
-	for (uint32_t i = 0; i < c->channel->model.n_groups; i++)
-		if (c->channel->geometry[i].wide)
-			log_info("session %u.%u: group %u: its %" PRId32 " pages of %" PRIu64
-				 " bytes need 64-bit element offsets in every kernel",
-				 c->channel->id, c->channel->generation, i, c->channel->geometry[i].num_pages,
-				 c->channel->geometry[i].page_bytes);
-}
-
-/* "9", or "9+64" of several groups. */
-static void private_pages_text(const struct channel *ch, char *buf, size_t size)
-{
-	size_t at = 0;
-
-	for (uint32_t i = 0; i < ch->model.n_groups && at < size; i++)
-		at += (size_t)snprintf(buf + at, size - at, "%s%" PRId32, i ? "+" : "", ch->geometry[i].private_pages);
-}
-
-static void log_attached(const struct client *c)
-{
-	const struct channel *ch = c->channel;
-	char pages[16 * WIRE_MAX_GROUPS];
-
-	private_pages_text(ch, pages, sizeof(pages));
-	log_info("session %u.%u: attached: pid %d uid %u model \"%s\", %s pages a sequence, %" PRId32 " slots", ch->id,
-		 ch->generation, c->peer.pid, c->peer.uid, ch->model_name, pages, ch->model.max_batch);
-}
-
-/* A sequence of max_seq tokens that this pool could never hold: better told now than at every begin. */
-static void warn_small(const struct client *c)
-{
-	const struct channel *ch = c->channel;
-	uint64_t half = c->control->pool->half_bytes, bytes = 0;
-	bool never = false;
-
-	for (uint32_t i = 0; i < ch->model.n_groups; i++) {
-		never |= ch->geometry[i].private_pages > ch->geometry[i].num_pages;
-		bytes += (uint64_t)ch->geometry[i].private_pages * ch->geometry[i].page_bytes;
-	}
-	if (never || bytes > half)
-		log_warning("session %u.%u: a sequence of %" PRId64 " tokens needs %" PRIu64
-			    " bytes of each half, the pool has %" PRIu64
-			    ": begin will answer never unless max_tokens is lower",
-			    ch->id, ch->generation, ch->model.max_seq, bytes, half);
-}
-
 static void attached(struct client *c, int code)
 {
 	bool ok;
@@ -427,9 +380,7 @@ static void attached(struct client *c, int code)
 	c->session = SESSION_LIVE;
 	ok = c->connection == CONNECTION_OPEN && send_welcome(c);
 	session_memory_close_fds(&c->channel->memory);
-	log_attached(c);
-	warn_small(c);
-	tell_wide(c);
+	attach_log(c->channel, &c->peer, c->control->pool->half_bytes);
 	free(c->handshake);
 	c->handshake = NULL;
 	if (c->control->pool->backend == WIRE_BACKEND_CUDA && c->process == PROCESS_ALIVE)
