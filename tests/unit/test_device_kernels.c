@@ -390,11 +390,10 @@ static void disturb_and_count(struct rig_device *v)
 	OK(driver_free(d, c.page_list));
 }
 
-/* Page sizes that stand well and badly to 16 bytes. */
-static const int32_t paddings[] = { 0, 2, 8, 14, 70000 };
-
-Test(device_kernels, check_counts_each_element_that_is_not_its_pages_pattern)
+/* Calls @check on pages of sizes that stand well and badly to 16 bytes. */
+static void with_each_padding(void (*check)(struct rig_device *v))
 {
+	static const int32_t paddings[] = { 0, 2, 8, 14, 70000 };
 	struct driver *d = open_device();
 
 	if (!have_kernels(d))
@@ -407,11 +406,16 @@ Test(device_kernels, check_counts_each_element_that_is_not_its_pages_pattern)
 		s.padding = paddings[i];
 		r = rig_new(&s);
 		OK(rig_device_init(&v, d, r));
-		disturb_and_count(&v);
+		check(&v);
 		OK(rig_device_deinit(&v));
 		rig_free(r);
 	}
 	driver_close(d);
+}
+
+Test(device_kernels, check_counts_each_element_that_is_not_its_pages_pattern)
+{
+	with_each_padding(disturb_and_count);
 }
 
 /* Pages 1 and 4 get what 0 and 6 hold; all bytes of the pool around them stay. */
@@ -447,23 +451,7 @@ static void copy_two(struct rig_device *v)
 
 Test(device_kernels, copy_moves_whole_pages_and_nothing_beside_them)
 {
-	struct driver *d = open_device();
-
-	if (!have_kernels(d))
-		return;
-	for (size_t i = 0; i < sizeof(paddings) / sizeof(paddings[0]); i++) {
-		struct rig_shape s = rig_base;
-		struct rig_device v;
-		struct rig *r;
-
-		s.padding = paddings[i];
-		r = rig_new(&s);
-		OK(rig_device_init(&v, d, r));
-		copy_two(&v);
-		OK(rig_device_deinit(&v));
-		rig_free(r);
-	}
-	driver_close(d);
+	with_each_padding(copy_two);
 }
 
 /* Scrubs every other page of @n, which hold ones; both halves. */

@@ -18,6 +18,17 @@ static struct model three_groups(int32_t batch, int64_t max_seq)
 					   make_group(0, P, 3 * TOKEN_BYTES) } };
 }
 
+/* A window (0: full attention) beside full attention, with pages of one and of @layers layers. */
+static struct model two_groups(int32_t batch, int64_t max_seq, int64_t window, uint32_t layers)
+{
+	return (struct model){ .n_groups = 2,
+			       .n_streams = 1,
+			       .max_batch = batch,
+			       .max_seq = max_seq,
+			       .groups = { make_group(window, P, TOKEN_BYTES),
+					   make_group(0, P, layers * TOKEN_BYTES) } };
+}
+
 static void open_on(uint64_t half, uint64_t extent, struct model m)
 {
 	e = engine_new(&(struct engine_config){ .half_bytes = half, .extent_bytes = extent });
@@ -80,11 +91,7 @@ Test(groups, a_full_group_reserves_for_max_tokens_and_a_sliding_one_no_more)
 
 Test(groups, a_request_admits_all_groups_or_none)
 {
-	struct model m = { .n_groups = 2,
-			   .n_streams = 1,
-			   .max_batch = 8,
-			   .max_seq = 512,
-			   .groups = { make_group(32, P, TOKEN_BYTES), make_group(0, P, TOKEN_BYTES * 2) } };
+	struct model m = two_groups(8, 512, 32, 2);
 	int32_t slots[2] = { 0, 1 };
 	uint64_t h;
 
@@ -101,11 +108,7 @@ Test(groups, a_request_admits_all_groups_or_none)
 
 Test(groups, classes_that_need_the_same_extents_are_admitted_jointly)
 {
-	struct model m = { .n_groups = 2,
-			   .n_streams = 1,
-			   .max_batch = 4,
-			   .max_seq = 256,
-			   .groups = { make_group(0, P, TOKEN_BYTES), make_group(0, P, TOKEN_BYTES * 2) } };
+	struct model m = two_groups(4, 256, 0, 2);
 	int32_t slot = 0;
 	uint64_t h;
 
@@ -120,11 +123,7 @@ Test(groups, classes_that_need_the_same_extents_are_admitted_jointly)
 
 Test(groups, what_the_pool_could_never_hold_at_once_is_told_so)
 {
-	struct model m = { .n_groups = 2,
-			   .n_streams = 1,
-			   .max_batch = 4,
-			   .max_seq = 400,
-			   .groups = { make_group(0, P, TOKEN_BYTES), make_group(0, P, TOKEN_BYTES) } };
+	struct model m = two_groups(4, 400, 0, 1);
 	int32_t slot = 0;
 	uint64_t h;
 
@@ -134,11 +133,7 @@ Test(groups, what_the_pool_could_never_hold_at_once_is_told_so)
 
 Test(groups, groups_of_one_page_size_share_a_class)
 {
-	struct model m = { .n_groups = 2,
-			   .n_streams = 1,
-			   .max_batch = 2,
-			   .max_seq = 256,
-			   .groups = { make_group(32, P, TOKEN_BYTES), make_group(0, P, TOKEN_BYTES) } };
+	struct model m = two_groups(2, 256, 32, 1);
 	int32_t slot = 0;
 	uint64_t h;
 
