@@ -155,7 +155,12 @@
 	REASON(LIMIT_ORDER, SWAKV_EINVALID, "a floor of %g bytes is above the ceiling of %w")                          \
 	REASON(LIMIT_FLOORS, SWAKV_EINVALID,                                                                           \
 	       "a floor of %g bytes is more than the %w that the floors of other models leave of the pool")            \
-	REASON(LIMIT_NAMES, SWAKV_EBUSY, "%g models without a session have limits, the most that are kept")
+	REASON(LIMIT_NAMES, SWAKV_EBUSY, "%g models without a session have limits, the most that are kept")            \
+	REASON(FLOORS_PAGES_NEVER, SWAKV_ENEVER,                                                                       \
+	       "the request needs %g pages, and an empty pool has %w beside the floors of other models")               \
+	REASON(FLOORS_EXTENTS_NEVER, SWAKV_ENEVER,                                                                     \
+	       "the request needs %g pages, and in an empty pool would leave fewer than %w extents for the floors of " \
+	       "other models")
 
 enum fault_reason {
 #define FAULT_ENUM(name, code, text) FAULT_##name,

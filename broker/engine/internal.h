@@ -176,6 +176,7 @@ struct engine {
 	uint64_t last_wait;     /* number */
 	uint64_t returned_seen; /* of pool.returned: what changed since may help somebody */
 	bool retry;             /* so may something else */
+	bool hindered;          /* a head waits for points or entries of its own session */
 	bool doomed;            /* somebody's refusal is set */
 	bool sweeping;
 	uint64_t swept; /* number of the last one that was tried */

@@ -450,7 +450,7 @@ static void extent_settled(struct pool *p, int32_t x)
 	e->former = (int16_t)(index + 1);
 }
 
-/* Forgets what was noted; with @undo every extent goes back to where it was. */
+/* Forgets what was noted; with @undo every extent goes back to where it was, else those that nobody took. */
 static void end_moves(struct pool *p, bool undo)
 {
 	for (int32_t x = p->first_moved; undo && x >= 0; x = p->extents[x].next_moved)
@@ -462,10 +462,10 @@ static void end_moves(struct pool *p, bool undo)
 
 		p->first_moved = e->next_moved;
 		e->moved = false;
+		if (p->extent_class[x] < 0 && e->was >= 0)
+			extent_assign(p, p->classes[e->was], e->was, x);
 		if (!undo)
 			extent_settled(p, x);
-		else if (e->was >= 0)
-			extent_assign(p, p->classes[e->was], e->was, x);
 	}
 }
 
@@ -571,12 +571,25 @@ static int find_hopeless(struct pool *p, const struct pool_need *needs, uint32_t
 	return -1;
 }
 
+/* All empty extents leave their classes, for a provision that does not build on where they lay. */
+static void start_afresh(struct pool *p)
+{
+	for (int32_t x = 0; x < p->n_extents && p->n_empty > 0; x++) {
+		if (p->extent_class[x] < 0 || p->extents[x].n_live > 0)
+			continue;
+		note_moved(p, x);
+		extent_return(p, x);
+	}
+}
+
 static int provide(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available)
 {
 	int failed = find_hopeless(p, needs, n, available);
 
 	if (failed >= 0)
 		return failed;
+	if (p->afresh)
+		start_afresh(p);
 	/* All promises first: what a later class has already is not taken from it to be replaced. */
 	for (uint32_t i = 0; i < n; i++)
 		needs[i].class->promised += needs[i].pages;
@@ -603,7 +616,19 @@ int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int6
 	failed = provide(p, needs, n, available);
 	p->apart = false;
 	/* Classes packed one behind the other may just fit where those that are apart do not. */
-	return failed < 0 ? failed : provide(p, needs, n, available);
+	if (failed >= 0)
+		failed = provide(p, needs, n, available);
+	if (failed < 0 || p->n_empty == 0)
+		return failed;
+	p->afresh = true;
+	failed = provide(p, needs, n, available);
+	p->afresh = false;
+	return failed;
+}
+
+bool pool_is_idle(const struct pool *p)
+{
+	return p->n_unassigned + p->n_empty == p->n_extents;
 }
 
 /* One class behind the other, each in extents of its own: what pool_provide() does with an empty pool. */
@@ -671,9 +696,13 @@ static bool promise_kept(struct pool *p, const struct pool_keep *keep)
 static int provide_beside(struct pool *p, const struct pool_keep *keep, const struct pool_need *needs, uint32_t n,
 			  int64_t *available)
 {
-	int result = promise_kept(p, keep) ? POOL_PROVIDED : POOL_CLAIMED;
-	int64_t spare = keep->extents ? spare_extents(p) : 0;
+	int result;
+	int64_t spare;
 
+	if (p->afresh)
+		start_afresh(p);
+	result = promise_kept(p, keep) ? POOL_PROVIDED : POOL_CLAIMED;
+	spare = keep->extents ? spare_extents(p) : 0;
 	/* All promises first, as in provide(). */
 	for (uint32_t i = 0; i < n && result == POOL_PROVIDED; i++)
 		needs[i].class->promised += needs[i].pages;
@@ -702,5 +731,12 @@ int pool_provide_beside(struct pool *p, const struct pool_keep *keep, const stru
 	p->apart = true;
 	result = provide_beside(p, keep, needs, n, available);
 	p->apart = false;
-	return result == POOL_PROVIDED ? result : provide_beside(p, keep, needs, n, available);
+	if (result != POOL_PROVIDED)
+		result = provide_beside(p, keep, needs, n, available);
+	if (result == POOL_PROVIDED || p->n_empty == 0)
+		return result;
+	p->afresh = true;
+	result = provide_beside(p, keep, needs, n, available);
+	p->afresh = false;
+	return result;
 }

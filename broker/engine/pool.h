@@ -42,6 +42,7 @@ struct pool {
 	struct extent *extents;
 	int32_t first_moved;
 	bool apart;        /* the provision that is being made puts a class that begins away from others */
+	bool afresh;       /* it also takes all empty extents from their classes first */
 	uint64_t hands;    /* counts how often an extent changed hands */
 	uint64_t turns;    /* the sum of the classes' turns, of those that are gone, too */
 	uint64_t returned; /* counts how often pages came back to a class */
@@ -80,6 +81,8 @@ struct pool_need {
  */
 int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available);
 
+/* No page of any class is live: what cannot be provided now never can, as long as no less is to be kept. */
+bool pool_is_idle(const struct pool *p);
 /* True when the pool could meet all of @needs, in this order, if nothing else were in it. */
 bool pool_could_provide(const struct pool *p, const struct pool_need *needs, uint32_t n);
 

@@ -324,29 +324,44 @@ int session_check_never(const struct session *s, const int64_t *needs, struct fa
 	return 0;
 }
 
-/* As session_provide(), where others are to find something, too. */
-static int provide_beside(struct session *s, const struct pool_need *need, uint64_t claims, struct fault *f)
+/* Why @need cannot be met beside @keep. Where nobody holds anything, and nothing is kept for who waits, it never can.
+ */
+static int beside_fault(struct session *s, const struct pool_need *need, const struct pool_keep *keep, int missing,
+			int64_t available, struct fault *f)
 {
-	struct engine *e = s->engine;
-	struct pool_keep keep;
-	int64_t available = 0, pages = 0, without;
-	int missing;
+	const struct pool *p = &s->engine->pool;
+	bool never = pool_is_idle(p);
+	int64_t pages = 0, without;
 
-	keep_for_others(&keep, e, s->quota, claims);
-	missing = pool_provide_beside(&e->pool, &keep, need, s->n_groups, &available);
-	if (missing == POOL_PROVIDED)
-		return 0;
+	for (int i = 0; i < p->n_classes; i++)
+		never &= keep->claims[i] == 0;
 	for (uint32_t i = 0; i < s->n_groups; i++)
 		pages += need[i].pages;
 	if (missing == POOL_CLAIMED)
 		return fault_set(f, FAULT_CLAIMED, -1, pages, 0);
 	if (missing == POOL_KEPT)
-		return fault_set(f, FAULT_FLOORS_EXTENTS, -1, pages, keep.extents);
+		return fault_set(f, never ? FAULT_FLOORS_EXTENTS_NEVER : FAULT_FLOORS_EXTENTS, -1, pages,
+				 keep->extents);
 	pages = pages_of_class(s, need, (uint32_t)missing);
-	without = pool_available(&e->pool, need[missing].class);
+	if (never)
+		return fault_set(f, FAULT_FLOORS_PAGES_NEVER, -1, pages, available);
+	without = pool_available(&s->engine->pool, need[missing].class);
 	if (without < pages)
 		return fault_set(f, FAULT_NO_PAGES, -1, pages, without);
 	return fault_set(f, FAULT_FLOORS, -1, pages, available);
+}
+
+/* As session_provide(), where others are to find something, too. */
+static int provide_beside(struct session *s, const struct pool_need *need, uint64_t claims, struct fault *f)
+{
+	struct engine *e = s->engine;
+	struct pool_keep keep;
+	int64_t available = 0;
+	int missing;
+
+	keep_for_others(&keep, e, s->quota, claims);
+	missing = pool_provide_beside(&e->pool, &keep, need, s->n_groups, &available);
+	return missing == POOL_PROVIDED ? 0 : beside_fault(s, need, &keep, missing, available, f);
 }
 
 /* 0 when @s stays below its ceiling with @bytes more. *@floored: it stays within its floor, too. */
@@ -396,6 +411,8 @@ int session_provide(struct session *s, const int64_t *needs, const int64_t *held
 		whole[g->index] = needs[g->index] + (held ? held[g->index] : 0);
 	if ((code = session_check_never(s, whole, f)))
 		return code;
+	if (!limited && pool_is_idle(&e->pool))
+		return never_fault(s, need, needs_bytes(s, needs), f);
 	if (!limited)
 		return fault_set(f, FAULT_NO_PAGES, -1, pages_of_class(s, need, (uint32_t)missing), available);
 	if ((code = check_ceiling(s, needs_bytes(s, needs), &floored, f)))

@@ -8,7 +8,9 @@
  * until it has waited for so long that it claims what comes free (quota.c).
  *
  * Nothing is looked at until something changed that may help: pages that came
- * back, a limit, a head that left. Times are stamps.
+ * back, a limit, a head that left. Only a head that its own session hinders, with
+ * all its points or entries taken, is looked at whenever it is asked. Times are
+ * stamps.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -184,7 +186,9 @@ static bool admit_head(struct engine *e, struct admission *out)
 		int code = try(w, out);
 
 		e->swept = w->number;
-		if (code != SWAKV_ENOPAGES)
+		if (code == SWAKV_EPENDING || code == SWAKV_EBUSY)
+			e->hindered = true;
+		else if (code != SWAKV_ENOPAGES)
 			return answer(w, code, out);
 	}
 	return false;
@@ -222,8 +226,8 @@ bool engine_admit(struct engine *e, struct admission *out)
 	if (e->doomed && answer_doomed(e, out))
 		return true;
 	for (;;) {
-		if (e->swept == 0 && (e->retry || e->returned_seen != e->pool.returned)) {
-			e->retry = false;
+		if (e->swept == 0 && (e->retry || e->hindered || e->returned_seen != e->pool.returned)) {
+			e->retry = e->hindered = false;
 			e->returned_seen = e->pool.returned;
 			e->sweeping = true;
 		}

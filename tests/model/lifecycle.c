@@ -198,6 +198,9 @@ static int head_code(struct ref_wait *w, int said)
 	code = begin_check(w->session, &b);
 	mark_slots(w, true);
 	begin_need(w->session, w->max_tokens, w->n, need);
+	/* What stands in the way of its slots or points, and will pass, is waited for as well. */
+	if (code == SWAKV_EPENDING || code == SWAKV_EBUSY)
+		return SWAKV_EAGAIN;
 	return code ? code : ref_admit(w->session, need, need, false, w, said);
 }
 
@@ -219,7 +222,9 @@ static int head_code_later(struct ref_wait *w, int said)
 
 bool ref_head_fits(struct ref_pool *p, struct ref_wait *w)
 {
-	return ref_head(p, w->session->quota) == w && head_code(w, SWAKV_ENOPAGES) == SWAKV_OK;
+	int code = ref_head(p, w->session->quota) == w ? head_code(w, SWAKV_ENOPAGES) : SWAKV_EAGAIN;
+
+	return code == SWAKV_OK || code == SWAKV_ENEVER;
 }
 
 int ref_answer(struct ref_session *s, uint64_t ticket, int said, struct ref_request **out)

@@ -149,6 +149,14 @@ static int provide_beside(struct ref_pool *p, const struct keep *k, const int64_
 	return SWAKV_ENOPAGES;
 }
 
+static bool nobody_holds(const struct ref_pool *p)
+{
+	for (uint32_t x = 0; x < p->n_extents; x++)
+		if (p->live[x] > 0)
+			return false;
+	return true;
+}
+
 int ref_admit(struct ref_session *s, const int64_t *need, const int64_t *whole, bool running,
 	      const struct ref_wait *before, int said)
 {
@@ -156,6 +164,7 @@ int ref_admit(struct ref_session *s, const int64_t *need, const int64_t *whole, 
 	struct ref_quota *q = s->quota;
 	uint64_t bytes = bytes_of(p, need), used = ref_used(p, q);
 	struct keep k;
+	int code;
 
 	if (bytes == 0)
 		return SWAKV_OK;
@@ -165,5 +174,9 @@ int ref_admit(struct ref_session *s, const int64_t *need, const int64_t *whole, 
 		return SWAKV_ENOPAGES;
 	/* what stays within its floor owes nothing to those that wait */
 	keep_for_others(s, !running && used + bytes > q->floor, before, &k);
-	return k.any ? provide_beside(p, &k, need, said) : ref_provide(p, need, said);
+	/* Where nobody holds anything, "not now" is "never", unless something is kept for who waits. */
+	if (said == SWAKV_ENEVER)
+		said = SWAKV_ENOPAGES;
+	code = k.any ? provide_beside(p, &k, need, said) : ref_provide(p, need, said);
+	return code == SWAKV_ENOPAGES && nobody_holds(p) && bytes_of(p, k.claims) == 0 ? SWAKV_ENEVER : code;
 }

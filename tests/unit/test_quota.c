@@ -605,3 +605,55 @@ Test(provide, no_group_takes_what_the_next_one_has)
 	worker_close(&cc);
 	e = engine_free(e);
 }
+
+/* Whole pages and extents are kept for floors, so less fits than bytes say: it waited in vain, and its claim held up
+ * all. */
+Test(quota, what_an_idle_pool_cannot_admit_is_never)
+{
+	struct worker later;
+	uint64_t h;
+
+	limit("a", A_BYTES, 0);
+	refused(&b, 0, 32, SWAKV_ENEVER, FAULT_FLOORS_NEVER);
+	limit("later", 2, 0); /* of its pages nothing is known: an extent */
+	limit("a", 0, 0);
+	refused(&b, 0, 29, SWAKV_ENEVER, FAULT_FLOORS_EXTENTS_NEVER);
+	h = taken(&a, 0, 1);
+	refused(&b, 0, 29, SWAKV_ENOPAGES, FAULT_NO_PAGES);
+	waits(&b, 0, 29, 1000000);
+	give(&a, h);
+	decided(&b, 0, SWAKV_ENEVER);
+	open_worker(&later, "later", 16, 9);
+	/* Three pages; the rest of their extent has pages of that size only. */
+	limit("later", 3 * A_BYTES, 0);
+	refused(&b, 0, 29, SWAKV_ENEVER, FAULT_FLOORS_PAGES_NEVER);
+	worker_close(&later);
+}
+
+/* A begin that waited was answered `pending` or `busy` because of what its session had in hand at that moment. */
+Test(wait, what_hinders_its_own_session_for_a_while_is_waited_for_as_well)
+{
+	int32_t drop = -1, slot = 0;
+	uint64_t h[2], all, first, other;
+	struct worker two;
+
+	worker_open(&two, e, make_model(16, 16, 2, 16), EXTENT * N_EXTENTS, 9);
+	h[0] = begin(&two, 0);
+	prefill(&two, h[0], 16);
+	cr_assert_eq(request_compact_begin(two.s, h[0], &drop, 1, 0, 0, &two.d, &two.f), 0);
+	cr_assert_eq(request_compact_complete(two.s, h[0], &fence_done, 0, &two.d, &two.f), 0); /* keeps its entry */
+	all = taken(&a, 0, 32);
+	other = taken(&c, 0, 32);
+	waits(&two, 0, 1, 100000);
+	waits(&two, 1, 1, 100000);
+	give(&a, all);
+	first = decided(&two, 0, 0);
+	nothing_decided();
+	cr_assert_eq(finish(&two, h[0], fence_done), 0);
+	h[1] = decided(&two, 1, 0);
+	cr_assert_eq(finish(&two, first, fence_done), 0);
+	cr_assert_eq(finish(&two, h[1], fence_done), 0);
+	cr_assert_eq(begin_on(&two, 0, &h[0], 1, &slot), 0);
+	give(&c, other);
+	worker_close(&two);
+}
