@@ -72,13 +72,17 @@
 	REASON(GENERATION, SWAKV_EINVALID, "generation %g of the slot is stale, it is now %w")                         \
 	REASON(MESSAGE, SWAKV_EINVALID, "the command is malformed: %g bytes, expected %w")                             \
 	REASON(OPCODE, SWAKV_EUNSUPPORTED, "operation %g is not known to this broker")                                 \
-	REASON(POINTS_FULL, SWAKV_EPENDING, "%g completion points are open, the most this session may have")           \
+	REASON(POINTS_FULL, SWAKV_EPENDING,                                                                            \
+	       "%g completion points are open, the most this session may have: retry when one is reached")             \
 	REASON(PAGES_PENDING, SWAKV_EPENDING,                                                                          \
 	       "%s%w pages are needed, %g are at hand: the others wait behind open completion points; retry when "     \
 	       "they are reached")                                                                                     \
-	REASON(REQUESTS_FULL, SWAKV_EBUSY, "%g requests are active, the most this session may have")                   \
-	REASON(NEVER_FITS, SWAKV_ENEVER, "the request needs %g pages, the pool can hold %w of this class")             \
-	REASON(NO_PAGES, SWAKV_ENOPAGES, "the request needs %g pages, %w are free now")                                \
+	REASON(REQUESTS_FULL, SWAKV_EBUSY, "%g requests are active, the most this session may have: finish one first") \
+	REASON(NEVER_FITS, SWAKV_ENEVER,                                                                               \
+	       "the request needs %g pages, the pool can hold %w of this class: fewer sequences, a lower max_tokens, " \
+	       "or a larger pool")                                                                                     \
+	REASON(NO_PAGES, SWAKV_ENOPAGES,                                                                               \
+	       "the request needs %g pages, %w are free now: retry when others have finished")                         \
 	REASON(CAPACITY, SWAKV_ELIMIT, "%sat %g tokens, and may hold no more than %w: the request is finishing")       \
 	REASON(MODEL_BATCH, SWAKV_EINVALID, "max_batch %g is outside 1 to %w")                                         \
 	REASON(MODEL_SEQ, SWAKV_EINVALID, "max_seq %g is outside 1 to %w")                                             \
@@ -101,10 +105,13 @@
 	REASON(VERSION, SWAKV_EVERSION, "protocol version %g is not spoken by this broker (it speaks %w)")             \
 	REASON(STRUCT_SIZE, SWAKV_EVERSION, "a wire structure has %g bytes in the client and %w in the broker")        \
 	REASON(RESERVED, SWAKV_EINVALID, "a reserved field holds %g, it must be 0")                                    \
-	REASON(CREDENTIALS, SWAKV_EDENIED, "uid %g is not on the broker's access list")                                \
+	REASON(CREDENTIALS, SWAKV_EDENIED,                                                                             \
+	       "uid %g is not on the broker's access list: see its allow_uid and allow_gid")                           \
 	REASON(NO_PIDFD, SWAKV_EDENIED,                                                                                \
 	       "the broker could not get a pidfd of process %g, so its death could not be seen")                       \
-	REASON(SESSIONS_FULL, SWAKV_ENOPAGES, "%g sessions are attached, the most this broker takes")                  \
+	REASON(SESSIONS_FULL, SWAKV_ENOPAGES,                                                                          \
+	       "%g sessions are attached, the most this broker takes: close one, or raise max_sessions and "           \
+	       "max_sessions_per_uid")                                                                                 \
 	REASON(TABLE_AREA, SWAKV_ENOPAGES,                                                                             \
 	       "the device table needs %g bytes, the largest free piece of the table area has %w: retry when another " \
 	       "session has ended, or give the broker a larger table_area")                                            \
@@ -132,15 +139,21 @@
 	REASON(REWIND_TOKENS, SWAKV_EINVALID, "%sa rewind by %g tokens is outside 0 to %w")                            \
 	REASON(REWIND_LIMIT, SWAKV_ELIMIT, "%sa rewind to %g tokens: by max_rewind no lower than %w")                  \
 	REASON(RESERVE_TOKENS, SWAKV_EINVALID, "max_tokens %g is below the %w that the request has")                   \
-	REASON(STEP_NEVER, SWAKV_ENEVER, "%sthe step needs %g pages, the pool can hold %w of this class")              \
+	REASON(STEP_NEVER, SWAKV_ENEVER,                                                                               \
+	       "%sthe step needs %g pages, the pool can hold %w of this class: take fewer tokens a step")              \
 	REASON(NEVER_TOGETHER, SWAKV_ENEVER,                                                                           \
-	       "the layer groups of the request need %g bytes together, the pool has %w, in whole extents")            \
-	REASON(STEP_NO_PAGES, SWAKV_ENOPAGES, "%sthe step needs %g pages beyond its reservation, %w are free now")     \
+	       "the layer groups of the request need %g bytes together, the pool has %w, in whole extents: fewer "     \
+	       "sequences, a lower max_tokens, or a larger pool")                                                      \
+	REASON(STEP_NO_PAGES, SWAKV_ENOPAGES,                                                                          \
+	       "%sthe step needs %g pages beyond its reservation, %w are free now: take fewer tokens, or retry when "  \
+	       "others have finished")                                                                                 \
 	REASON(GROUP_RANGE, SWAKV_EINVALID, "layer group %g is outside 0 to %w")                                       \
 	REASON(CEILING_NEVER, SWAKV_ENEVER,                                                                            \
-	       "the request needs %g bytes of K and V, and the ceiling of its model is %w")                            \
+	       "the request needs %g bytes of K and V, and the ceiling of its model is %w: fewer sequences, or a "     \
+	       "higher ceiling")                                                                                       \
 	REASON(FLOORS_NEVER, SWAKV_ENEVER,                                                                             \
-	       "the request needs %g bytes of K and V, and the pool has %w beside the floors of other models")         \
+	       "the request needs %g bytes of K and V, and the pool has %w beside the floors of other models: fewer "  \
+	       "sequences, or lower floors")                                                                           \
 	REASON(CEILING, SWAKV_ENOPAGES,                                                                                \
 	       "the request needs %g bytes of K and V, and %w are left below the ceiling of its model now")            \
 	REASON(FLOORS, SWAKV_ENOPAGES,                                                                                 \

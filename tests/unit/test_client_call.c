@@ -92,7 +92,8 @@ Test(client_call, refusal_has_the_brokers_sentence)
 	fake_refuse(&fake, &c, FAULT_NO_PAGES, 19, 3);
 	cr_expect_eq(swakv_wait(session, t), SWAKV_ENOPAGES);
 	cr_expect_null(r);
-	cr_expect_str_eq(swakv_session_error(session), "the request needs 19 pages, 3 are free now");
+	cr_expect_str_eq(swakv_session_error(session),
+			 "the request needs 19 pages, 3 are free now: retry when others have finished");
 }
 
 /* ---- nonsense ------------------------------------------------------------------------------ */

@@ -168,9 +168,8 @@ void swakv_session_get_info(const swakv_session *s, struct swakv_session_info *o
  * How kernels address group @group:
  *   element (page, layer, token, head, d) = base + page * page_stride + layer * layer_stride
  *                                           + ((token * kv_heads + head) * head_dim + d) * element_bytes
- * with base = k_base for K ids and v_base for V ids (V id = K id + num_pages). For V, head_dim is v_head_dim
- * of the layout. The table is
- * int32 [max_batch][2][width] at `table`: K row, then V row; -1 is empty. Spec section 5.
+ * with base = k_base for K ids and v_base for V ids (V id = K id + num_pages), and for V v_head_dim in place of
+ * head_dim. The table is int32 [max_batch][2][width] at `table`: K row, then V row; -1 is empty. Spec section 5.
  */
 struct swakv_layout {
 	uint64_t k_base, v_base;            /* addresses the kernels use */
@@ -182,8 +181,7 @@ struct swakv_layout {
 	uint32_t page_tokens, layers, kv_heads, head_dim, v_head_dim, element_bytes;
 	enum swakv_group_kind kind;
 	int64_t window; /* 0 of a full group */
-	/* page id times page stride, in elements, exceeds 31 bits: a kernel that multiplies in 32 would read elsewhere
-	 */
+	/* page id times stride, in elements, exceeds 31 bits: a kernel that multiplies in 32 reads elsewhere */
 	bool wide_offsets;
 	enum swakv_dtype dtype;
 	/* the broker's host truth, mapped read-only: same layout as the table */
@@ -345,8 +343,10 @@ uint32_t swakv_request_batch(const swakv_request *r);
 /* Slot of sequence @seq, -1 when out of range, as for NULL. */
 int32_t swakv_request_slot(const swakv_request *r, uint32_t seq);
 
-/* @lengths: one a sequence, in tokens, each in [1, max_tokens of begin]. @n: the batch. On success the table updates
- * are enqueued on the request's stream. */
+/*
+ * @lengths: one a sequence, in tokens, each in [1, max_tokens of begin]. @n: the
+ * batch. On success the table updates are enqueued on the request's stream.
+ */
 int swakv_prefill_prepare(swakv_request *r, const int32_t *lengths, uint32_t n, swakv_ticket *ticket);
 /*
  * @fence: the point at which the step's device work has ended. With SWAKV_DONE
