@@ -125,13 +125,6 @@ void config_key_list(enum config_section section, char *buf, size_t size)
 			len += (size_t)snprintf(buf + len, size - len, "%s%s", len ? ", " : "", keys[i].name);
 }
 
-const char *config_section_name(enum config_section section)
-{
-	static const char *const names[] = { "broker", "pool", "model" };
-
-	return names[section];
-}
-
 int config_fail(struct config_error *e, const char *format, ...)
 {
 	va_list args;

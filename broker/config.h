@@ -166,7 +166,7 @@ void config_key_list(enum config_section section, char *buf, size_t size);
 int config_key_store(const struct config_key *key, void *target, const char *value, char *allowed, size_t size);
 /* True when @text is a valid name: 1 to 31 of A-Z a-z 0-9 . _ -, not beginning with a dot or dash. */
 bool config_name_valid(const char *text);
-const char *config_section_name(enum config_section section);
+/* Writes the sentence to @e and returns -EINVAL. */
 int config_fail(struct config_error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

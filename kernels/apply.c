@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
-#include <string.h>
 
 #include "kernels.h"
 
@@ -20,20 +19,6 @@ void kernel_apply_cpu(const struct kernel_apply *p)
 		k[0] = page;
 		k[p->width] = page < 0 ? -1 : page + p->num_pages;
 	}
-}
-
-void kernel_apply_ring_cpu(const struct kernel_apply_ring *p)
-{
-	uint64_t step = *(const uint64_t *)(uintptr_t)p->counter + 1;
-	const struct kernel_ring_buffer *b =
-		(const struct kernel_ring_buffer *)(uintptr_t)p->ring + step % p->n_buffers;
-	struct kernel_apply apply = { .table = p->table, .width = p->width, .num_pages = p->num_pages };
-
-	if (__atomic_load_n(&b->step, __ATOMIC_ACQUIRE) != step)
-		return;
-	apply.n_updates = b->n_updates;
-	memcpy(apply.updates, b->updates, apply.n_updates * sizeof(apply.updates[0]));
-	kernel_apply_cpu(&apply);
 }
 
 void kernel_count_cpu(const struct kernel_count *p)

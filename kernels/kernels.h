@@ -162,7 +162,8 @@ struct kernel_ring_buffer {
 
 /*
  * As an apply, with the updates of step *counter + 1 from its buffer of the
- * ring. A buffer that is about another step means that this one has none.
+ * ring. A buffer that is about another step means that this one has none. Without a
+ * twin: with the buffer known it is an apply.
  */
 struct kernel_apply_ring {
 	uint64_t table;
@@ -173,7 +174,6 @@ struct kernel_apply_ring {
 	uint32_t n_buffers;
 	uint32_t reserved;
 };
-void kernel_apply_ring_cpu(const struct kernel_apply_ring *p);
 
 /* ---- copy: whole pages, K and V, all layers ----------------------------------- */
 

@@ -111,6 +111,17 @@ static bool parse_cpus(const char *text, int cpu[2])
 	return true;
 }
 
+/* The options that are answered, with nothing measured. */
+static void tell(int c)
+{
+	if (c == 'l')
+		list();
+	else if (c == 'h')
+		usage(stdout);
+	else
+		puts("swakv-bench " SWAKV_VERSION);
+}
+
 /* @name is that of the long option, where it has one. */
 static void take_option(int c, const char *name, struct arguments *a)
 {
@@ -161,15 +172,9 @@ static void take_option(int c, const char *name, struct arguments *a)
 		a->exit_code = stage_worker(optarg);
 		break;
 	case 'l':
-		list();
-		a->exit_code = 0;
-		break;
 	case 'h':
-		usage(stdout);
-		a->exit_code = 0;
-		break;
 	case OPT_VERSION:
-		puts("swakv-bench " SWAKV_VERSION);
+		tell(c);
 		a->exit_code = 0;
 		break;
 	default:

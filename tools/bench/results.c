@@ -143,14 +143,6 @@ struct figure *results_value(struct results *r, const char *name, enum figure_un
 	return f;
 }
 
-const struct figure *results_find(const struct results *r, const char *name)
-{
-	for (uint32_t i = 0; i < r->n; i++)
-		if (!strcmp(r->figures[i].name, name))
-			return &r->figures[i];
-	return NULL;
-}
-
 struct curve *results_curve(struct results *r, const char *name, const char *x_text, const char *y_text)
 {
 	struct curve *c = r->n_curves < CURVES_MAX ? &r->curves[r->n_curves++] : NULL;

@@ -59,8 +59,6 @@ double series_quantile(const double *values, uint32_t n, double share);
 /* Records samples in nanoseconds. A figure without good samples shows its last bad one, with n = 0. */
 struct figure *results_series(struct results *r, const char *name, const struct series *s);
 struct figure *results_value(struct results *r, const char *name, enum figure_unit unit, double value);
-/* Figure @name, NULL: none. */
-const struct figure *results_find(const struct results *r, const char *name);
 /* A curve to fill, NULL when there is no room. */
 struct curve *results_curve(struct results *r, const char *name, const char *x_text, const char *y_text);
 void curve_add(struct curve *c, double x, double y);
