@@ -20,6 +20,7 @@
 #include "admin_wire.h"
 #include "driver.h"
 #include "instance.h"
+#include "size.h"
 
 static const char *const backend_choices[] = { "auto", "host", "cuda", NULL };
 static const char *const export_choices[] = { "ipc", "fd", NULL };
@@ -211,6 +212,7 @@ static int store_size(const struct config_key *key, struct config_size *at, cons
 {
 	size_t len = strlen(value);
 	char digits[24];
+	uint64_t bytes;
 	int64_t n;
 
 	if (len > 1 && len < sizeof(digits) && value[len - 1] == '%' && key->min == 0) {
@@ -220,8 +222,8 @@ static int store_size(const struct config_key *key, struct config_size *at, cons
 			*at = (struct config_size){ .value = (uint64_t)n, .percent = true };
 			return 0;
 		}
-	} else if (isdigit((unsigned char)value[0]) && dehumanize_number(value, &n) == 0 && n > 0) {
-		*at = (struct config_size){ .value = (uint64_t)n };
+	} else if (size_read(value, &bytes) && bytes > 0) {
+		*at = (struct config_size){ .value = bytes };
 		return 0;
 	}
 	snprintf(allowed, size, "bytes with an optional suffix K, M, G or T%s",

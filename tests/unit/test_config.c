@@ -126,6 +126,8 @@ Test(config, a_wrong_value_is_named_with_what_is_allowed)
 	REFUSED("[broker]\nbackend = gpu\n", "gpu", "auto, host, cuda");
 	REFUSED("[broker]\nname = ../x\n", "name", "../x", "A-Z");
 	REFUSED("[pool]\nsize = 64Q\n", "size", "64Q", "K, M, G");
+	REFUSED("[pool]\nsize = 64Mx\n", "size", "64Mx", "K, M, G");
+	REFUSED("[pool]\nsize = 0x40M\n", "size", "0x40M", "K, M, G");
 	REFUSED("[pool]\nsize = 101%\n", "size", "101%", "1% to 100%");
 	REFUSED("[pool]\nsize = -1G\n", "size", "-1G");
 	REFUSED("[pool]\ntable_area = 5%\n", "table_area", "5%");

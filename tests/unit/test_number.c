@@ -72,6 +72,12 @@ Test(number, sizes_have_suffixes)
 	cr_expect_not(number_read_bytes("-64M", 1, INT64_MAX, &n));
 	cr_expect_not(number_read_bytes("64 M", 1, INT64_MAX, &n));
 	cr_expect_not(number_read_bytes("64Q", 1, INT64_MAX, &n));
+	cr_expect_not(number_read_bytes("64Mx", 1, INT64_MAX, &n), "something behind the suffix");
+	cr_expect_not(number_read_bytes("1KK", 1, INT64_MAX, &n));
+	cr_expect_not(number_read_bytes("0x10", 1, INT64_MAX, &n), "another base");
+	cr_expect_not(number_read_bytes("8E", 1, INT64_MAX, &n));
+	cr_expect(number_read_bytes("010", 1, INT64_MAX, &n));
+	cr_expect_eq(n, 10, "a leading zero made it octal: %lu", (unsigned long)n);
 	cr_expect_not(number_read_bytes("many", 1, INT64_MAX, &n));
 	cr_expect_not(number_read_bytes("", 1, INT64_MAX, &n));
 }

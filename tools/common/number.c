@@ -3,10 +3,11 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <libutil.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "size.h"
 
 bool number_read_prefix(const char *text, uint64_t least, uint64_t most, uint64_t *out, const char **end)
 {
@@ -52,12 +53,11 @@ bool number_read_handle(const char *text, uint64_t *out)
 
 bool number_read_bytes(const char *text, uint64_t least, uint64_t most, uint64_t *out)
 {
-	int64_t n;
+	uint64_t n;
 
-	if (!isdigit((unsigned char)text[0]) || strchr(text, ' ') || dehumanize_number(text, &n) != 0 || n < 0 ||
-	    (uint64_t)n < least || (uint64_t)n > most)
+	if (!size_read(text, &n) || n < least || n > most)
 		return false;
-	*out = (uint64_t)n;
+	*out = n;
 	return true;
 }
 

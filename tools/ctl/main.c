@@ -10,6 +10,7 @@
 #include "number.h"
 #include "output.h"
 #include "show.h"
+#include "size.h"
 
 struct options {
 	struct question question;
@@ -70,16 +71,17 @@ static bool parse_model(struct admin_request *r, const char *text)
 	return true;
 }
 
-/* Bytes with an optional suffix; "none" where @none. */
+/* Bytes with an optional suffix; where @none, "none" instead of 0. */
 static bool parse_limit(struct admin_request *r, uint32_t flag, uint64_t *at, const char *text, bool none)
 {
-	int64_t n = 0;
+	uint64_t n = 0;
 
-	if (!(none && !strcmp(text, "none")) &&
-	    (text[0] < '0' || text[0] > '9' || dehumanize_number(text, &n) != 0 || n < 0))
+	if (!(none && !strcmp(text, "none")) && !size_read(text, &n))
 		return usage_error("not a size (bytes with an optional suffix K, M, G or T):", text);
+	if (none && n == 0 && strcmp(text, "none") != 0)
+		return usage_error("a ceiling of nothing is no limit (\"none\" takes it away):", text);
 	r->flags |= flag;
-	*at = (uint64_t)n;
+	*at = n;
 	return true;
 }
 

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * size.h - bytes as people write them: "4096", "64M"
+ *
+ * dehumanize_number(3) is not strict enough: it takes "1Mx", reads "010" as 8
+ * and "0x10" as 16.
+ */
+#ifndef SWAKV_SIZE_H
+#define SWAKV_SIZE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Decimal digits, then perhaps one of K, M, G, T, P or E (or a small one), each
+ * 1024 of the one before; nothing else, and no more than INT64_MAX. False leaves
+ * *@out alone.
+ */
+bool size_read(const char *text, uint64_t *out);
+
+#endif
