@@ -330,13 +330,20 @@ static int beside_fault(struct session *s, const struct pool_need *need, const s
 			int64_t available, struct fault *f)
 {
 	const struct pool *p = &s->engine->pool;
-	bool never = pool_is_idle(p);
+	bool never = pool_is_idle(p), kept = keep->extents > 0;
 	int64_t pages = 0, without;
+	uint64_t bytes = 0;
 
-	for (int i = 0; i < p->n_classes; i++)
+	for (int i = 0; i < p->n_classes; i++) {
 		never &= keep->claims[i] == 0;
-	for (uint32_t i = 0; i < s->n_groups; i++)
+		kept |= keep->claims[i] || keep->floors[i];
+	}
+	for (uint32_t i = 0; i < s->n_groups; i++) {
 		pages += need[i].pages;
+		bytes += 2 * (uint64_t)need[i].pages * need[i].class->page_bytes;
+	}
+	if (never && !kept)
+		return never_fault(s, need, bytes, f);
 	if (missing == POOL_CLAIMED)
 		return fault_set(f, FAULT_CLAIMED, -1, pages, 0);
 	if (missing == POOL_KEPT)
@@ -346,8 +353,8 @@ static int beside_fault(struct session *s, const struct pool_need *need, const s
 	if (never)
 		return fault_set(f, FAULT_FLOORS_PAGES_NEVER, -1, pages, available);
 	without = pool_available(&s->engine->pool, need[missing].class);
-	if (without < pages)
-		return fault_set(f, FAULT_NO_PAGES, -1, pages, without);
+	if (without < pages || !kept)
+		return fault_set(f, FAULT_NO_PAGES, -1, pages, kept ? without : available);
 	return fault_set(f, FAULT_FLOORS, -1, pages, available);
 }
 
