@@ -68,9 +68,9 @@ static void tell_limits(struct admin_reply *r, const struct quota_counts *n)
 	if (n->ceiling)
 		snprintf(ceiling, sizeof(ceiling), "%" PRIu64 " bytes", n->ceiling);
 	snprintf(r->text, sizeof(r->text),
-		 "model \"%s\": floor %" PRIu64 " bytes, ceiling %s; %u sessions hold %" PRIu64
-		 " bytes, %u requests wait",
-		 n->name, n->floor, ceiling, n->sessions, n->used, n->waiting);
+		 "model \"%s\": floor %" PRIu64 " bytes, ceiling %s; used %" PRIu64
+		 " bytes, sessions %u, waiting requests %u",
+		 n->name, n->floor, ceiling, n->used, n->sessions, n->waiting);
 }
 
 static void limit(struct admin_job *job, struct ring_thread *t)

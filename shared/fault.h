@@ -167,8 +167,11 @@
 	REASON(WAITS_FULL, SWAKV_EBUSY, "%g requests wait already, the most this session may have")                    \
 	REASON(LIMIT_ORDER, SWAKV_EINVALID, "a floor of %g bytes is above the ceiling of %w")                          \
 	REASON(LIMIT_FLOORS, SWAKV_EINVALID,                                                                           \
-	       "a floor of %g bytes is more than the %w that the floors of other models leave of the pool")            \
-	REASON(LIMIT_NAMES, SWAKV_EBUSY, "%g models without a session have limits, the most that are kept")            \
+	       "a floor of %g bytes is more than the %w that the floors of other models leave of the pool: lower one " \
+	       "of them first")                                                                                        \
+	REASON(LIMIT_NAMES, SWAKV_EBUSY,                                                                               \
+	       "%g models without a session have limits, the most that are kept: free one with swakv-ctl limit MODEL " \
+	       "--floor 0 --ceiling none")                                                                             \
 	REASON(FLOORS_PAGES_NEVER, SWAKV_ENEVER,                                                                       \
 	       "the request needs %g pages, and an empty pool has %w beside the floors of other models")               \
 	REASON(FLOORS_EXTENTS_NEVER, SWAKV_ENEVER,                                                                     \
