@@ -299,19 +299,25 @@ static int reserve_check(struct ref_session *s, const struct ref_request *r, int
 	return ref_admit(s, need, total, true, NULL, said);
 }
 
-int ref_reserve(struct ref_session *s, uint64_t handle, int64_t max_tokens, int said, struct ref_request **out)
+/* The request of a call that changes it, in a session that may. */
+static int find(struct ref_session *s, uint64_t handle, struct ref_request **out)
 {
-	struct ref_request *r;
-	int code;
-
-	*out = NULL;
 	if (s->ended)
 		return SWAKV_EGONE;
 	if (s->poisoned)
 		return SWAKV_EPOISONED;
-	r = ref_find(s, handle);
-	if (!r)
-		return SWAKV_EINVALID;
+	*out = ref_find(s, handle);
+	return *out ? SWAKV_OK : SWAKV_EINVALID;
+}
+
+int ref_reserve(struct ref_session *s, uint64_t handle, int64_t max_tokens, int said, struct ref_request **out)
+{
+	struct ref_request *r;
+	int code = find(s, handle, &r);
+
+	*out = NULL;
+	if (code)
+		return code;
 	if (r->transition != TRANSITION_NONE || r->phase == PHASE_FINISHING)
 		return SWAKV_EPHASE;
 	if (max_tokens < 1 || max_tokens > s->max_seq || max_tokens < r->max_tokens)
@@ -329,15 +335,11 @@ int ref_reserve(struct ref_session *s, uint64_t handle, int64_t max_tokens, int 
 int ref_prepare_check(struct ref_session *s, uint64_t handle, enum phase phase, struct ref_request **out)
 {
 	struct ref_request *r;
+	int code = find(s, handle, &r);
 
 	*out = NULL;
-	if (s->ended)
-		return SWAKV_EGONE;
-	if (s->poisoned)
-		return SWAKV_EPOISONED;
-	r = ref_find(s, handle);
-	if (!r)
-		return SWAKV_EINVALID;
+	if (code)
+		return code;
 	if (r->transition != TRANSITION_NONE || r->phase != phase)
 		return SWAKV_EPHASE;
 	*out = r;
