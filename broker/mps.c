@@ -11,8 +11,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +19,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "subprocess.h"
 
 #define PROGRAM "nvidia-cuda-mps-control"
 
@@ -31,22 +30,8 @@ static int start(int end, pid_t *pid)
 {
 	char name[] = PROGRAM;
 	char *argv[] = { name, NULL };
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
-	sigset_t none;
-	int r;
 
-	sigemptyset(&none);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, end, STDIN_FILENO);
-	posix_spawn_file_actions_adddup2(&actions, end, STDOUT_FILENO);
-	posix_spawnattr_init(&attributes);
-	posix_spawnattr_setsigmask(&attributes, &none);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-	r = posix_spawnp(pid, PROGRAM, &actions, &attributes, argv, environ);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&actions);
-	return r;
+	return subprocess_start(PROGRAM, argv, end, true, pid);
 }
 
 /* Reads until the program has closed its end: the bytes, or -1 when it does not in time. */

@@ -13,8 +13,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -24,6 +22,7 @@
 
 #include "cleanup.h"
 #include "driver.h"
+#include "subprocess.h"
 
 enum { CHILD_WAIT_MS = 120000, PATCH = 4096 };
 
@@ -44,8 +43,6 @@ struct result {
 	char what[64]; /* was attempted */
 	char why[DRIVER_WHY];
 };
-
-extern char **environ;
 
 /* ---- the child ------------------------------------------------------------------- */
 
@@ -165,21 +162,8 @@ static int start_child(int end, pid_t *pid)
 {
 	char name[] = "swakvd", argument[] = SELF_TEST_ARGUMENT;
 	char *argv[] = { name, argument, NULL };
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
-	sigset_t none;
-	int r;
 
-	sigemptyset(&none);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, end, STDIN_FILENO);
-	posix_spawnattr_init(&attributes);
-	posix_spawnattr_setsigmask(&attributes, &none);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-	r = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, argv, environ);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&actions);
-	return r;
+	return subprocess_start("/proc/self/exe", argv, end, false, pid);
 }
 
 static bool send_request(int socket, const struct request *q, int fd)
