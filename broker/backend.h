@@ -43,7 +43,9 @@ struct backend_ops {
 	int (*free_bytes)(void *state, uint64_t *bytes, char why[BACKEND_WHY]);
 	/* Allocates pool->bytes and fills export_kind and what goes with it. Undoes itself on failure. */
 	int (*alloc)(void *state, struct backend_pool *pool, char why[BACKEND_WHY]);
-	/* NULL: nothing to test. Can other processes use what alloc() made? @caution gets what the log should warn of.
+	/*
+	 * NULL: nothing to test. Can other processes use what alloc() made?
+	 * @caution gets what the log should warn of.
 	 */
 	int (*test)(void *state, const struct config *c, const struct backend_pool *pool, char caution[BACKEND_WHY],
 		    char why[BACKEND_WHY]);

@@ -23,7 +23,9 @@ struct platform {
 	char mps_directory[128];
 };
 
-/* Looks at @device and at the files below @root ("" but for tests); $CUDA_MPS_PIPE_DIRECTORY says where MPS would be.
+/*
+ * Looks at @device and at the files below @root ("" but for tests);
+ * $CUDA_MPS_PIPE_DIRECTORY says where MPS would be.
  */
 void platform_detect(struct platform *p, const struct driver_device *device, const char *root);
 /* What makes the export doubtful ("a MIG slice", "WSL 2", ...), NULL: nothing. */

@@ -87,7 +87,9 @@ static void kick(struct ring_thread *t, struct channel *c, int violation)
 	mailbox_post_spsc(t->outbox, MAIL_KICKED, c, violation);
 }
 
-/* Reads the session's lines; an ended one whose armed words are all reached is reclaimed. False: nothing is left of it.
+/*
+ * Reads the session's lines; an ended one whose armed words are all reached is
+ * reclaimed. False: nothing is left of it.
  */
 static bool refresh(struct ring_thread *t, struct channel *c, bool *progress)
 {

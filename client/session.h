@@ -167,7 +167,9 @@ void session_wake_broker(struct swakv_session *s);
  * are allowed: the caller looks again.
  */
 void session_wait(struct swakv_session *s, uint32_t want, uint64_t deadline);
-/* Looks at the socket, @at_once or at most every 250 ms; its end breaks the session after the last answers were taken.
+/*
+ * Looks at the socket, @at_once or at most every 250 ms; its end breaks the
+ * session after the last answers were taken.
  */
 void session_look(struct swakv_session *s, uint64_t now, bool at_once);
 
@@ -208,7 +210,9 @@ int request_enter(struct swakv_request *r);
 /* True when @fence of op @complete was marked before the pending step of @r could enqueue anything. */
 static inline bool fence_is_old(const struct swakv_request *r, uint16_t complete, struct swakv_fence fence)
 {
-	/* In the wrong phase, or with another's line, there is something else to be said first, and the broker says it.
+	/*
+	 * In the wrong phase, or with another's line, there is something else to
+	 * be said first, and the broker says it.
 	 */
 	return r->pending == complete && fence.kind == SWAKV_FENCE_LINE && fence.line == r->stream &&
 	       fence.value <= r->before;

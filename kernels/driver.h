@@ -61,8 +61,10 @@ bool driver_uuid_parse(const char *text, uint8_t uuid[16]);
 /* The sentence of the last failed call on @d. Never NULL. */
 const char *driver_why(const struct driver *d);
 
-/* All below: 0, or SWAKV_EDEVICE (SWAKV_EFORKED, SWAKV_ENOMEM) with the sentence in driver_why(). Addresses are device
- * addresses (CUdeviceptr). */
+/*
+ * All below: 0, or SWAKV_EDEVICE (SWAKV_EFORKED, SWAKV_ENOMEM) with the sentence
+ * in driver_why(). Addresses are device addresses (CUdeviceptr).
+ */
 
 int driver_memory_info(struct driver *d, uint64_t *free_bytes, uint64_t *total_bytes);
 int driver_alloc(struct driver *d, uint64_t bytes, uint64_t *address);
@@ -92,8 +94,10 @@ int driver_share_map(struct driver *d, int fd, uint64_t *bytes, uint64_t *addres
 /* @bytes as driver_share_map() left it. */
 int driver_share_unmap(struct driver *d, uint64_t address, uint64_t bytes);
 
-/* Registers host memory (shared mappings too) so that the device can write it; *@device_address is how the device sees
- * it. */
+/*
+ * Registers host memory (shared mappings too) so that the device can write it;
+ * *@device_address is how the device sees it.
+ */
 int driver_host_register(struct driver *d, void *p, size_t bytes, uint64_t *device_address);
 /* How the device sees @p, which lies in memory that this process has registered, by whatever call. */
 int driver_host_address(struct driver *d, void *p, uint64_t *device_address);
@@ -123,8 +127,10 @@ int driver_fill16(struct driver *d, void *stream, uint64_t dst, uint16_t value, 
 
 /* Loads the embedded kernels once (the first launch does it too); SWAKV_EUNSUPPORTED when the build has none. */
 int driver_load_kernels(struct driver *d);
-/* Launches kernel @name (a string that stays, as KERNEL_NAME_*) with its parameter block of @bytes. Grid and block in
- * threads/blocks of dimension x. */
+/*
+ * Launches kernel @name (a string that stays, as KERNEL_NAME_*) with its parameter
+ * block of @bytes. Grid and block in threads/blocks of dimension x.
+ */
 int driver_launch(struct driver *d, void *stream, const char *name, uint32_t grid, uint32_t block,
 		  uint32_t shared_bytes, const void *params, size_t bytes);
 

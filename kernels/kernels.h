@@ -200,7 +200,9 @@ struct kernel_check {
 };
 void kernel_check_cpu(const struct kernel_check *p);
 
-/* Bytes of a page that one block fills, copies or checks at a time, and the threads of a block that fills and copies.
+/*
+ * Bytes of a page that one block fills, copies or checks at a time, and the
+ * threads of a block that fills and copies.
  */
 #define KERNEL_PIECE        (64u << 10)
 #define KERNEL_FILL_THREADS 1024u

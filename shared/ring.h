@@ -155,7 +155,9 @@ static inline void ring_producer_fill_spsc(struct ring_producer_spsc *p, const u
 	store_relaxed(&place[7], slot[7]);
 }
 
-/* Writes and publishes a message of one slot to a reader that has others before it. The caller has checked for space.
+/*
+ * Writes and publishes a message of one slot to a reader that has others before
+ * it. The caller has checked for space.
  */
 static inline void ring_producer_queue_spsc(struct ring_producer_spsc *p, const uint64_t slot[RING_EXPRESS + 1])
 {
@@ -262,8 +264,9 @@ static inline void ring_consumer_read_spsc(struct ring_consumer_spsc *c, size_t 
 	memcpy((unsigned char *)dst + room, c->slots, len - room);
 }
 
-/* Copies the first slot of the next message to private memory, 64 aligned bytes. @fill is what
- * ring_consumer_fill_spsc() said.
+/*
+ * Copies the first slot of the next message to private memory, 64 aligned bytes.
+ * @fill is what ring_consumer_fill_spsc() said.
  */
 static inline void ring_consumer_first_spsc(struct ring_consumer_spsc *c, int64_t fill, void *dst)
 {

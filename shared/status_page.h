@@ -206,7 +206,9 @@ int status_writer_open(struct status_writer *w, const char *instance);
 void status_writer_ready(struct status_writer *w);
 /* The snapshot to fill, its counts and counters 0. Its array entries hold what they held last: assign them whole. */
 struct status_snapshot *status_writer_begin(struct status_writer *w);
-/* It is whole: copies it (the used parts) to where no reader looks, then flips. Counts too large are cut (truncated).
+/*
+ * It is whole: copies it (the used parts) to where no reader looks, then flips.
+ * Counts too large are cut (truncated).
  */
 void status_writer_commit(struct status_writer *w);
 /* Unlinks the page (only while the name still means it), unmaps, drops the lock. Safe to repeat. */

@@ -103,8 +103,10 @@ struct wire_pool {
 
 enum { WIRE_LAYOUT_WIDE = 1 /* page id times page stride, in elements, does not fit 32 bits */ };
 
-/* Where the pages of a group lie: address of (page, layer, token, head) = base + page * page_stride + layer *
- * layer_stride + ((token * kv_heads) + head) * head_dim * element_bytes; base is k_base for K ids and v_base for V ids.
+/*
+ * Where the pages of a group lie: address of (page, layer, token, head) = base +
+ * page * page_stride + layer * layer_stride + ((token * kv_heads) + head) *
+ * head_dim * element_bytes; base is k_base for K ids and v_base for V ids.
  */
 struct wire_layout {
 	uint32_t pool; /* index into pools */
@@ -265,8 +267,11 @@ struct wire_begin { /* BEGIN; then int32 slots[n] */
 	uint32_t wait_ms;   /* how long the request may wait for pages, 0: not at all */
 	uint32_t reserved;
 };
-/* PREFILL_PREPARE: int32 lengths[n]. REWIND: int32 tokens[n]. RESERVE: int64 max_tokens. PREFILL_COMPLETE,
- * COMPACT_COMPLETE, FINISH, ABANDON: struct wire_fence. */
+/*
+ * PREFILL_PREPARE: int32 lengths[n]. REWIND: int32 tokens[n]. RESERVE: int64
+ * max_tokens. PREFILL_COMPLETE, COMPACT_COMPLETE, FINISH, ABANDON: struct
+ * wire_fence.
+ */
 /*
  * STEP_PREPARE (tokens) and STEP_COMPLETE (accepted, fence): [n], then as many
  * int32 counts as the entries list together; the command's `request` says how
@@ -375,8 +380,11 @@ struct wire_request_state {
 	uint64_t reserved;
 };
 
-/* Payload of QUERY_STATE; then struct wire_binding [reply.n] from index `first` on, in the order bound, reserved,
- * new, retiring, staged. `change` differs when anything changed between two chunks. */
+/*
+ * Payload of QUERY_STATE; then struct wire_binding [reply.n] from index `first`
+ * on, in the order bound, reserved, new, retiring, staged. `change` differs when
+ * anything changed between two chunks.
+ */
 struct wire_sequence_state {
 	int32_t slot;
 	uint32_t generation;

@@ -184,9 +184,12 @@ void session_refuse_waiting(struct session *s, enum fault_reason reason);
 
 /* ---- updates ------------------------------------------------------------ */
 
-/* Where a prepare or compaction puts what the device table needs. Caller-owned; `updates` has WIRE_MAX_INLINE_UPDATES
- * entries, `rows` and `scrubs` max_batch for each group (`scrubs` may be NULL where the policy is never). The engine
- * sets counts and flags. */
+/*
+ * Where a prepare or compaction puts what the device table needs. Caller-owned;
+ * `updates` has WIRE_MAX_INLINE_UPDATES entries, `rows` and `scrubs` max_batch for
+ * each group (`scrubs` may be NULL where the policy is never). The engine sets
+ * counts and flags.
+ */
 struct delivery {
 	uint32_t flags; /* WIRE_DELIVERY_BY_REFERENCE: more than fit, take the rows from the host table */
 	uint32_t n_updates;

@@ -81,7 +81,9 @@ struct request {
 	int32_t reservation[WIRE_MAX_GROUPS]; /* pages of each sequence */
 };
 
-/* Leased pages of one group on their way out, chained by the class's link; grown at its end so that the order is kept.
+/*
+ * Leased pages of one group on their way out, chained by the class's link; grown
+ * at its end so that the order is kept.
  */
 struct page_chain {
 	int32_t first, last;
@@ -289,8 +291,10 @@ static inline void page_chains_init(const struct session *s, struct page_chains 
 /* Pages on all chains. */
 int64_t page_chains_count(const struct session *s, const struct page_chains *c);
 
-/* Opens a point of @r (NULL: the pages go to their classes) at @value; one of the same request and value takes them
- * along. @pages NULL: none. */
+/*
+ * Opens a point of @r (NULL: the pages go to their classes) at @value; one of the
+ * same request and value takes them along. @pages NULL: none.
+ */
 void point_open(struct session *s, uint32_t line, uint64_t value, struct request *r, const struct page_chains *pages);
 /* Closes all points of @r; their pages are appended to @chains. */
 void point_absorb(struct session *s, struct request *r, struct page_chains *chains);
@@ -375,8 +379,10 @@ int fence_resolve_end(const struct session *s, const struct request *r, const st
  */
 int request_admit(struct session *s, const struct begin *b, uint64_t claims, uint64_t *handle, struct fault *f);
 
-/* Ends @r: rows cleared, slots free, all its pages on @chains (NULL, when no point of it is open: back to their
- * classes), its entry free. */
+/*
+ * Ends @r: rows cleared, slots free, all its pages on @chains (NULL, when no point
+ * of it is open: back to their classes), its entry free.
+ */
 void request_dissolve(struct session *s, struct request *r, uint64_t slot_value, struct page_chains *chains);
 /* Sequence @q leaves @r: rows cleared, slot free (for other streams from @slot_value on), all its pages on @chains. */
 void request_drop_sequence(struct session *s, struct request *r, struct seq *q, uint64_t slot_value,

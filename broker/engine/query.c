@@ -49,7 +49,9 @@ static void write_staged(const struct session *s, const struct group *g, const s
 				write_binding(w, -1, page);
 }
 
-/* Columns of a row, from left to right: retiring [lo, kept), bound [kept, gap) and [resume, hi), new ones from fresh.
+/*
+ * Columns of a row, from left to right: retiring [lo, kept), bound [kept, gap) and
+ * [resume, hi), new ones from fresh.
  */
 struct row_parts {
 	int32_t lo, kept, gap, resume, fresh, hi;

@@ -324,7 +324,9 @@ int session_check_never(const struct session *s, const int64_t *needs, struct fa
 	return 0;
 }
 
-/* Why @need cannot be met beside @keep. Where nobody holds anything, and nothing is kept for who waits, it never can.
+/*
+ * Why @need cannot be met beside @keep. Where nobody holds anything, and nothing
+ * is kept for who waits, it never can.
  */
 static int beside_fault(struct session *s, const struct pool_need *need, const struct pool_keep *keep, int missing,
 			int64_t available, struct fault *f)

@@ -305,7 +305,9 @@ int session_shutdown(struct session *s, const struct wire_fence *fences, uint32_
 		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
 	if (n != s->model.n_streams)
 		return fault_set(f, FAULT_FENCE_COUNT, -1, n, s->model.n_streams);
-	/* All or nothing; of several reasons the first in the order of errors is given: the codes fall in that order.
+	/*
+	 * All or nothing; of several reasons the first in the order of errors is
+	 * given: the codes fall in that order.
 	 */
 	for (uint32_t i = 0; i < n; i++) {
 		struct fault one;

@@ -88,8 +88,10 @@ static bool run_apply_many(const void *params)
 	return run_apply_most(params, sizeof(struct kernel_apply), KERNEL_APPLY_MOST);
 }
 
-/* Checks the row of @slot and the pages of columns [@first, @end) in layer @layer; *@g has host addresses but for the
- * bases. */
+/*
+ * Checks the row of @slot and the pages of columns [@first, @end) in layer @layer;
+ * *@g has host addresses but for the bases.
+ */
 static bool pages_in_reach(const struct kernel_pages *g, int32_t slot, int64_t first, int64_t end, int32_t layer)
 {
 	uint64_t k_bytes = paging_vector(g, g->page_tokens, 0, g->k_head_dim);
@@ -439,8 +441,10 @@ FAKE_API CUresult CUDAAPI cuFuncSetAttribute(CUfunction f, CUfunction_attribute 
 		return CUDA_ERROR_INVALID_VALUE;
 	if (value < 0 || (uint64_t)value > fake_shared_bytes())
 		return CUDA_ERROR_INVALID_VALUE;
-	/* One twin stands for several kernels, so what one of them was allowed must not be taken back by another's
-	 * less. */
+	/*
+	 * One twin stands for several kernels, so what one of them was allowed
+	 * must not be taken back by another's less.
+	 */
 	most = &shared_most[(const struct fake_kernel *)(const void *)f - kernels];
 	if ((uint32_t)value > *most)
 		*most = (uint32_t)value;

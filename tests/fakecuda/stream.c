@@ -283,7 +283,9 @@ static CUresult enqueue_memory(const char *function, CUstream stream, struct op 
 	return enqueue(stream, op, NULL, 0);
 }
 
-/* `armed` behind `word` must tell of the write before it is under way: whoever looks between must not see an idle line.
+/*
+ * `armed` behind `word` must tell of the write before it is under way: whoever
+ * looks between must not see an idle line.
  */
 static void check_armed(uint64_t device, uint64_t value)
 {

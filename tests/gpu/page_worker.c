@@ -410,7 +410,9 @@ static void tell_once(const struct writer *w, bool *told)
 	}
 }
 
-/* By page id and through the table in turn. A GPU takes about a thousand launches ahead, then they block by themselves.
+/*
+ * By page id and through the table in turn. A GPU takes about a thousand launches
+ * ahead, then they block by themselves.
  */
 static _Noreturn void on_write(struct hand *h)
 {

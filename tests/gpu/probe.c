@@ -198,8 +198,10 @@ static void start_exporter(struct child *c, const char *role, int64_t *offset, u
 	read_handle(line, handle);
 }
 
-/* A kernel of this process fills a page in, or (@beyond) behind, what another process has exported. Exit code 0: the
- * driver saw nothing wrong. */
+/*
+ * A kernel of this process fills a page in, or (@beyond) behind, what another
+ * process has exported. Exit code 0: the driver saw nothing wrong.
+ */
 static int role_sanitized(bool beyond)
 {
 	uint8_t handle[DRIVER_IPC_HANDLE];

@@ -565,8 +565,7 @@ Test(live, calls_overlap)
 	swakv_session_close(s);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------------------------------
- */
+/* ---- what is refused ------------------------------------------------------------ */
 
 Test(live, refusals_have_their_codes)
 {
@@ -619,8 +618,7 @@ Test(live, failed_completion_poisons_until_shutdown)
 	swakv_session_close(s);
 }
 
-/* ---- ends
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------ */
 
 Test(live, pages_are_free_when_close_returns)
 {

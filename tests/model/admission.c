@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* admission.c - pages that engine and model give to requests: begins, at once or after a wait, and longer reservations
+/*
+ * admission.c - pages that engine and model give to requests: begins, at once or
+ * after a wait, and longer reservations
  */
 #include "world.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lifecycle.c - begin, prefill, compaction and endings in the reference model; model.c says how open questions are read
+/*
+ * lifecycle.c - begin, prefill, compaction and endings in the reference model;
+ * model.c says how open questions are read
  */
 #include "parts.h"
 

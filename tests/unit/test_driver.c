@@ -156,7 +156,9 @@ static int use_everything(struct driver *d, const uint8_t *handle, void *host)
 	return driver_stream_destroy(d, s);
 }
 
-/* Two lives of a device. Exit code 0, or 1 with code and sentence on stderr; 3 when the device is unusable afterwards.
+/*
+ * Two lives of a device. Exit code 0, or 1 with code and sentence on stderr; 3
+ * when the device is unusable afterwards.
  */
 static int two_lives(void *handle)
 {

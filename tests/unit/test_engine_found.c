@@ -117,7 +117,9 @@ Test(found, every_call_of_an_ended_session_is_gone)
 	cr_assert_eq(w.f.reason, FAULT_SESSION_ENDED);
 }
 
-/* The bound counted from the endpoint at which the retained range had changed last: steps inside a page were not seen.
+/*
+ * The bound counted from the endpoint at which the retained range had changed
+ * last: steps inside a page were not seen.
  */
 Test(found, rewind_counts_from_the_highest_endpoint_inside_a_page)
 {

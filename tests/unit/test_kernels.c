@@ -328,7 +328,9 @@ Test(attention, padding_rows_give_zeros)
 	struct kernel_attention a = rig_attention(r, rig_host(r), 0);
 	int64_t row = (int64_t)rig_base.q_heads * rig_base.v_dim;
 
-	/* Row 2 has slot -1 and endpoint 0; now also a row with a slot but no token, and one with tokens but no slot.
+	/*
+	 * Row 2 has slot -1 and endpoint 0; now also a row with a slot but no
+	 * token, and one with tokens but no slot.
 	 */
 	((int64_t *)(r->arrays + r->endpoints))[1] = 0;
 	((int32_t *)(r->arrays + r->slots))[3] = -1;

@@ -606,8 +606,10 @@ Test(provide, no_group_takes_what_the_next_one_has)
 	e = engine_free(e);
 }
 
-/* Whole pages and extents are kept for floors, so less fits than bytes say: it waited in vain, and its claim held up
- * all. */
+/*
+ * Whole pages and extents are kept for floors, so less fits than bytes say: it
+ * waited in vain, and its claim held up all.
+ */
 Test(quota, what_an_idle_pool_cannot_admit_is_never)
 {
 	struct worker later;

@@ -46,7 +46,9 @@ void frame_deinit(struct frame *f, struct worker *w);
 void frame_add(struct frame *f, struct sequence *seq);
 /* Enqueues the step: KV write, attention, read back, poison of sequences that end, mark. 0 or a code. */
 int frame_submit(struct frame *f, struct worker *w);
-/* Waits for the step if it is in flight and checks every result. 0 or a code; wrong results are counted, not a failure.
+/*
+ * Waits for the step if it is in flight and checks every result. 0 or a code;
+ * wrong results are counted, not a failure.
  */
 int frame_check(struct frame *f, struct worker *w);
 

@@ -15,7 +15,9 @@ struct histogram {
 };
 
 void histogram_add(struct histogram *h, uint64_t value);
-/* Upper end of the step that holds the @share (0 to 1) smallest values: at most 1/32 above the true one. 0 when empty.
+/*
+ * Upper end of the step that holds the @share (0 to 1) smallest values: at most
+ * 1/32 above the true one. 0 when empty.
  */
 uint64_t histogram_quantile(const struct histogram *h, double share);
 

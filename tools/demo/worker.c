@@ -93,7 +93,9 @@ static bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
 	return a < b + b_bytes && b < a + a_bytes;
 }
 
-/* What the library says about the addresses of a group, held against what was declared. NULL: fine; else what is wrong.
+/*
+ * What the library says about the addresses of a group, held against what was
+ * declared. NULL: fine; else what is wrong.
  */
 static const char *layout_fault(const struct worker *w, const struct group *g)
 {

@@ -112,8 +112,10 @@ int worker_run(struct worker *w, const volatile int *stop);
 
 /* Makes room in all mirrors for the fills of one command. Call before each command. 0 or a code. */
 int worker_make_room(struct worker *w);
-/* The sequence in @slot has done its last step: poisons its pages of all groups, before the mark that frees them. 0 or
- * a code, not noted. */
+/*
+ * The sequence in @slot has done its last step: poisons its pages of all groups,
+ * before the mark that frees them. 0 or a code, not noted.
+ */
 int worker_poison_row(struct worker *w, int32_t slot);
 
 /* Attention vectors that were compared, and those that were wrong, of all groups. */

@@ -77,8 +77,10 @@ int run_fresh_status(struct run *r);
 
 /* Starts a process for @p. */
 int player_start(struct run *r, struct player *p);
-/* Ends it (@signal 0: by closing its socket) and reaps it; when @proven waits until the broker has taken back its
- * pages. */
+/*
+ * Ends it (@signal 0: by closing its socket) and reaps it; when @proven waits
+ * until the broker has taken back its pages.
+ */
 int player_end(struct run *r, struct player *p, int signal, bool proven);
 int player_stop(struct run *r, struct player *p);
 int player_continue(struct run *r, struct player *p);

@@ -215,7 +215,9 @@ static int check_table(struct figures *f, swakv_session *s)
 	return rc;
 }
 
-/* Decodes up to the end of a page, then the step that maps one for every sequence: from the call to the device's end.
+/*
+ * Decodes up to the end of a page, then the step that maps one for every sequence:
+ * from the call to the device's end.
  */
 static int boundary(struct figures *f, swakv_session *s, swakv_request *r, int64_t *tokens, double *us)
 {

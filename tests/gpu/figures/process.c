@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* process.c - what processes cost: the broker's own device memory, and the time until a killed worker's pages are free
+/*
+ * process.c - what processes cost: the broker's own device memory, and the time
+ * until a killed worker's pages are free
  */
 #include <stdlib.h>
 #include <string.h>
