@@ -25,6 +25,44 @@ void engine_bug(const char *file, int line, const char *what)
 	abort();
 }
 
+void page_class_free(struct page_class *c)
+{
+	free(c->link);
+	free(c->owner);
+	free(c->place);
+	free(c->state);
+	free(c->user);
+	free(c);
+}
+
+struct page_class *page_class_new(struct pool *p, uint64_t page_bytes)
+{
+	struct page_class *c = calloc(1, sizeof(*c));
+	uint64_t n = p->half_bytes / page_bytes;
+
+	if (!c || n == 0 || n > INT32_MAX / 2) {
+		free(c);
+		return NULL;
+	}
+	c->page_bytes = page_bytes;
+	c->num_pages = (int32_t)n;
+	c->scrub = p->scrub;
+	c->fresh_is_dirty = p->fresh_is_dirty;
+	c->pool = p;
+	c->extents = p->extents;
+	for (int k = 0; k < EXTENT_N_KINDS; k++)
+		c->lists[k] = (struct extent_list){ -1, -1 };
+	c->link = calloc(n, sizeof(*c->link));
+	c->owner = calloc(n, sizeof(*c->owner));
+	c->place = calloc(n, sizeof(*c->place));
+	c->state = calloc(n, sizeof(*c->state));
+	c->user = calloc(n, sizeof(*c->user));
+	if (c->link && c->owner && c->place && c->state && c->user)
+		return c;
+	page_class_free(c);
+	return NULL;
+}
+
 /* Under the policy `always` a page that is given out again is dirty for everybody. */
 static void forget_users(struct page_class *c, const int32_t *pages, int32_t n)
 {

@@ -67,6 +67,10 @@ struct page_class {
 	int64_t cached_available;
 };
 
+/* A class of @p without extents, the caller's. NULL: out of memory; no page fits the half, or more than V ids can name. */
+struct page_class *page_class_new(struct pool *p, uint64_t page_bytes);
+void page_class_free(struct page_class *c);
+
 /* Takes a free page (there must be one). */
 int32_t page_class_take(struct page_class *c);
 /* Takes @n free pages: @out[n - 1] is what page_class_take() would take first. */

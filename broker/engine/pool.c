@@ -39,16 +39,6 @@ int pool_init(struct pool *p, uint64_t half_bytes, uint64_t extent_bytes)
 	return 0;
 }
 
-static void page_class_free(struct page_class *c)
-{
-	free(c->link);
-	free(c->owner);
-	free(c->place);
-	free(c->state);
-	free(c->user);
-	free(c);
-}
-
 void pool_deinit(struct pool *p)
 {
 	for (int i = 0; i < p->n_classes; i++)
@@ -270,34 +260,6 @@ int32_t pool_trim(struct pool *p, int32_t budget)
 }
 
 /* ---- classes ------------------------------------------------------------------ */
-
-static struct page_class *page_class_new(struct pool *p, uint64_t page_bytes)
-{
-	struct page_class *c = calloc(1, sizeof(*c));
-	uint64_t n = p->half_bytes / page_bytes;
-
-	if (!c || n == 0 || n > INT32_MAX / 2) {
-		free(c);
-		return NULL;
-	}
-	c->page_bytes = page_bytes;
-	c->num_pages = (int32_t)n;
-	c->scrub = p->scrub;
-	c->fresh_is_dirty = p->fresh_is_dirty;
-	c->pool = p;
-	c->extents = p->extents;
-	for (int k = 0; k < EXTENT_N_KINDS; k++)
-		c->lists[k] = (struct extent_list){ -1, -1 };
-	c->link = calloc(n, sizeof(*c->link));
-	c->owner = calloc(n, sizeof(*c->owner));
-	c->place = calloc(n, sizeof(*c->place));
-	c->state = calloc(n, sizeof(*c->state));
-	c->user = calloc(n, sizeof(*c->user));
-	if (c->link && c->owner && c->place && c->state && c->user)
-		return c;
-	page_class_free(c);
-	return NULL;
-}
 
 /* The class at @index goes: what it held before keeps no record of it. */
 static void class_drop(struct pool *p, int index)
