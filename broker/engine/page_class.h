@@ -67,7 +67,7 @@ struct page_class {
 	int64_t cached_available;
 };
 
-/* A class of @p without extents, the caller's. NULL: out of memory; no page fits the half, or more than V ids can name. */
+/* A class of @p without extents, the caller's. NULL: out of memory, or no page, or more than ids can name. */
 struct page_class *page_class_new(struct pool *p, uint64_t page_bytes);
 void page_class_free(struct page_class *c);
 
