@@ -47,12 +47,8 @@ int request_compact_begin(struct session *s, uint64_t handle, const int32_t *old
 	int code;
 
 	delivery_reset(d);
-	if ((code = request_check_prepare(s, handle, &r, f)))
+	if ((code = request_check_executing(s, handle, &r, f)))
 		return code;
-	if (r->phase != PHASE_EXECUTING)
-		return fault_set(f, FAULT_NOT_EXECUTING, -1, r->phase, 0);
-	if (r->transition != TRANSITION_NONE)
-		return fault_set(f, FAULT_TRANSITION_PENDING, -1, r->transition, 0);
 	if (flags & ~(uint32_t)WIRE_COMPACT_MOVE_ROWS)
 		return fault_set(f, FAULT_COMPACT_FLAGS, -1, flags, WIRE_COMPACT_MOVE_ROWS);
 	if ((code = check_map(s, r, old_to_new, n, new_batch, f)))
@@ -161,9 +157,8 @@ int request_compact_complete(struct session *s, uint64_t handle, const struct wi
 		return code;
 	if (p.failed)
 		return request_poison(s, r, f);
-	if (p.value > r->last_value)
-		r->last_value = p.value;
 	transition_end(s, r);
+	note_fence(s, r, &p, NULL);
 	if (r->move_rows)
 		move_rows(s, r);
 	page_chains_init(s, &dropped);
@@ -171,8 +166,6 @@ int request_compact_complete(struct session *s, uint64_t handle, const struct wi
 	r->pending_batch = -1;
 	if (r->n_seqs == 0)
 		r->phase = PHASE_FINISHING;
-	if (!p.reached)
-		point_open(s, r->stream, p.value, r, NULL);
 	pages_release(s, r->stream, r->last_value, &dropped);
 	delivery_collect(s, r, d);
 	return 0;

@@ -247,12 +247,8 @@ int request_rewind(struct session *s, uint64_t handle, const int32_t *tokens, ui
 	bool reached;
 	int code;
 
-	if ((code = request_check_prepare(s, handle, &r, f)))
+	if ((code = request_check_executing(s, handle, &r, f)))
 		return code;
-	if (r->phase != PHASE_EXECUTING)
-		return fault_set(f, FAULT_NOT_EXECUTING, -1, r->phase, 0);
-	if (r->transition != TRANSITION_NONE)
-		return fault_set(f, FAULT_TRANSITION_PENDING, -1, r->transition, 0);
 	if ((code = check_rewind(s, r, tokens, n, f)))
 		return code;
 	reached = r->last_value <= s->lines[r->stream].reached;

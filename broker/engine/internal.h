@@ -224,6 +224,8 @@ static inline int32_t group_row(const struct group *g, int32_t slot)
 
 /* What every prepare refuses first: an ended or poisoned session, a handle that is not live. */
 int request_check_prepare(struct session *s, uint64_t handle, struct request **out, struct fault *f);
+/* The same, and then a request that is not executing, or between a prepare and its complete. */
+int request_check_executing(struct session *s, uint64_t handle, struct request **out, struct fault *f);
 
 static inline int64_t seq_endpoint(const struct request *r, const struct seq *q)
 {
@@ -304,6 +306,8 @@ void point_extract(struct session *s, struct request *r, int32_t seq, struct pag
 void pages_release(struct session *s, uint32_t line, uint64_t value, const struct page_chains *chains);
 /* Pages of @chains go to the quarantine of @line. */
 void pages_quarantine(struct session *s, uint32_t line, const struct page_chains *chains);
+/* Pages of ended requests that still wait behind a point of @line join the quarantine. */
+void line_quarantine(struct session *s, uint32_t line);
 /* Every page in quarantine of @line returns to its class; how many. */
 int64_t quarantine_release(struct session *s, uint32_t line);
 int64_t session_quarantined(const struct session *s);

@@ -259,6 +259,23 @@ void pages_quarantine(struct session *s, uint32_t line, const struct page_chains
 	}
 }
 
+void line_quarantine(struct session *s, uint32_t line)
+{
+	struct line *l = &s->lines[line];
+
+	while (l->first_point >= 0) {
+		struct point *p = &s->points[l->first_point];
+		struct page_chains chains;
+
+		MUST(p->request < 0);
+		for (uint32_t g = 0; g < s->n_groups; g++)
+			chains.of[g] = *point_chain(s, p, g);
+		pages_quarantine(s, line, &chains);
+		line_remove(s, l, p);
+		point_free(s, p);
+	}
+}
+
 int64_t quarantine_release(struct session *s, uint32_t line)
 {
 	struct page_chains *q = &s->lines[line].quarantine;

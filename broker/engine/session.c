@@ -224,27 +224,6 @@ struct session *session_free(struct session *s)
 	return NULL;
 }
 
-/* Pages of ended requests that still wait behind a point join the quarantine. */
-static void quarantine_points(struct session *s, uint32_t line)
-{
-	struct line *l = &s->lines[line];
-
-	while (l->first_point >= 0) {
-		struct point *p = &s->points[l->first_point];
-		struct page_chains chains;
-
-		MUST(p->request < 0);
-		for (uint32_t g = 0; g < s->n_groups; g++)
-			chains.of[g] = *point_chain(s, p, g);
-		pages_quarantine(s, line, &chains);
-		l->first_point = p->next;
-		p->next = s->free_point;
-		s->free_point = (int32_t)(p - s->points);
-		s->n_points--;
-	}
-	l->last_point = -1;
-}
-
 void session_end(struct session *s)
 {
 	if (s->ended)
@@ -261,7 +240,7 @@ void session_end(struct session *s)
 		pages_quarantine(s, line, &chains);
 	}
 	for (uint32_t i = 0; i < s->model.n_streams; i++)
-		quarantine_points(s, i);
+		line_quarantine(s, i);
 	s->change++;
 }
 

@@ -19,6 +19,21 @@ int request_check_prepare(struct session *s, uint64_t handle, struct request **o
 	return request_find(s, handle, out, f);
 }
 
+int request_check_executing(struct session *s, uint64_t handle, struct request **out, struct fault *f)
+{
+	int code = request_check_prepare(s, handle, out, f);
+	const struct request *r;
+
+	if (code)
+		return code;
+	r = *out;
+	if (r->phase != PHASE_EXECUTING)
+		return fault_set(f, FAULT_NOT_EXECUTING, -1, r->phase, 0);
+	if (r->transition != TRANSITION_NONE)
+		return fault_set(f, FAULT_TRANSITION_PENDING, -1, r->transition, 0);
+	return 0;
+}
+
 void transition_begin(struct session *s, struct request *r, enum transition t)
 {
 	r->transition = t;
@@ -228,12 +243,8 @@ static int entry_prepare(struct session *s, const struct wire_step_entry *entry,
 	struct request *r;
 	int code;
 
-	if ((code = request_check_prepare(s, entry->request, &r, f)))
+	if ((code = request_check_executing(s, entry->request, &r, f)))
 		return code;
-	if (r->phase != PHASE_EXECUTING)
-		return fault_set(f, FAULT_NOT_EXECUTING, -1, r->phase, 0);
-	if (r->transition != TRANSITION_NONE)
-		return fault_set(f, FAULT_TRANSITION_PENDING, -1, r->transition, 0);
 	if ((code = take_counts(r, entry->tokens, list, &tokens, f)))
 		return code;
 	if (entry->tokens == 0)

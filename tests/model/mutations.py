@@ -92,8 +92,8 @@ MUTATIONS = [
         ("\twhile (n-- > 0)\n", "\twhile (n-- > 1)\n")]),
     ("a generation is reused", "request.c", [
         ("\tt->generation++;\n", "\tt->generation |= 1;\n")]),
-    ("reclaim forgets the pages behind points", "session.c", [
-        ("\t\tpages_quarantine(s, line, &chains);\n\t\tl->first_point", "\t\tl->first_point")]),
+    ("reclaim forgets the pages behind points", "points.c", [
+        ("\t\tpages_quarantine(s, line, &chains);\n\t\tline_remove(s, l, p)", "\t\tline_remove(s, l, p)")]),
     ("an extent that was taken needlessly", "pool.c", [
         ("\tif (c->n_free >= n)\n\t\treturn;\n\tv.index", "\tif (c->n_free >= ++n)\n\t\treturn;\n\tv.index")]),
     ("an extent is returned with a live page", "pool.c", [
