@@ -222,6 +222,10 @@ static void report(struct record *rec, const struct options *o)
 	for (uint32_t i = 0; i < rec->n && i < 200; i++)
 		command_print(stdout, &rec->setup, &rec->list[i]);
 	fflush(stdout);
+	if (!o->write) {
+		printf("--write FILE writes them as a scenario\n");
+		return;
+	}
 	out = fopen(o->write, "w");
 	if (out && fork() == 0) {
 		scenario_write(out, &rec->setup, rec->list, rec->n, error);
@@ -276,7 +280,7 @@ static void parse(int argc, char **argv, struct options *o)
 
 int main(int argc, char **argv)
 {
-	struct options o = { .seed = 1, .commands = 200000, .world = -1, .write = "found.swakv" };
+	struct options o = { .seed = 1, .commands = 200000, .world = -1 };
 	struct record *rec = mmap(NULL, sizeof *rec, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	double start = seconds_now();
 	int status;
