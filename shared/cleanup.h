@@ -57,11 +57,4 @@ static inline int close_fd(int *fd)
 	return -1;
 }
 
-#define steal_ptr(p)                                                                                                   \
-	({                                                                                                             \
-		__typeof__(p) stolen_ = (p);                                                                           \
-		(p) = NULL;                                                                                            \
-		stolen_;                                                                                               \
-	})
-
 #endif
