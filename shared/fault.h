@@ -59,7 +59,9 @@
 	REASON(FENCE_LINE, SWAKV_EINVALID, "the fence names line %g, the request's stream is %w")                      \
 	REASON(FENCE_NOT_ARMED, SWAKV_EINVALID, "fence value %u was never armed on its line (armed: %U)")              \
 	REASON(FENCE_COUNT, SWAKV_EINVALID, "%g fences were given, expected %w")                                       \
-	REASON(TABLE_SIZE, SWAKV_EINVALID, "rows, columns or pages of a table: %g is outside 1 to %w")                 \
+	REASON(TABLE_ROW, SWAKV_EINVALID, "row %g is outside 0 to %w")                                                 \
+	REASON(TABLE_ROW_TWICE, SWAKV_EINVALID, "row %g is that of update %w already")                                 \
+	REASON(MAP_ROWS, SWAKV_EINVALID, "the mapping has %g entries for a table of %w rows")                          \
 	REASON(TABLE_COLUMN, SWAKV_EINVALID, "%scolumn %g is outside 0 to %w")                                         \
 	REASON(TABLE_ID, SWAKV_EINVALID, "%spage id %g is outside 0 to %w")                                            \
 	REASON(TABLE_COUNT, SWAKV_EINVALID, "%s%g page ids were given, a row takes 0 to %w")                           \

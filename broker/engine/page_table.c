@@ -48,11 +48,6 @@ void page_table_deinit(struct page_table *t)
 	*t = (struct page_table){ 0 };
 }
 
-const int32_t *page_table_host_row(const struct page_table *t, int32_t row)
-{
-	return row < 0 || row >= t->n_rows ? NULL : t->cells + (int64_t)row * 2 * t->width;
-}
-
 static void join_closest(struct dirty_row *d)
 {
 	uint32_t best = 0;
@@ -108,7 +103,6 @@ void page_table_put_run(struct page_table *t, int32_t row, int32_t column, const
 		v[i] = page + num_pages;
 		page_table_note(t, row, column + i);
 	}
-	t->identity = false;
 }
 
 /* The K id at @cell differs from the one sent: an update, unless there are too many. */

@@ -7,8 +7,8 @@
  * delivery is exactly the difference: writing what is already there, or a
  * change undone before it was sent, sends nothing.
  */
-#ifndef SWAKV_PAGE_TABLE_H
-#define SWAKV_PAGE_TABLE_H
+#ifndef SWAKV_ENGINE_PAGE_TABLE_H
+#define SWAKV_ENGINE_PAGE_TABLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,11 +27,6 @@ struct dirty_row {
 	} range[PAGE_TABLE_RANGES];
 };
 
-enum page_table_mode {
-	PAGE_TABLE_SPARSE, /* holes allowed, no page twice in a row */
-	PAGE_TABLE_DENSE,  /* no live id behind an empty column */
-};
-
 struct page_table {
 	int32_t *cells;              /* borrowed: [n_rows][2][width] */
 	struct wire_row_head *heads; /* borrowed: [n_rows] */
@@ -41,28 +36,12 @@ struct page_table {
 	int32_t width;
 	int32_t num_pages;
 	uint32_t first_cell, first_row; /* what deliveries count its cells and rows from */
-	enum page_table_mode mode;
-	bool identity; /* as page_table_set_identity() left it */
-	bool started;  /* the device view holds what `sent` says; before: anything */
 };
 
 /* Every argument positive, num_pages at most INT32_MAX / 2. Fills the cells with -1. 0, -EINVAL or -ENOMEM. */
 int page_table_init(struct page_table *t, int32_t *cells, struct wire_row_head *heads, int32_t n_rows, int32_t width,
 		    int32_t num_pages);
 void page_table_deinit(struct page_table *t);
-
-static inline int32_t page_table_width(const struct page_table *t)
-{
-	return t->width;
-}
-
-static inline int32_t page_table_num_pages(const struct page_table *t)
-{
-	return t->num_pages;
-}
-
-/* K ids of @row, then its V ids (2 * width int32); NULL when the row is out of range. Borrowed. */
-const int32_t *page_table_host_row(const struct page_table *t, int32_t row);
 
 /* K ids of @row, which is in range. */
 static inline const int32_t *page_table_row(const struct page_table *t, int32_t row)
@@ -121,7 +100,6 @@ static inline void page_table_put(struct page_table *t, int32_t row, int32_t col
 	MUST(page >= -1 && page < t->num_pages && column >= 0 && column < t->width);
 	if (*k == page)
 		return;
-	t->identity = false;
 	*k = page;
 	k[t->width] = page < 0 ? -1 : page + t->num_pages;
 	page_table_note(t, row, column);
@@ -140,7 +118,6 @@ static inline void page_table_fill(struct page_table *t, int32_t row, int32_t co
 	k[0] = page;
 	k[t->width] = page + t->num_pages;
 	store_release(seq, before + 2);
-	t->identity = false;
 	page_table_note(t, row, column);
 }
 
@@ -157,61 +134,5 @@ static inline bool page_table_is_dirty(const struct page_table *t, int32_t row)
  * as delivered. When the updates no longer fit, @d turns to "by reference".
  */
 void page_table_collect(struct page_table *t, int32_t row, struct delivery *d);
-
-/* ---- whole edits: validated first, refused without change (page_table_edit.c) ---- */
-
-struct page_table_row {
-	int32_t row;
-	const int32_t *ids; /* K ids; NULL only when count is 0 */
-	int32_t count;      /* the rest of the row is cleared */
-};
-
-/* Row b gets the ids [b * width, (b + 1) * width). */
-int page_table_set_identity(struct page_table *t, struct fault *f);
-/* True from page_table_set_identity() until the next edit, even one that writes the same ids. */
-bool page_table_is_identity(const struct page_table *t);
-int page_table_set_row(struct page_table *t, int32_t row, const int32_t *ids, int32_t count, struct fault *f);
-/* All rows or none; a row at most once. fault.seq is the index of the update at fault. */
-int page_table_set_rows(struct page_table *t, const struct page_table_row *rows, int32_t n, struct fault *f);
-int page_table_set_entry(struct page_table *t, int32_t row, int32_t column, int32_t page, struct fault *f);
-int page_table_clear_entry(struct page_table *t, int32_t row, int32_t column, struct fault *f);
-/*
- * Row i moves to row old_to_new[i], or goes when that is -1; each destination in
- * [0, new_batch) exactly once. Rows from new_batch on are cleared. KV is not
- * touched. SWAKV_ENOMEM when there is no memory for the copy.
- */
-int page_table_compact_rows(struct page_table *t, const int32_t *old_to_new, int32_t n, int32_t new_batch,
-			    struct fault *f);
-/* 0, or the first violation: ids in range, V = K + num_pages, no page twice in a row, no hole in a dense row. */
-int page_table_check(const struct page_table *t, struct fault *f);
-
-/* ---- upload to a device view of the same layout (page_table_upload.c) ---- */
-
-/* Each call enqueues on one stream and returns 0 or non-zero. Positions and counts in int32 from the view's start. */
-struct page_table_sink {
-	int (*copy)(void *arg, int64_t at, const int32_t *src, int64_t n);
-	int (*fill)(void *arg, int64_t at, int32_t value, int64_t n);
-	void *arg;
-};
-
-/* What an upload sent. The copies read from its own memory: free it when the stream has passed them. */
-struct page_table_upload {
-	int64_t n_entries; /* int32 that travelled, fills not counted */
-	int32_t n_ranges;
-	int32_t staged[];
-};
-
-/*
- * Enqueues what differs from the device view: whole rows, adjacent ones as one
- * range (the first upload sends everything), or single entries (the first
- * upload fills the view with -1 and sends what is not). *@out is NULL when there
- * was nothing to do and no device call was made; else owned by the caller, also
- * after SWAKV_EDEVICE, when what was dirty is still dirty. A table that fails
- * page_table_check() is not sent.
- */
-int page_table_upload_rows(struct page_table *t, const struct page_table_sink *sink, struct page_table_upload **out,
-			   struct fault *f);
-int page_table_upload_entries(struct page_table *t, const struct page_table_sink *sink, struct page_table_upload **out,
-			      struct fault *f);
 
 #endif

@@ -14,7 +14,8 @@ import re
 import sys
 
 root = pathlib.Path(sys.argv[1])
-headers = [root / "client/include/swakv/swakv.h", root / "shared/include/swakv/error.h"]
+headers = [root / "client/include/swakv/swakv.h", root / "shared/include/swakv/error.h",
+           root / "shared/include/swakv/page_table.h"]
 pages = sorted((root / "client/man").glob("*.scd"))
 
 
