@@ -10,13 +10,8 @@
  */
 #include "channel.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 const char *violation_name(int violation)
 {
@@ -147,19 +142,19 @@ void channel_release(struct channel *c, uint32_t n_slots)
 	ring_consumer_release_spsc(&c->commands, n_slots);
 }
 
-bool channel_wake(struct channel *c)
+bool channel_sleeps(struct channel *c)
 {
-	bool wake;
+	bool sleeps = ring_consumer_sees_starved_spsc(&c->commands);
 
-	fence_store_load(); /* pairs with the worker's, between its flags and its last look at the rings */
-	wake = ring_consumer_sees_starved_spsc(&c->commands);
 	if (ring_producer_sees_sleeper_spsc(&c->replies))
-		wake |= exchange_acq_rel(&c->replies.control->need_wakeup, 0) != 0;
-	if (!wake)
-		return false;
+		sleeps |= exchange_acq_rel(&c->replies.control->need_wakeup, 0) != 0;
+	return sleeps;
+}
+
+shm_u32 *channel_wake_word(struct channel *c)
+{
 	add_relaxed(c->wait, 1); /* ordered by the system call before its look at the sleepers */
-	syscall(SYS_futex, c->wait, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-	return true;
+	return c->wait;
 }
 
 int channel_prepare_sleep(struct channel *c)

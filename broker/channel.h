@@ -110,8 +110,14 @@ bool channel_idle(const struct channel *c);
  */
 int channel_take(struct channel *c, unsigned char *message);
 void channel_release(struct channel *c, uint32_t n_slots);
-/* Wakes the worker if it sleeps, for replies published or slots given back. True: a system call was made. */
-bool channel_wake(struct channel *c);
+/*
+ * After replies were published or slots given back, and a fence_store_load() that
+ * pairs with the worker's, between its flags and its last look at the rings: true
+ * when it may sleep. It says so once a sleep: whoever was told wakes it.
+ */
+bool channel_sleeps(struct channel *c);
+/* The futex it sleeps on, changed: one that is about to sleep on it will not. */
+shm_u32 *channel_wake_word(struct channel *c);
 
 /*
  * Announces that this thread will sleep, then looks again: 1: do not sleep, 0:

@@ -19,6 +19,7 @@
 #include "commands.h"
 #include "engine/engine.h"
 #include "mailbox.h"
+#include "ring_edge.h"
 #include "status_page.h"
 
 /* Limits of a model at the start; orders of an administrator may change them. */
@@ -52,7 +53,8 @@ struct ring_thread {
 	struct status_writer *status; /* borrowed */
 	struct mailbox *inbox;        /* from the control thread */
 	struct mailbox *outbox;       /* to it */
-	int epoll;
+	struct ring_edge edge;
+	int epoll; /* of the real edge */
 	bool running;
 	bool stop;
 	pthread_t thread;
@@ -85,7 +87,10 @@ struct ring_thread {
  */
 int ring_thread_init(struct ring_thread *t, const struct ring_options *o, struct status_writer *status,
 		     struct fault *f);
-/* Stops the thread and frees all it owns; channels stay their owners'. Safe to repeat. */
+/* The same but for the thread: the caller takes the turns (ring_round.h). @edge is copied; NULL: the world itself. */
+int ring_thread_make(struct ring_thread *t, const struct ring_options *o, struct status_writer *status,
+		     const struct ring_edge *edge, struct fault *f);
+/* Stops the thread, if there is one, and frees all it owns; channels stay their owners'. Safe to repeat. */
 void ring_thread_deinit(struct ring_thread *t);
 
 #endif

@@ -89,7 +89,8 @@ static void serve(void)
 	commands_execute(workspace, &channel, 0);
 	commands_reply(workspace, &channel);
 	channel_release(&channel, (uint32_t)n_slots);
-	channel_wake(&channel);
+	fence_store_load();
+	channel_sleeps(&channel);
 }
 
 static struct wire_reply get(void)

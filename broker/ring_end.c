@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ring_end.c - see ring_end.h */
+#include "ring_end.h"
+
+static void reclaim(struct ring_thread *t, struct channel *c)
+{
+	int64_t pages = session_reclaim(c->session);
+
+	channel_stop(c);
+	c->state = CHANNEL_RECLAIMED;
+	t->counters.reclaimed_pages += (uint64_t)pages;
+	t->changed = true;
+	mailbox_post_spsc(t->outbox, MAIL_RECLAIMED, c, pages);
+}
+
+void ring_end_session(struct ring_thread *t, struct channel *c, enum channel_state state)
+{
+	if (c->state == CHANNEL_ATTACHED) {
+		session_end(c->session);
+		c->n_waiting = 0;
+		c->ended_ns = t->now;
+		t->changed = true;
+	}
+	c->state = state;
+}
+
+void ring_kick(struct ring_thread *t, struct channel *c, int violation)
+{
+	ring_end_session(t, c, CHANNEL_KICKED);
+	t->counters.kicked++;
+	mailbox_post_spsc(t->outbox, MAIL_KICKED, c, violation);
+}
+
+bool ring_refresh(struct ring_thread *t, struct channel *c, bool *progress)
+{
+	enum violation v = channel_refresh(c, progress);
+
+	if (v != VIOLATION_NONE) {
+		ring_kick(t, c, v);
+		return false;
+	}
+	if ((c->state == CHANNEL_CLOSING || c->state == CHANNEL_DEAD) && channel_idle(c)) {
+		reclaim(t, c);
+		*progress = true;
+		return false;
+	}
+	return true;
+}
+
+void ring_socket_ended(struct ring_thread *t, struct channel *c)
+{
+	bool progress;
+
+	if (c->state == CHANNEL_ATTACHED) {
+		ring_end_session(t, c, CHANNEL_DEAD);
+		t->counters.deaths++;
+		ring_refresh(t, c, &progress);
+	}
+}
+
+void ring_process_gone(struct ring_thread *t, struct channel *c)
+{
+	if (c->state == CHANNEL_RECLAIMED)
+		return;
+	if (c->state == CHANNEL_ATTACHED)
+		t->counters.deaths++;
+	ring_end_session(t, c, c->state == CHANNEL_ATTACHED ? CHANNEL_DEAD : c->state);
+	reclaim(t, c);
+}

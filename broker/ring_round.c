@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ring_round.c - see ring_round.h
+ *
+ * A round visits every session, each for at most `budget` commands, so one that
+ * floods cannot starve the others. A session whose reply ring is full is left
+ * where it is, with need_space set. With nothing to do the thread spins for a
+ * short time, by the clock, then sleeps (ring_sleep.c). While both sides are
+ * awake no system call is made. The clock is read every few turns only, so the
+ * times of commands are those of the last look.
+ */
+#include "ring_round.h"
+
+#include "clock.h"
+#include "ring_end.h"
+#include "ring_mail.h"
+#include "ring_poll.h"
+#include "ring_publish.h"
+#include "ring_sleep.h"
+
+#define HEARTBEAT (500 * NS_PER_MS)
+
+/* Turns between two looks at the clock: idle ones, a command counting for COMMAND_COST of them. */
+#define CREDIT       512
+#define COMMAND_COST 8
+/* A worker that is awake answers sooner: from here on the CPU is offered to others at every look at the clock. */
+#define YIELD_AFTER (10 * NS_PER_US)
+
+/* Wakes the worker of @c, if it sleeps, for replies published or slots given back. */
+static void wake(struct ring_thread *t, struct channel *c)
+{
+	fence_store_load(); /* pairs with the worker's, between its flags and its last look at the rings */
+	if (!channel_sleeps(c))
+		return;
+	t->edge.wake(t->edge.arg, channel_wake_word(c));
+	t->counters.wakeups++;
+}
+
+/* ---- begins that wait ------------------------------------------------------------ */
+
+static struct channel *channel_of(const struct ring_thread *t, const struct session *s)
+{
+	struct channel *c;
+
+	TAILQ_FOREACH (c, &t->channels, link)
+		if (c->session == s)
+			return c;
+	return NULL; /* not of a session whose begin waits: it would have ended */
+}
+
+/* Answers those that are decided now. */
+static void admit_waiting(struct ring_thread *t)
+{
+	struct admission a;
+
+	while (engine_admit(t->engine, &a)) {
+		struct channel *c = channel_of(t, a.session);
+
+		c->n_waiting--;
+		commands_answer(c, &a, t->now);
+		c->n_refused += a.code != 0;
+		if (a.code) {
+			t->counters.refusals++;
+			t->counters.refusals_by[a.fault.reason]++;
+		}
+		wake(t, c);
+		t->changed = true;
+	}
+}
+
+/* ---- commands ----------------------------------------------------------------- */
+
+/* True for operations with a fence that looks at a line: it must be fresh even when no point is open yet. */
+static bool reads_lines(const struct workspace *w)
+{
+	const struct wire_command *head = (const struct wire_command *)w->message;
+
+	switch (head->op) {
+	case WIRE_OP_PREFILL_COMPLETE:
+	case WIRE_OP_STEP_COMPLETE:
+	case WIRE_OP_COMPACT_COMPLETE:
+		return commands_have_fences(w);
+	case WIRE_OP_FINISH:
+	case WIRE_OP_ABANDON:
+	case WIRE_OP_SHUTDOWN:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The command of @n_slots slots waits, and is answered another time. False: the session has ended. */
+static bool defer(struct ring_thread *t, struct channel *c, uint32_t n_slots)
+{
+	c->n_waiting++;
+	c->n_commands++;
+	channel_release(c, n_slots);
+	t->counters.commands++;
+	t->changed = true;
+	ring_poll(t); /* words may have moved that nobody has looked at since */
+	return c->state == CHANNEL_ATTACHED;
+}
+
+static void count_refusals(struct ring_thread *t, const struct workspace *w)
+{
+	if (w->code != 0) {
+		t->counters.refusals++;
+		t->counters.refusals_by[w->fault.reason]++;
+		return;
+	}
+	for (uint32_t i = 0; i < w->n_faults; i++)
+		t->counters.refusals_by[w->faults[i].fault.reason]++;
+}
+
+/* Executes and answers the command of @n_slots slots in the workspace. False: the session has ended. */
+static bool execute(struct ring_thread *t, struct channel *c, uint32_t n_slots)
+{
+	struct workspace *w = t->workspace;
+	bool progress = false;
+
+	if (session_has_open(c->session, -1) || reads_lines(w))
+		if (!ring_refresh(t, c, &progress))
+			return false;
+	commands_execute(w, c, t->now);
+	/* Refused for want of pages: words may have moved that nobody has looked at since. */
+	if (w->code != 0 && w->starved && ring_poll(t)) {
+		if (c->state != CHANNEL_ATTACHED)
+			return false;
+		commands_execute(w, c, t->now);
+	}
+	if (w->starved || w->code == SWAKV_EAGAIN)
+		ring_note_starved(t);
+	if (w->code == SWAKV_EAGAIN)
+		return defer(t, c, n_slots);
+	if (w->closed) { /* told before the worker can see the answer and end its connection */
+		ring_end_session(t, c, CHANNEL_CLOSING);
+		t->counters.detaches++;
+		mailbox_post_spsc(t->outbox, MAIL_CLOSED, c, 0);
+	}
+	commands_reply(w, c);
+	channel_release(c, n_slots); /* after the answer: the worker waits for that */
+	t->counters.commands++;
+	if (w->code != 0 || w->n_faults)
+		count_refusals(t, w);
+	return !w->closed;
+}
+
+/* After its share of a round: what is left in the ring waits one round more. An upper bound for each command. */
+static void note_wait(struct channel *c)
+{
+	if (c->rounds_waited + 1 > c->longest_wait)
+		c->longest_wait = c->rounds_waited + 1;
+	if (ring_consumer_seen_spsc(&c->commands) == 0)
+		c->rounds_waited = 0;
+	else
+		c->rounds_waited++;
+}
+
+/*
+ * One session's share of a round; returns how many commands: what the first
+ * look found. A look takes the position's cache line from the worker, which may
+ * be about to write to it.
+ */
+static uint32_t serve(struct ring_thread *t, struct channel *c)
+{
+	bool was_blocked = c->blocked_slots != 0;
+	uint32_t n;
+	int r = 0;
+
+	for (n = 0; n < t->options.budget; n++) {
+		r = channel_take(c, t->workspace->message);
+		if (r <= 0)
+			break;
+		if (!execute(t, c, (uint32_t)r) || ring_consumer_seen_spsc(&c->commands) == 0) {
+			n++;
+			break;
+		}
+	}
+	if (r < 0)
+		ring_kick(t, c, -r);
+	if (c->blocked_slots && (n || !was_blocked))
+		c->n_rounds_blocked++;
+	if (n || c->rounds_waited)
+		note_wait(c);
+	if (n || r < 0)
+		wake(t, c);
+	return n;
+}
+
+static uint32_t serve_all(struct ring_thread *t)
+{
+	struct channel *c;
+	uint32_t n = 0;
+	bool progress;
+
+	TAILQ_FOREACH (c, &t->channels, link) {
+		if (c->state == CHANNEL_ATTACHED)
+			n += serve(t, c);
+		if (c->state == CHANNEL_CLOSING && c->ended_ns == t->now) /* closed just now: most are idle already */
+			ring_refresh(t, c, &progress);
+	}
+	if (n)
+		t->changed = true;
+	if (engine_waiting(t->engine) > 0)
+		admit_waiting(t);
+	return n;
+}
+
+/* ---- turns ---------------------------------------------------------------------- */
+
+static void beat(struct ring_thread *t)
+{
+	store_relaxed(&t->status->head->threads[STATUS_THREAD_RING].heartbeat_ns, t->now);
+}
+
+/* What is not done every turn: time, mail, completion points by timer, the status page, sleep. */
+static void look_up(struct ring_thread *t)
+{
+	uint64_t idle;
+
+	t->now = t->edge.now(t->edge.arg);
+	beat(t);
+	if (ring_take_mail(t))
+		t->worked = true;
+	engine_stamp(t->engine, t->now);
+	ring_poll_by_timer(t);
+	if (engine_waiting(t->engine) > 0)
+		admit_waiting(t);
+	ring_watch_points(t);
+	if ((t->changed && t->now >= t->next_snapshot) || t->now >= t->idle_snapshot) {
+		ring_publish(t);
+		t->idle_snapshot = t->now + HEARTBEAT;
+	}
+	if (t->worked)
+		t->last_work = t->now;
+	t->worked = false;
+	idle = t->now - t->last_work;
+	t->credit = t->options.spin_ns ? CREDIT : 1;
+	if (idle >= t->options.spin_ns && idle > 0) {
+		ring_sleep(t);
+		t->credit = 1; /* whatever woke it: mail, a timer, a command */
+	} else if (idle > YIELD_AFTER) {
+		t->edge.yield(t->edge.arg); /* where there are fewer CPUs than spinners, somebody has work */
+	}
+}
+
+void ring_turn(struct ring_thread *t)
+{
+	uint32_t n = serve_all(t);
+
+	t->counters.rounds++;
+	t->worked |= n > 0;
+	t->credit -= 1 + (int32_t)n * COMMAND_COST;
+	if (t->credit <= 0)
+		look_up(t);
+	else if (n == 0)
+		cpu_relax();
+}
