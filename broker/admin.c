@@ -76,7 +76,7 @@ static int drain_on(struct admin *a, const char *model, char *why, size_t size)
 				 ADMIN_MAX_DRAINED);
 			return SWAKV_EBUSY;
 		}
-		memcpy(a->models[a->n_drained++], model, WIRE_NAME);
+		memcpy(a->models[a->n_drained++], model, WIRE_MODEL_NAME);
 	}
 	snprintf(why, size, "draining model \"%s\": no new sessions and no new requests; what runs may finish", model);
 	return 0;
@@ -100,7 +100,7 @@ static int drain_off(struct admin *a, const char *model, char *why, size_t size)
 		snprintf(why, size, "model \"%s\" is not drained", model);
 		return SWAKV_EINVALID;
 	}
-	memcpy(a->models[i], a->models[--a->n_drained], WIRE_NAME);
+	memcpy(a->models[i], a->models[--a->n_drained], WIRE_MODEL_NAME);
 	snprintf(why, size, "no longer draining model \"%s\"", model);
 	return 0;
 }

@@ -34,7 +34,7 @@ struct admin {
 	uint32_t n_connections;
 	bool drained; /* all */
 	uint32_t n_drained;
-	char models[ADMIN_MAX_DRAINED][WIRE_NAME]; /* those that are drained */
+	char models[ADMIN_MAX_DRAINED][WIRE_MODEL_NAME]; /* those that are drained */
 };
 
 void admin_init(struct admin *a, struct control *control);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "admin_request.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
+
+#include "model_name.h"
 
 /* What an operation uses of a request; the rest must be zero. */
 static const struct {
@@ -48,17 +49,6 @@ static bool all_zero(const void *p, size_t bytes)
 	return true;
 }
 
-/* Terminated, printable, and zero behind the end. */
-static bool model_valid(const char name[WIRE_NAME])
-{
-	size_t len = strnlen(name, WIRE_NAME);
-
-	for (size_t i = 0; i < len; i++)
-		if (!isprint((unsigned char)name[i]))
-			return false;
-	return len < WIRE_NAME && all_zero(name + len, WIRE_NAME - len);
-}
-
 static int check_head(const struct admin_request *r, size_t bytes, char *why, size_t size)
 {
 	if (bytes < offsetof(struct admin_request, op) || r->magic != ADMIN_MAGIC)
@@ -87,10 +77,10 @@ static int check_fields(const struct admin_request *r, char *why, size_t size)
 			      r->session, ADMIN_MAX_SESSIONS);
 	if (!ops[r->op].session && (r->session || r->generation))
 		return refuse(why, size, SWAKV_EINVALID, "%s takes no session", ops[r->op].name);
-	if (!model_valid(r->model))
+	if (!all_zero(r->model, sizeof(r->model)) && !model_name_received(r->model))
 		return refuse(why, size, SWAKV_EINVALID,
-			      "%s: the model's name is not a terminated, printable text of up to %d bytes",
-			      ops[r->op].name, WIRE_NAME - 1);
+			      "%s: what stands for the model's name is none: " MODEL_NAME_RULE ", and zeroes behind it",
+			      ops[r->op].name);
 	if (!ops[r->op].model && r->model[0])
 		return refuse(why, size, SWAKV_EINVALID, "%s takes no model", ops[r->op].name);
 	if (r->op == ADMIN_LIMIT && !r->model[0])

@@ -49,7 +49,7 @@ struct channel {
 	pid_t pid;
 	uid_t uid;
 	uint64_t attached_ns;
-	char model_name[WIRE_NAME];
+	char model_name[WIRE_MODEL_NAME];
 	struct model model;
 	struct geometry geometry[WIRE_MAX_GROUPS];
 	struct session_memory memory;

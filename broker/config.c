@@ -20,6 +20,7 @@
 #include "admin_wire.h"
 #include "driver.h"
 #include "instance.h"
+#include "model_name.h"
 #include "size.h"
 
 static const char *const backend_choices[] = { "auto", "host", "cuda", NULL };
@@ -83,6 +84,8 @@ static const struct config_key keys[] = {
 	  "what a page class takes at a time, of each half [64M, less for small pools]", false },
 	{ SECTION_POOL, "planar", KEY_SIZE, POOL_AT(planar), 1, 0, NULL, "SIZE",
 	  "cut the halves to a multiple of these bytes of a page: one base for its K and V [off]", false },
+	{ SECTION_MODEL, "name", KEY_MODEL_NAME, MODEL_AT(name), 0, 0, NULL, "NAME",
+	  "what its sessions call the model [the section's]", false },
 	{ SECTION_MODEL, "window", KEY_I64, GROUP_AT(window), 1, INT32_MAX, NULL, "TOKENS", "window", true },
 	{ SECTION_MODEL, "page_tokens", KEY_U32, GROUP_AT(page_tokens), 16, 256, NULL, "TOKENS", "tokens a page [128]",
 	  false },
@@ -295,6 +298,10 @@ static int store_text(const struct config_key *key, char *at, const char *value,
 		snprintf(allowed, size, "%s", INSTANCE_NAME_RULE);
 		return -EINVAL;
 	}
+	if (key->type == KEY_MODEL_NAME && !model_name_valid(value)) {
+		snprintf(allowed, size, "%s", MODEL_NAME_RULE);
+		return -EINVAL;
+	}
 	if (value[0] == '\0' || strlen(value) >= key->size) {
 		snprintf(allowed, size, "a path of 1 to %zu bytes", key->size - 1);
 		return -EINVAL;
@@ -309,6 +316,7 @@ int config_key_store(const struct config_key *key, void *target, const char *val
 
 	switch (key->type) {
 	case KEY_NAME:
+	case KEY_MODEL_NAME:
 	case KEY_PATH:
 		return store_text(key, at, value, allowed, size);
 	case KEY_U32:
@@ -340,13 +348,26 @@ static int default_socket(struct config *c, struct config_error *e)
 	return 0;
 }
 
-/* True when no key but these two was given. */
+/* True when a limit was given, and nothing but that of what the model is. */
 static bool only_limits(const struct config_model *m)
 {
+	uint64_t name = 1ull << config_key_find(SECTION_MODEL, "name");
 	uint64_t limits =
 		1ull << config_key_find(SECTION_MODEL, "floor") | 1ull << config_key_find(SECTION_MODEL, "ceiling");
 
-	return m->seen && !(m->seen & ~limits);
+	return (m->seen & limits) && !(m->seen & ~(limits | name));
+}
+
+/* Limits are found by name: two sections of one name would contradict each other. */
+static int finish_name(struct config *c, struct config_model *m, const char *path, struct config_error *e)
+{
+	if (!m->name[0])
+		strcpy(m->name, m->label);
+	for (const struct config_model *other = c->models; other < m; other++)
+		if (!strcmp(other->name, m->name))
+			return config_fail(e, "%s:%d: [model %s]: the model \"%s\" has a section in line %d already",
+					   path, m->line, m->label, m->name, other->line);
+	return 0;
 }
 
 static int finish_model(struct config_model *m, const char *path, struct config_error *e)
@@ -356,14 +377,14 @@ static int finish_model(struct config_model *m, const char *path, struct config_
 	if (m->ceiling.value && m->floor.value > m->ceiling.value)
 		return config_fail(e,
 				   "%s:%d: [model %s]: the floor of %" PRIu64 " bytes is above the ceiling of %" PRIu64,
-				   path, m->line, m->name, m->floor.value, m->ceiling.value);
+				   path, m->line, m->label, m->floor.value, m->ceiling.value);
 	m->limits_only = only_limits(m);
 	if (m->limits_only)
 		return 0;
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (keys[i].section == SECTION_MODEL && keys[i].required && !(m->seen & (1ull << i)))
-			return config_fail(e, "%s:%d: [model %s] lacks the key %s (%s)", path, m->line, m->name,
+			return config_fail(e, "%s:%d: [model %s] lacks the key %s (%s)", path, m->line, m->label,
 					   keys[i].name, keys[i].help);
 	g->v_head_dim = m->v_head_dim ? m->v_head_dim : g->k_head_dim;
 	return 0;
@@ -375,7 +396,9 @@ int config_finish(struct config *c, const char *path, struct config_error *e)
 	int r;
 
 	for (uint32_t i = 0; i < c->n_models; i++) {
-		r = finish_model(&c->models[i], path, e);
+		r = finish_name(c, &c->models[i], path, e);
+		if (r == 0)
+			r = finish_model(&c->models[i], path, e);
 		if (r < 0)
 			return r;
 	}

@@ -21,6 +21,8 @@
 #define CONFIG_MAX_IDS    32
 #define CONFIG_PATH       256
 #define CONFIG_SOCKET     108 /* as sun_path */
+/* Most bytes between the brackets of a section: libinih cuts there, and so do those who read the file with it. */
+#define CONFIG_SECTION_MAX 49
 
 /* Exit codes of swakvd; documented in swakvd(8). */
 enum exit_code {
@@ -62,7 +64,8 @@ struct config_pool {
  * extent and a floor before anybody has attached: a worker declares its own model.
  */
 struct config_model {
-	char name[WIRE_NAME];
+	char label[CONFIG_SECTION_MAX + 1]; /* of its section */
+	char name[WIRE_MODEL_NAME];         /* the label, when the key was not given */
 	struct model model;
 	uint32_t v_head_dim; /* 0: as head_dim */
 	struct config_size floor, ceiling;
@@ -101,6 +104,7 @@ struct config {
 	uint32_t n_models;
 	struct config_model models[CONFIG_MAX_MODELS];
 	uint32_t n_pools; /* [pool] sections seen */
+	int stray_line;   /* of the first key before any section, 0: none */
 };
 
 struct config_error {
@@ -131,7 +135,7 @@ int config_read(struct config *c, FILE *file, const char *path, struct config_er
 /* Flags and, before they are applied, the file that they name. */
 int config_parse_arguments(struct config *c, int argc, char **argv, struct config_arguments *a, struct config_error *e);
 
-/* Fills what follows from the rest (socket path) and checks the models' sections for missing keys. */
+/* Fills what follows from the rest (names, socket path) and checks the models' sections for missing keys. */
 int config_finish(struct config *c, const char *path, struct config_error *e);
 
 /* Usage with every flag, from the same table. */
@@ -141,7 +145,19 @@ void config_usage(FILE *out);
 
 enum config_section { SECTION_BROKER, SECTION_POOL, SECTION_MODEL, SECTION_COUNT };
 
-enum key_type { KEY_NAME, KEY_PATH, KEY_U32, KEY_I32, KEY_I64, KEY_CHOICE, KEY_SIZE, KEY_DEVICE, KEY_UIDS, KEY_GIDS };
+enum key_type {
+	KEY_NAME,
+	KEY_MODEL_NAME,
+	KEY_PATH,
+	KEY_U32,
+	KEY_I32,
+	KEY_I64,
+	KEY_CHOICE,
+	KEY_SIZE,
+	KEY_DEVICE,
+	KEY_UIDS,
+	KEY_GIDS
+};
 
 struct config_key {
 	enum config_section section;

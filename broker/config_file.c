@@ -12,6 +12,10 @@
 #include <string.h>
 
 #include "config.h"
+#include "model_name.h"
+
+#define LABEL_MAX       (CONFIG_SECTION_MAX - sizeof("model")) /* and a blank */
+#define BYTE_ORDER_MARK "\xEF\xBB\xBF"                         /* inih skips it, too */
 
 struct config_file {
 	struct config *config;
@@ -19,7 +23,8 @@ struct config_file {
 	FILE *file;
 	const char *path;
 	int line;
-	int result; /* of the first mistake */
+	int result;  /* of the first mistake */
+	bool opened; /* a section was */
 	enum config_section section;
 	void *target;                   /* what the section's keys go to */
 	uint64_t seen;                  /* bit a key of the broker and its pool */
@@ -55,9 +60,11 @@ static void open_model(struct config_file *f, const char *name)
 	struct config *c = f->config;
 	struct config_model *m;
 
-	if (!config_name_valid(name)) {
-		FAIL(f, "%s:%d: \"%s\" is no model name; write [model NAME] with 1 to %d of A-Z a-z 0-9 . _ -", f->path,
-		     f->line, name, WIRE_NAME - 1);
+	if (strlen(name) > LABEL_MAX || !model_name_valid(name) || strchr(name, ';')) {
+		FAIL(f,
+		     "%s:%d: \"%s\" (%zu bytes) cannot stand in [model NAME]: allowed are 1 to %zu printable ASCII "
+		     "characters but ; and ]. For any other name write [model LABEL], and name = NAME below it",
+		     f->path, f->line, name, strlen(name), LABEL_MAX);
 		return;
 	}
 	if (c->n_models == CONFIG_MAX_MODELS) {
@@ -65,13 +72,13 @@ static void open_model(struct config_file *f, const char *name)
 		return;
 	}
 	for (uint32_t i = 0; i < c->n_models; i++)
-		if (!strcmp(c->models[i].name, name))
+		if (!strcmp(c->models[i].label, name))
 			FAIL(f, "%s:%d: [model %s] was given in line %d already", f->path, f->line, name,
 			     c->models[i].line);
 	m = &c->models[c->n_models++];
 	*m = (struct config_model){ .line = f->line, .model = { .n_groups = 1, .n_streams = 1 } };
 	m->model.groups[0] = (struct wire_group){ .kind = WIRE_GROUP_SLIDING, .page_tokens = 128, .dtype = WIRE_F16 };
-	strcpy(m->name, name);
+	strcpy(m->label, name);
 	f->section = SECTION_MODEL;
 	f->target = m;
 }
@@ -86,6 +93,7 @@ static void open_section(struct config_file *f, char *text)
 	name += strspn(name, " \t");
 	for (char *end = name + strlen(name); end > name && isspace((unsigned char)end[-1]);)
 		*--end = '\0';
+	f->opened = true;
 	snprintf(f->header, sizeof(f->header), "[%s%s%s]", text, *name ? " " : "", name);
 	if (!strcmp(text, "broker") && !*name) {
 		f->section = SECTION_BROKER;
@@ -100,12 +108,32 @@ static void open_section(struct config_file *f, char *text)
 	}
 }
 
+/* @at is behind the '['. Without a ']' the line is inih's to refuse. */
+static void take_header(struct config_file *f, const char *at)
+{
+	char section[INI_MAX_LINE];
+	const char *end = strchr(at, ']');
+
+	if (!end || end - at >= (ptrdiff_t)sizeof(section))
+		return;
+	memcpy(section, at, (size_t)(end - at));
+	section[end - at] = '\0';
+	end++;
+	end += strspn(end, " \t\r\n");
+	if (*end && *end != ';' && *end != '#') /* inih would drop it */
+		FAIL(f,
+		     "%s:%d: \"%.*s\" stands behind the ] of a section; a name with ] goes to the key name of a "
+		     "[model] "
+		     "section",
+		     f->path, f->line, (int)strcspn(end, "\r\n"), end);
+	open_section(f, section);
+}
+
 /* inih's line source: counts lines and sees sections, also those without keys. */
 static char *read_line(char *buf, int size, void *user)
 {
 	struct config_file *f = user;
-	char section[INI_MAX_LINE];
-	const char *at, *end;
+	const char *at;
 
 	if (f->result < 0 || !fgets(buf, size, f->file))
 		return NULL;
@@ -119,13 +147,10 @@ static char *read_line(char *buf, int size, void *user)
 
 		memmove(buf, buf + skip, strlen(buf + skip) + 1);
 	}
-	at = buf;
-	end = *at == '[' ? strchr(at, ']') : NULL;
-	if (end && end - at < (ptrdiff_t)sizeof(section)) {
-		memcpy(section, at + 1, (size_t)(end - at - 1));
-		section[end - at - 1] = '\0';
-		open_section(f, section);
-	}
+	at = f->line == 1 && !strncmp(buf, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) ? buf + strlen(BYTE_ORDER_MARK)
+										     : buf;
+	if (*at == '[')
+		take_header(f, at + 1);
 	return buf;
 }
 
@@ -150,6 +175,8 @@ static int take_key(void *user, const char *section, const char *name, const cha
 	(void)section; /* read_line() has opened it */
 	if (f->result < 0)
 		return 0;
+	if (!f->opened && f->config->stray_line == 0)
+		f->config->stray_line = f->line;
 	index = config_key_find(f->section, name);
 	if (index < 0) {
 		config_key_list(f->section, allowed, sizeof(allowed));
@@ -166,9 +193,12 @@ static int take_key(void *user, const char *section, const char *name, const cha
 
 int config_read(struct config *c, FILE *file, const char *path, struct config_error *e)
 {
-	struct config_file f = {
-		.config = c, .error = e, .file = file, .path = path, .target = c, .header = "[broker]"
-	};
+	struct config_file f = { .config = c,
+				 .error = e,
+				 .file = file,
+				 .path = path,
+				 .target = c,
+				 .header = "before any section, where keys are those of [broker]" };
 	int line = ini_parse_stream(read_line, &f, take_key, &f);
 
 	if (f.result == 0 && ferror(file))

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model_name.h"
+
 static const unsigned char zeroes[sizeof(struct wire_group) * WIRE_MAX_GROUPS];
 
 int refusal_set(struct refusal *r, enum fault_reason reason, int64_t got, int64_t want)
@@ -106,9 +108,13 @@ static bool name_valid(const char name[WIRE_NAME])
 
 static int check_names(const struct wire_hello *hello, const struct backend_pool *pool, struct refusal *r)
 {
-	if (!name_valid(hello->pool) || !name_valid(hello->model))
-		return refuse_text(r, FAULT_RESERVED, 0, 0,
-				   "the pool's or model's name is not a terminated, printable text of up to 31 bytes");
+	if (!name_valid(hello->pool))
+		return refuse_text(r, FAULT_POOL_NAME, 0, 1,
+				   "the pool's name is not a terminated, printable text of up to 31 bytes");
+	if (!model_name_received(hello->model))
+		return refuse_text(r, FAULT_MODEL_NAME, 0, WIRE_MODEL_NAME - 1,
+				   "what stands for the model's name is none: " MODEL_NAME_RULE
+				   ", and zeroes behind it");
 	if (hello->pool[0] && strcmp(hello->pool, pool->name) != 0) {
 		fault_set(&r->fault, FAULT_POOL_NAME, -1, 0, 1);
 		snprintf(r->text, sizeof(r->text), "the broker has no pool \"%s\"; it serves \"%s\"", hello->pool,

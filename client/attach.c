@@ -18,6 +18,7 @@
 #include "cleanup.h"
 #include "connect.h"
 #include "driver.h"
+#include "model_name.h"
 #include "process.h"
 #include "session.h"
 #include "welcome.h"
@@ -35,9 +36,22 @@ struct attach {
 
 /* ---- hello ---------------------------------------------------------------------- */
 
-static void name_copy(char out[WIRE_NAME], const char *name, const char *otherwise)
+/* A name is refused rather than cut: the broker finds a model's limits by it. */
+static int names_fill(struct attach *a, const char *pool, const char *model)
 {
-	snprintf(out, WIRE_NAME, "%s", name ? name : otherwise);
+	size_t longest = strlen(pool);
+
+	if (longest >= WIRE_NAME)
+		return text_set(&a->why, SWAKV_EINVALID, "pool name '%.40s...' has %zu characters, the most are %d",
+				pool, longest, WIRE_NAME - 1);
+	if (!model_name_valid(model))
+		return text_set(&a->why, SWAKV_EINVALID,
+				"'%.*s%s' (%zu bytes) cannot be the name of a model: a name has " MODEL_NAME_RULE,
+				WIRE_MODEL_NAME - 1, model, strlen(model) >= WIRE_MODEL_NAME ? "..." : "",
+				strlen(model));
+	memcpy(a->hello.pool, pool, longest);
+	memcpy(a->hello.model, model, strlen(model));
+	return 0;
 }
 
 static int hello_fill(struct attach *a, const struct swakv_attach_options *o, const struct swakv_model *m)
@@ -52,9 +66,6 @@ static int hello_fill(struct attach *a, const struct swakv_attach_options *o, co
 	if (o->n_streams > WIRE_MAX_STREAMS)
 		return text_set(&a->why, SWAKV_EINVALID, "n_streams %" PRIu32 " is more than %d", o->n_streams,
 				WIRE_MAX_STREAMS);
-	if (o->pool && strlen(o->pool) >= WIRE_NAME)
-		return text_set(&a->why, SWAKV_EINVALID, "pool name '%s' has more than %d characters", o->pool,
-				WIRE_NAME - 1);
 	if (m->max_batch < 1 || m->max_batch > WIRE_MAX_BATCH)
 		return text_set(&a->why, SWAKV_EINVALID, "max_batch %" PRIu32 " is outside 1 to %d", m->max_batch,
 				WIRE_MAX_BATCH);
@@ -81,8 +92,6 @@ static int hello_fill(struct attach *a, const struct swakv_attach_options *o, co
 		.in_flight = m->in_flight,
 		.max_rewind = m->max_rewind,
 	};
-	name_copy(h->pool, o->pool, "");
-	name_copy(h->model, m->name, "unnamed");
 	for (uint32_t i = 0; i < m->n_groups; i++) {
 		const struct swakv_group *g = &m->groups[i];
 
@@ -97,7 +106,7 @@ static int hello_fill(struct attach *a, const struct swakv_attach_options *o, co
 			.dtype = (uint32_t)g->dtype,
 		};
 	}
-	return 0;
+	return names_fill(a, o->pool ? o->pool : "", m->name && m->name[0] ? m->name : "unnamed");
 }
 
 /* ---- memory ----------------------------------------------------------------------- */

@@ -58,12 +58,12 @@ struct admin_request {
 	uint32_t session;    /* id of a session */
 	uint32_t generation; /* of it; 0: whichever it is now */
 	uint32_t reserved0;
-	char model[WIRE_NAME];
+	char model[WIRE_MODEL_NAME];
 	uint64_t floor;   /* bytes, K and V */
 	uint64_t ceiling; /* 0: none */
 	uint64_t reserved[6];
 };
-_Static_assert(sizeof(struct admin_request) == 128, "admin_request");
+_Static_assert(sizeof(struct admin_request) == 224, "admin_request");
 
 enum admin_session_flag { ADMIN_SESSION_DRAINED = 1, ADMIN_SESSION_POISONED = 2 };
 
@@ -76,7 +76,7 @@ struct admin_session {
 	uint32_t flags; /* enum admin_session_flag */
 	uint32_t n_requests;
 	uint32_t n_sequences;
-	char model[WIRE_NAME];
+	char model[WIRE_MODEL_NAME];
 	int64_t leased; /* pages */
 	int64_t quarantined;
 	uint64_t bytes;     /* of both, K and V */
@@ -84,7 +84,7 @@ struct admin_session {
 	uint32_t n_waiting; /* requests that wait for pages */
 	uint32_t reserved[3];
 };
-_Static_assert(sizeof(struct admin_session) == 112, "admin_session");
+_Static_assert(sizeof(struct admin_session) == 208, "admin_session");
 
 /* Then struct admin_session [n_sessions]. */
 struct admin_reply {
@@ -102,13 +102,13 @@ struct admin_reply {
 	int32_t affected_pid; /* DISCONNECT, KILL: of the session */
 	uint64_t age_ns;      /* of the broker */
 	char version_text[WIRE_NAME];
-	char text[256]; /* what was done, or why not */
+	char text[512]; /* what was done, or why not */
 	uint64_t floor; /* LIMIT: as it is now, bytes; ceiling 0: none */
 	uint64_t ceiling;
 	uint64_t used;
 	uint64_t n_waiting; /* LIMIT: requests of that model */
 };
-_Static_assert(sizeof(struct admin_reply) == 376, "admin_reply");
+_Static_assert(sizeof(struct admin_reply) == 632, "admin_reply");
 
 /* Writes the path of the administrator's socket of the broker that listens on @socket; false: longer than @size. */
 static inline int admin_socket_path(const char *socket, char *out, size_t size)

@@ -178,7 +178,8 @@
 	       "the request needs %g pages, and an empty pool has %w beside the floors of other models")               \
 	REASON(FLOORS_EXTENTS_NEVER, SWAKV_ENEVER,                                                                     \
 	       "the request needs %g pages, and in an empty pool would leave fewer than %w extents for the floors of " \
-	       "other models")
+	       "other models")                                                                                         \
+	REASON(MODEL_NAME, SWAKV_EINVALID, "the model's name is not 1 to %w printable ASCII characters")
 
 enum fault_reason {
 #define FAULT_ENUM(name, code, text) FAULT_##name,

@@ -403,9 +403,9 @@ static bool groups_possible(const struct status_snapshot *s, const struct status
 static bool contents_possible(struct status_snapshot *s)
 {
 	for (uint32_t i = 0; i < s->n_models; i++)
-		s->models[i].name[WIRE_NAME - 1] = '\0';
+		s->models[i].name[WIRE_MODEL_NAME - 1] = '\0';
 	for (uint32_t i = 0; i < s->n_sessions; i++) {
-		s->sessions[i].model[WIRE_NAME - 1] = '\0';
+		s->sessions[i].model[WIRE_MODEL_NAME - 1] = '\0';
 		if (!groups_possible(s, &s->sessions[i]))
 			return false;
 	}

@@ -58,7 +58,7 @@ struct status_class {
 
 /* What the sessions of one model's name share. */
 struct status_model {
-	char name[WIRE_NAME];
+	char name[WIRE_MODEL_NAME];
 	uint64_t floor, ceiling; /* bytes, K and V; ceiling 0: none */
 	uint64_t used;           /* bytes of pages leased and in quarantine */
 	uint64_t oldest_wait_ns; /* CLOCK_MONOTONIC since when its first request waits, 0: none does */
@@ -85,7 +85,7 @@ struct status_session {
 	uint32_t uid;
 	uint32_t state; /* enum status_session_state */
 	uint32_t poisoned;
-	char model[WIRE_NAME];
+	char model[WIRE_MODEL_NAME];
 	uint32_t n_groups; /* 1 to WIRE_MAX_GROUPS */
 	uint32_t n_requests;
 	uint32_t n_sequences;

@@ -21,7 +21,8 @@
 #define WIRE_VERSION_MIN 1
 #define WIRE_VERSION_MAX 1
 
-#define WIRE_NAME               32 /* bytes of a name, NUL included */
+#define WIRE_NAME               32  /* bytes of the name of a broker or pool, NUL included */
+#define WIRE_MODEL_NAME         128 /* of a model's */
 #define WIRE_MAX_POOLS          4
 #define WIRE_MAX_GROUPS         8
 #define WIRE_MAX_TABLES         WIRE_MAX_GROUPS
@@ -81,8 +82,8 @@ struct wire_hello {
 	int64_t max_advance; /* 0: any (the default rule) */
 	uint32_t in_flight;
 	uint32_t max_rewind;
-	char pool[WIRE_NAME];  /* empty: the broker's only pool */
-	char model[WIRE_NAME]; /* for people */
+	char pool[WIRE_NAME];        /* empty: the broker's only pool */
+	char model[WIRE_MODEL_NAME]; /* its limits are found by it: model_name.h */
 	uint64_t reserved[6];
 	struct wire_group groups[WIRE_MAX_GROUPS];
 };

@@ -141,7 +141,7 @@ int engine_limit(struct engine *e, const char *name, const uint64_t *floor, cons
 int engine_introduce(struct engine *e, const char *name, const struct model *m, struct fault *f);
 
 struct quota_counts {
-	char name[WIRE_NAME];
+	char name[WIRE_MODEL_NAME];
 	uint64_t floor, ceiling; /* bytes */
 	uint64_t used;           /* bytes of pages leased and in quarantine */
 	uint32_t sessions;

@@ -32,7 +32,7 @@ TAILQ_HEAD(wait_list, wait);
 
 struct quota {
 	TAILQ_ENTRY(quota) link;
-	char name[WIRE_NAME];
+	char name[WIRE_MODEL_NAME];
 	uint64_t floor;   /* bytes, K and V */
 	uint64_t ceiling; /* 0: none */
 	LIST_HEAD(sharer_list, session) sessions;

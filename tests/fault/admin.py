@@ -9,7 +9,7 @@ from processes import check, program
 
 MAGIC = 0x316C7463766B7773
 PING, LIST, LIMIT, DRAIN, DISCONNECT, KILL, STOP = range(1, 8)
-GREETING_BYTES, REQUEST_BYTES, REPLY_BYTES, SESSION_BYTES = 288, 128, 376, 112
+GREETING_BYTES, REQUEST_BYTES, REPLY_BYTES, SESSION_BYTES = 288, 224, 632, 208
 DONE, REFUSED, USAGE, NO_BROKER, DENIED, NO_ANSWER = range(6)
 
 
@@ -36,7 +36,7 @@ def request(**change):
     for key in change:
         assert key in f, key
     f.update(change)
-    return struct.pack("<QIHHIIII32sQQ6Q", f["magic"], f["size"], f["version"], f["op"], f["flags"], f["session"],
+    return struct.pack("<QIHHIIII128sQQ6Q", f["magic"], f["size"], f["version"], f["op"], f["flags"], f["session"],
                        f["generation"], f["reserved0"], f["model"], f["floor"], f["ceiling"], f["reserved"], 0, 0, 0, 0,
                        0)
 
@@ -62,7 +62,7 @@ class Connection:
         check(len(data) >= REPLY_BYTES, "a reply of", len(data))
         code, n_sessions = struct.unpack_from("<iI", data, 16)
         check(len(data) == REPLY_BYTES + n_sessions * SESSION_BYTES, "a reply of", len(data), "with", n_sessions)
-        return wire.code_name(code), data[88:344].split(b"\0")[0].decode()
+        return wire.code_name(code), data[88:600].split(b"\0")[0].decode()
 
     def ask(self, **change):
         self.send(request(**change))

@@ -9,7 +9,7 @@ import struct
 import time
 
 MAGIC = 0x31766B6177736B76
-HELLO_BYTES = 8 + 4 + 2 * 2 + 4 * 2 + 4 * 4 + 8 * 2 + 4 * 2 + 32 * 2 + 8 * 6 + 8 * 64
+HELLO_BYTES = 8 + 4 + 2 * 2 + 4 * 2 + 4 * 4 + 8 * 2 + 4 * 2 + 32 + 128 + 8 * 6 + 8 * 64
 SLOT = 64
 CODES = ["ok", "denied", "gone", "poisoned", "phase", "invalid", "busy", "pending", "never", "nopages", "limit",
          "nomem", "system", "version", "forked", "timedout", "device", "again", "unsupported"]
@@ -33,7 +33,7 @@ def hello(**change):
     for key in change:
         assert key in f, key
     f.update(change)
-    out = struct.pack("<QIHHHHHHIIIIqqII32s32s6Q", f["magic"], f["size"], f["version_min"], f["version_max"],
+    out = struct.pack("<QIHHHHHHIIIIqqII32s128s6Q", f["magic"], f["size"], f["version_min"], f["version_max"],
                       f["size_welcome"], f["size_command"], f["size_reply"], f["size_ring_control"], f["flags"],
                       f["n_groups"], f["n_streams"], f["max_batch"], f["max_seq"], f["max_advance"], f["in_flight"],
                       f["max_rewind"], f["pool"], f["model"], f["reserved"], 0, 0, 0, 0, 0)

@@ -8,6 +8,7 @@
  */
 #include "config.h"
 #include "input.h"
+#include "model_name.h"
 #include "plan.h"
 
 enum { TEXT_SIZE = 4096 };
@@ -102,6 +103,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (r == 0) {
 		FUZZ_CHECK(config_name_valid(c.name) && memchr(c.socket, '\0', sizeof(c.socket)) && c.socket[0]);
 		FUZZ_CHECK(c.n_models <= CONFIG_MAX_MODELS);
+		for (uint32_t i = 0; i < c.n_models; i++)
+			FUZZ_CHECK(model_name_valid(c.models[i].name));
 		check_plan(&c);
 	}
 	return 0;

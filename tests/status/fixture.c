@@ -274,9 +274,9 @@ static void hostile_snapshot(struct status_writer *w, struct status_snapshot *s)
 {
 	known_snapshot(s);
 	memcpy(s->sessions[0].model, "\"\\\n\033[2J\xff\xc3{}", 12);
-	memcpy(s->models[0].name, s->sessions[0].model, WIRE_NAME);
-	memset(s->models[1].name, 'x', WIRE_NAME);
-	memset(s->sessions[1].model, 'x', WIRE_NAME);
+	memcpy(s->models[0].name, s->sessions[0].model, WIRE_MODEL_NAME);
+	memset(s->models[1].name, 'x', WIRE_MODEL_NAME);
+	memset(s->sessions[1].model, 'x', WIRE_MODEL_NAME);
 	memset(w->head->device, 0xfe, sizeof(w->head->device));
 	strcpy(w->head->pool, "a\"b\\c");
 }

@@ -262,7 +262,7 @@ class Content(Sums):
             samples, _ = prometheus(f.status("--prometheus").stdout)
             table = f.status().stdout
         self.assertEqual(page["sessions"][0]["model"]["name"], '"\\??[2J??{}')
-        self.assertEqual(page["sessions"][1]["model"]["name"], "x" * 31)
+        self.assertEqual(page["sessions"][1]["model"]["name"], "x" * 127)
         self.assertEqual(page["device"], "?" * 63)
         find(samples, "swakv_session_requests", model='\\"\\\\??[2J??{}')
         find(samples, "swakv_info", pool='a\\"b\\\\c')

@@ -93,14 +93,14 @@ Test(admin, a_name_must_be_terminated_printable_and_clean_behind_its_end)
 	struct admin_request r = good(ADMIN_DRAIN);
 
 	memset(r.model, 'a', sizeof(r.model));
-	cr_assert_eq(check(&r, "terminated"), SWAKV_EINVALID);
-	r.model[WIRE_NAME - 1] = '\0';
+	cr_assert_eq(check(&r, "printable ASCII"), SWAKV_EINVALID);
+	r.model[WIRE_MODEL_NAME - 1] = '\0';
 	cr_assert_eq(check(&r, ""), 0);
 	r.model[3] = '\0';
-	cr_assert_eq(check(&r, "terminated"), SWAKV_EINVALID);
+	cr_assert_eq(check(&r, "printable ASCII"), SWAKV_EINVALID);
 	r = good(ADMIN_DRAIN);
 	r.model[0] = '\033';
-	cr_assert_eq(check(&r, "printable"), SWAKV_EINVALID);
+	cr_assert_eq(check(&r, "printable ASCII"), SWAKV_EINVALID);
 }
 
 /* ---- a connection -------------------------------------------------------------- */

@@ -387,6 +387,27 @@ Test(client_attach, bad_arguments_are_named)
 	fake_close(&fake);
 }
 
+Test(client_attach, a_models_name_is_sent_whole_or_refused)
+{
+	const struct swakv_group g = { SWAKV_SLIDING, 32, 16, 1, 1, 8, 0, SWAKV_F16 };
+	char name[WIRE_MODEL_NAME + 1] = "";
+	struct swakv_model m = { .name = name, .groups = &g, .n_groups = 1, .max_batch = 1, .max_seq = 64 };
+	struct swakv_attach_options o = { .pool = name };
+	swakv_session *s;
+
+	memset(name, 'n', WIRE_MODEL_NAME);
+	cr_expect_eq(swakv_session_attach(NULL, &m, &s, why, sizeof(why)), SWAKV_EINVALID);
+	cr_expect_not_null(strstr(why, "nnn...' (128 bytes)"), "%s", why);
+	cr_expect_not_null(strstr(why, "1 to 127 printable ASCII characters"), "%s", why);
+	m.name = "m\n";
+	cr_expect_eq(swakv_session_attach(NULL, &m, &s, why, sizeof(why)), SWAKV_EINVALID);
+	m.name = "m";
+	name[32] = '\0';
+	cr_expect_eq(swakv_session_attach(&o, &m, &s, why, sizeof(why)), SWAKV_EINVALID);
+	cr_expect_not_null(strstr(why, "has 32 characters, the most are 31"), "%s", why);
+	fake_close(&fake);
+}
+
 /* ---- one process, many sessions ------------------------------------------------------------- */
 
 Test(client_attach, second_session_shares_the_pool)

@@ -161,6 +161,59 @@ Test(config, two_models_may_share_keys_but_not_a_name)
 	REFUSED(MODEL MODEL, "[model m]", "line 1");
 }
 
+#define X43  "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+#define X127 X43 X43 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+
+Test(config, a_models_name_that_no_section_holds_stands_below_it)
+{
+	cr_assert_eq(read_text("[model a]\nname = " X127 "\nfloor = 1\n[model b]\nname = org/b ] 3\nceiling = 1\n"
+			       "[model org/c:4 x]\nfloor = 1\n[model " X43 "]\nfloor = 1\n"),
+		     0, "%s", e.text);
+	cr_assert_str_eq(c.models[0].name, X127);
+	cr_assert(c.models[0].limits_only);
+	cr_assert_str_eq(c.models[1].name, "org/b ] 3");
+	cr_assert_str_eq(c.models[2].name, "org/c:4 x");
+	cr_assert_str_eq(c.models[3].name, X43);
+	REFUSED("[model a]\nname = x" X127 "\nfloor = 1\n", "x.ini:2", "[model a]", "1 to 127");
+	REFUSED("[model a]\nname = x\xc3\xa4\nfloor = 1\n", "x.ini:2", "printable ASCII");
+	REFUSED("[model a]\nname = x\n", "[model a]", "lacks the key window");
+}
+
+Test(config, a_section_that_libinih_cuts_is_refused)
+{
+	REFUSED("[broker]\n[model x" X43 "]\nfloor = 1\n", "x.ini:2", "(44 bytes)", "1 to 43", "name = NAME");
+	REFUSED("[model]\nfloor = 1\n", "x.ini:1", "(0 bytes)", "1 to 43");
+	REFUSED("[model a]b]\nfloor = 1\n", "x.ini:1", "\"b]\"", "behind the ]");
+	REFUSED("[model a;b]\nfloor = 1\n", "x.ini:1", "a;b", "but ; and ]");
+	REFUSED("[pool " X43 "]\n", "x.ini:1", "no pool name", "1 to 31");
+	config_init(&c);
+	cr_assert_eq(read_text("[model a] ; of the day\nfloor = 1\n[model b]   # too\r\nfloor = 1\n"), 0, "%s", e.text);
+}
+
+Test(config, two_sections_of_one_model_contradict_each_other)
+{
+	REFUSED("[model a]\nfloor = 1\n[model b]\nname = a\nfloor = 2\n", "x.ini:3", "[model b]", "\"a\"", "line 1");
+	REFUSED("[model a]\nname = x\nfloor = 1\n[model b]\nname = x\nfloor = 2\n", "\"x\"", "line 1");
+}
+
+Test(config, a_key_before_any_section_is_noted)
+{
+	cr_assert_eq(read_text("\n# of mine\nname = x\nspin_us = 1\n[pool]\nsize = 1M\n"), 0, "%s", e.text);
+	cr_assert_str_eq(c.name, "x");
+	cr_assert_eq(c.stray_line, 3);
+	config_init(&c);
+	cr_assert_eq(read_text("[broker]\nname = x\n"), 0, "%s", e.text);
+	cr_assert_eq(c.stray_line, 0);
+	REFUSED("size = 1M\n", "x.ini:1", "before any section", "[broker]", "size");
+}
+
+Test(config, a_byte_order_mark_hides_no_section)
+{
+	cr_assert_eq(read_text("\xEF\xBB\xBF[pool]\nsize = 1M\n"), 0, "%s", e.text);
+	cr_assert_eq(c.pool.size.value, 1 << 20);
+	cr_assert_eq(c.stray_line, 0);
+}
+
 Test(config, a_model_that_lacks_a_key_is_named)
 {
 	REFUSED("[model m]\nwindow=1024\n", "x.ini:1", "[model m]", "layers");

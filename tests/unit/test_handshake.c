@@ -112,13 +112,24 @@ Test(handshake, reserved_fields_must_be_zero)
 Test(handshake, names_must_be_terminated_printable_and_clean_behind)
 {
 	memset(hello.model, 'a', sizeof(hello.model));
-	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_NAME);
 	setup();
 	hello.model[0] = '\n';
-	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_NAME);
 	setup();
 	hello.model[20] = 'x';
-	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_NAME);
+}
+
+Test(handshake, a_models_name_has_127_bytes_and_is_never_cut)
+{
+	memset(hello.model, 'm', WIRE_MODEL_NAME - 1);
+	cr_assert_eq(check(), 0, "%s", r.text);
+	hello.model[WIRE_MODEL_NAME - 1] = 'm';
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_NAME);
+	cr_assert(strstr(r.text, "1 to 127 printable"), "%s", r.text);
+	memset(hello.model, 0, WIRE_MODEL_NAME);
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_NAME);
 }
 
 Test(handshake, another_pools_name_is_refused_with_ours)

@@ -614,11 +614,11 @@ Test(status_page, writer_cuts_counts_that_do_not_fit)
 Test(status_page, texts_are_terminated)
 {
 	open_ready();
-	memset(draft_small(1)->sessions[0].model, 'x', WIRE_NAME);
+	memset(draft_small(1)->sessions[0].model, 'x', WIRE_MODEL_NAME);
 	status_writer_commit(&w);
 	cr_assert_eq(status_reader_open(&r, name), 0);
 	cr_assert_eq(status_reader_copy(&r, out), 0);
-	cr_assert_eq(strlen(out->sessions[0].model), WIRE_NAME - 1);
+	cr_assert_eq(strlen(out->sessions[0].model), WIRE_MODEL_NAME - 1);
 }
 
 /* Every word of snapshot k says k, so a reader can tell a mixture. */

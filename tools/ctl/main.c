@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "instance.h"
+#include "model_name.h"
 #include "number.h"
 #include "output.h"
 #include "show.h"
@@ -65,8 +66,8 @@ static bool parse_session(struct admin_request *r, const char *text)
 
 static bool parse_model(struct admin_request *r, const char *text)
 {
-	if (!text[0] || strlen(text) >= sizeof(r->model))
-		return usage_error("not a model's name of 1 to 31 bytes:", text);
+	if (!model_name_valid(text))
+		return usage_error("not a model's name (" MODEL_NAME_RULE "):", text);
 	memcpy(r->model, text, strlen(text));
 	return true;
 }

@@ -155,7 +155,7 @@ static int write_limits(const struct broker *b, const struct script *s)
 		int64_t floor = statement_number(st, KEY_FLOOR, 0), ceiling = statement_number(st, KEY_CEILING, 0);
 
 		if (floor || ceiling)
-			fprintf(file, "[model %s]\n", s->models[i].name);
+			fprintf(file, "[model %zu]\nname = %s\n", i, s->models[i].name);
 		if (floor)
 			fprintf(file, "floor = %" PRId64 "\n", floor);
 		if (ceiling)

@@ -11,6 +11,7 @@ enum key_type {
 	TYPE_LIST_OR_NONE, /* numbers and ranges, or the word alone for the empty list */
 	TYPE_WORD,         /* one of `words`: its index */
 	TYPE_NAME,
+	TYPE_MODEL, /* the name of one */
 	TYPE_BYTES, /* a size with an optional suffix K, M, G, T */
 };
 

@@ -109,8 +109,9 @@ static int take_arguments(struct line *l, const struct form *form, struct statem
 
 		if (!word || strchr(word, '='))
 			return FAIL(l, "%s needs the name of a %s here", form->words, what);
-		if (!name_valid(word))
-			return FAIL(l, "\"%s\" is no name of a %s: allowed is %s", word, what, NAME_RULE);
+		if (*a == 'M' ? !model_valid(word) : !name_valid(word))
+			return FAIL(l, "\"%s\" is no name of a %s: allowed is %s", word, what,
+				    *a == 'M' ? MODEL_RULE : NAME_RULE);
 		if (*a == 'W')
 			st->worker = word;
 		else if (*a == 'R')

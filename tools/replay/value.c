@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire.h"
+
 /* Longest list: more than a batch can have, and few enough that `0..2000000000` is told to be a mistake. */
 #define MAX_LIST 65536
 
@@ -155,11 +157,23 @@ bool bytes_read(const char *text, int64_t *out)
 	return *end == '\0' && !__builtin_mul_overflow(*out, scale, out);
 }
 
+#define NAME_BYTES "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+
+static bool consists_of(const char *text, const char *bytes, size_t most)
+{
+	size_t len = strspn(text, bytes);
+
+	return len > 0 && len <= most && text[len] == '\0' && text[0] != '-' && text[0] != '.';
+}
+
 bool name_valid(const char *text)
 {
-	size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+	return consists_of(text, NAME_BYTES, NAME_MAX_BYTES);
+}
 
-	return len > 0 && len <= NAME_MAX_BYTES && text[len] == '\0' && text[0] != '-' && text[0] != '.';
+bool model_valid(const char *text)
+{
+	return consists_of(text, NAME_BYTES "/:", WIRE_MODEL_NAME - 1);
 }
 
 int value_read(const struct value_place *p, const struct key_form *form, const char *text, struct value *v)
@@ -177,6 +191,8 @@ int value_read(const struct value_place *p, const struct key_form *form, const c
 		return bytes_read(text, &v->number)
 			       ? 0
 			       : fail(p, text, "a size: a number with an optional suffix K, M, G or T");
+	case TYPE_MODEL:
+		return model_valid(text) ? 0 : fail(p, text, MODEL_RULE);
 	default:
 		return name_valid(text) ? 0 : fail(p, text, NAME_RULE);
 	}

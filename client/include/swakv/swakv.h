@@ -73,7 +73,12 @@ enum swakv_chunk {
 };
 
 struct swakv_model {
-	const char *name;                 /* for people: shown in status and logs; NULL: "unnamed" */
+	/*
+	 * The key of the model's floor and ceiling, and shown in status and logs: 1
+	 * to 127 printable ASCII characters; NULL or "": "unnamed". Sessions of one
+	 * name share one floor and one ceiling, so different models want different names.
+	 */
+	const char *name;
 	const struct swakv_group *groups; /* each has a table, page ids and a reservation of its own */
 	uint32_t n_groups;                /* 1 to 8 */
 	uint32_t max_batch;               /* slots, 1 to 4096 */
