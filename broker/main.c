@@ -31,6 +31,9 @@ int main(int argc, char **argv)
 		printf("swakvd %s\n", SWAKV_VERSION);
 		return EXIT_CODE_OK;
 	}
+	if (config.stray_line)
+		log_warning("%s:%d: a key before any section is taken as one of [broker]: write [broker] above it",
+			    arguments.file, config.stray_line);
 	if (arguments.dry_run)
 		return broker_dry_run(&config);
 	if (arguments.check_config) {
