@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
-#include "kernels.h"
+#include "launch.h"
 #include "stream_cuda.h"
 
 struct staging {
@@ -177,7 +176,7 @@ int stream_bind_cuda(struct stream *st, const struct swakv_cuda_options *options
 		return stream_fail(st, SWAKV_EBUSY, "it is bound already (%s)", st->backend->name);
 	if (!st->driver)
 		return stream_fail(st, SWAKV_EUNSUPPORTED, "the session's pool is on the host backend");
-	if (driver_load_kernels(st->driver) < 0)
+	if (driver_load_image(st->driver, &kernel_image_table) < 0)
 		return stream_fail(st, SWAKV_EUNSUPPORTED, "%s", driver_why(st->driver));
 	c = calloc(1, sizeof(*c));
 	if (!c)

@@ -2,8 +2,7 @@
 /* stream_custom.c - a stream of the caller's making: every operation is the caller's */
 #include <stdlib.h>
 
-#include "driver.h"
-#include "kernels.h"
+#include "launch.h"
 #include "stream.h"
 
 struct custom {

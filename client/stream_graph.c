@@ -18,8 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "driver.h"
-#include "kernels.h"
+#include "launch.h"
 #include "stream_cuda.h"
 
 struct graph {

@@ -9,8 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "driver.h"
-#include "kernels.h"
+#include "launch.h"
 #include "stream_cuda.h"
 
 struct host_write {

@@ -3,7 +3,7 @@
  * kernels.h - device work that goes through a page table, on CPU and GPU
  *
  * Each kernel takes one parameter block by value. The CUDA kernel of the same
- * name (kernels.cu) and its CPU twin here read the same block, so a driver
+ * name (table.cu, engine.cu) and its CPU twin here read the same block, so a driver
  * that runs twins can stand in for a GPU. Addresses are what the executing
  * side dereferences; all byte offsets are 64-bit.
  */
@@ -217,7 +217,7 @@ uint16_t float_to_bf16(float f);
 
 /* ---- CUDA ------------------------------------------------------------------- */
 
-/* Names of the CUDA kernels in the embedded image, in this order of struct above. */
+/* Names of the CUDA kernels. */
 #define KERNEL_NAME_APPLY     "swakv_apply" /* at most KERNEL_APPLY_MAX updates */
 #define KERNEL_NAME_MANY      "swakv_apply_many"
 #define KERNEL_NAME_KV_WRITE  "swakv_kv_write"
@@ -232,9 +232,6 @@ uint16_t float_to_bf16(float f);
 #define KERNEL_NAME_SCRUB_FEW "swakv_scrub_few" /* the same with at most KERNEL_SCRUB_FEW ids */
 #define KERNEL_NAME_COUNT     "swakv_count"
 #define KERNEL_NAME_RING      "swakv_apply_ring"
-
-/* The fatbin built by nvcc, or NULL when the build had none. *size in bytes. */
-const void *kernel_image(uint64_t *size);
 
 #ifdef __cplusplus
 }

@@ -19,7 +19,7 @@ def need_cuda(fake_only=False):
     """Ends the test as skipped where the build cannot do it."""
     if not FAKE.exists():
         skip("this build has no CUDA backend (no cuda.h)")
-    if not (BUILD / "kernels/kernels.fatbin").exists():
+    if not (BUILD / "kernels/table.fatbin").exists():
         skip("this build has no GPU kernels (no nvcc)")
     if fake_only and not IS_FAKE:
         skip("needs the fake driver")

@@ -32,8 +32,7 @@
 
 #include <swakv/swakv.h>
 
-#include "driver.h"
-#include "kernels.h"
+#include "launch.h"
 
 #define MAX_REQUESTS 64
 #define PAGE_TOKENS  64
@@ -206,7 +205,7 @@ static void prepare(struct hand *h)
 	device_ok(h, driver_alloc(h->driver, h->max_pages * 4ull, &h->list_at), "memory");
 	device_ok(h, driver_alloc(h->driver, h->max_pages * 2ull, &h->patterns_at), "memory");
 	device_ok(h, driver_alloc(h->driver, h->max_pages * 4ull, &h->counts_at), "memory");
-	device_ok(h, driver_load_kernels(h->driver), "kernels");
+	device_ok(h, driver_load_image(h->driver, &kernel_image_engine), "kernels");
 }
 
 /* ---- pages ------------------------------------------------------------------------ */

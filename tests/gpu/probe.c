@@ -25,10 +25,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "driver.h"
+#include "launch.h"
 #include "figures/child.h"
 #include "figures/report.h"
-#include "kernels.h"
 #include "nvml.h"
 
 #define LIMIT_MS  60000

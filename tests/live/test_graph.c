@@ -10,8 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "driver.h"
-#include "kernels.h"
+#include "launch.h"
 #include "live.h"
 
 enum { STEPS = 1000, SLOTS = 3, PAGE_TOKENS = 16, WINDOW = 40, MAX_SEQ = 2048, HEAD_DIM = 8 };

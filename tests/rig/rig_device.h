@@ -3,7 +3,7 @@
 #ifndef SWAKV_RIG_DEVICE_H
 #define SWAKV_RIG_DEVICE_H
 
-#include "driver.h"
+#include "launch.h"
 #include "rig.h"
 
 struct rig_device {

@@ -9,7 +9,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "driver.h"
+#include "launch.h"
 
 /* A call of driver `d` that must succeed. */
 #define OK(call) cr_assert_eq((call), 0, "%s", driver_why(d))

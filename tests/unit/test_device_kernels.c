@@ -12,7 +12,7 @@
 
 static bool have_kernels(struct driver *d)
 {
-	int rc = driver_load_kernels(d);
+	int rc = driver_load_image(d, &kernel_image_engine);
 
 	if (rc == SWAKV_EUNSUPPORTED)
 		cr_skip_test("this build has no GPU kernels (no nvcc)");

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "device_fixture.h"
-#include "kernels.h"
+#include "launch.h"
 
 /* ---- IPC ------------------------------------------------------------------------------- */
 
@@ -312,7 +312,7 @@ static int all_refused(struct driver *d)
 		driver_copy(d, s, 4096, 8192, 64),
 		driver_fill32(d, s, 4096, 0, 1),
 		driver_fill16(d, s, 4096, 0, 1),
-		driver_load_kernels(d),
+		driver_load_image(d, &kernel_image_table),
 		driver_run_apply(d, s, &apply),
 	};
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "driver_private.h"
+#include "launch.h"
 #include "rig_device.h"
 
 #define TEXT 4096
@@ -144,7 +145,8 @@ static int use_everything(struct driver *d, const uint8_t *handle, void *host)
 		return rc;
 	apply.table = p;
 	/* More shared memory than a kernel has without asking. */
-	if ((rc = driver_launch(d, s, KERNEL_NAME_APPLY, 1, 32, 64u << 10, &apply, sizeof(apply))) ||
+	if ((rc = driver_launch(d, s, &kernel_image_table, KERNEL_NAME_APPLY, 1, 32, 64u << 10, &apply,
+				sizeof(apply))) ||
 	    (rc = driver_stream_write64(d, s, line, 7)) || (rc = driver_copy(d, s, imported + 64, p, 64)) ||
 	    (rc = driver_copy(d, s, p, imported + 64, 64)) || (rc = driver_copy_to_host(d, s, &word, p + 12, 4)) ||
 	    (rc = driver_stream_synchronize(d, s)))
@@ -219,11 +221,9 @@ static pid_t start_exporter(uint8_t handle[DRIVER_IPC_HANDLE], int *stop)
 
 static bool have_kernels(void)
 {
-	uint64_t size;
-
-	if (!kernel_image(&size))
+	if (!kernel_image_engine.data)
 		cr_skip_test("this build has no GPU kernels (no nvcc)");
-	return size > 0;
+	return kernel_image_engine.bytes > 0;
 }
 
 Test(driver, each_function_failing_gives_a_sentence)

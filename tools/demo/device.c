@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "driver.h"
+#include "launch.h"
 
 enum launch_kind { LAUNCH_KV_WRITE, LAUNCH_ATTENTION, LAUNCH_FILL, LAUNCH_READ, LAUNCH_PAUSE };
 
@@ -54,7 +54,7 @@ int device_open(struct device *d, swakv_session *session, char *why, size_t why_
 		return rc;
 	}
 	d->cu_stream = swakv_stream_cuda(session, d->stream);
-	rc = driver_load_kernels(d->driver);
+	rc = driver_load_image(d->driver, &kernel_image_engine);
 	if (rc) {
 		snprintf(why, why_size, "%s", driver_why(d->driver));
 		device_close(d);

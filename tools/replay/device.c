@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "atomics.h"
-#include "driver.h"
-#include "kernels.h"
+#include "launch.h"
 
 /* ---- on a GPU ------------------------------------------------------------------ */
 
@@ -56,7 +55,8 @@ static int open_gpu(struct device *d, const struct swakv_session_info *info)
 	int rc = driver_open(&d->driver, NULL, info->device_uuid, 0, why);
 
 	if (rc == 0) {
-		(void)((rc = driver_stream_create(d->driver, &d->stream)) || (rc = driver_load_kernels(d->driver)));
+		(void)((rc = driver_stream_create(d->driver, &d->stream)) ||
+		       (rc = driver_load_image(d->driver, &kernel_image_table)));
 		for (uint32_t i = 0; rc == 0 && i < d->n_groups; i++) {
 			d->tables[i].cells = calloc(1, table_bytes(d, &d->tables[i]));
 			rc = d->tables[i].cells ? read_table(d, &d->tables[i]) : SWAKV_ENOMEM;

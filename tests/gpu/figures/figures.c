@@ -169,7 +169,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "figures: %s\n", why);
 		return 1;
 	}
-	if (driver_stream_create(f.driver, &f.stream) || driver_load_kernels(f.driver)) {
+	if (driver_stream_create(f.driver, &f.stream) || driver_load_image(f.driver, &kernel_image_engine)) {
 		fprintf(stderr, "figures: %s\n", driver_why(f.driver));
 		return 1;
 	}

@@ -7,8 +7,7 @@
 #include <stdint.h>
 
 #include "child.h"
-#include "driver.h"
-#include "kernels.h"
+#include "launch.h"
 #include "report.h"
 
 struct figures {

@@ -271,14 +271,21 @@ int driver_open_bare(struct driver **out, const char *library, const uint8_t *uu
 	return driver_new(out, library, uuid, ordinal, true, why);
 }
 
+static void unload_images(struct driver *d)
+{
+	for (int i = 0; i < DRIVER_MAX_IMAGES && d->images[i].image; i++)
+		if (driver_enter(d) == 0)
+			driver_leave(d,
+				     driver_check(d, d->api.cuModuleUnload(d->images[i].module), "cuModuleUnload()"));
+}
+
 struct driver *driver_close(struct driver *d)
 {
 	if (!d)
 		return NULL;
 	/* In a forked child all but the pages is the parent's. */
 	if (driver_usable(d) == 0) {
-		if (d->module && driver_enter(d) == 0)
-			driver_leave(d, driver_check(d, d->api.cuModuleUnload(d->module), "cuModuleUnload()"));
+		unload_images(d);
 		if (d->context)
 			d->api.cuDevicePrimaryCtxRelease(d->device);
 		if (d->library)

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c - grid, block and shared memory of each kernel; an empty launch is no launch */
-#include <stddef.h>
-
+/* launch_engine.c - grid, block and shared memory of each kernel of engine.cu; an empty launch is no launch */
 #include "attention_split.h"
-#include "driver.h"
-#include "kernels.h"
+#include "launch.h"
 
 #define MAX_GRID       65535u
 #define WARP           32u
-#define APPLY_BLOCK    128u
 #define COPY_BLOCK     256u
 #define ATTENTION_WARP 4u /* warps a block, if their accumulators fit */
 #define SPLIT_BLOCK    ((uint32_t)SPLIT_THREADS)
@@ -24,23 +20,12 @@ static uint32_t bounded_grid(uint64_t blocks)
 	return blocks < MAX_GRID ? (uint32_t)blocks : MAX_GRID;
 }
 
-int driver_run_apply(struct driver *d, void *stream, const struct kernel_apply *params)
-{
-	bool few = params->n_updates <= KERNEL_APPLY_MAX;
-
-	if (params->n_updates == 0)
-		return 0;
-	return driver_launch(d, stream, few ? KERNEL_NAME_APPLY : KERNEL_NAME_MANY,
-			     (params->n_updates + APPLY_BLOCK - 1) / APPLY_BLOCK, APPLY_BLOCK, 0, params,
-			     few ? offsetof(struct kernel_apply, updates[KERNEL_APPLY_MAX]) : sizeof(*params));
-}
-
 int driver_run_kv_write(struct driver *d, void *stream, const struct kernel_kv_write *params)
 {
 	if (params->n_tokens <= 0)
 		return 0;
-	return driver_launch(d, stream, KERNEL_NAME_KV_WRITE, bounded_grid((uint64_t)params->n_tokens), COPY_BLOCK, 0,
-			     params, sizeof(*params));
+	return driver_launch(d, stream, &kernel_image_engine, KERNEL_NAME_KV_WRITE,
+			     bounded_grid((uint64_t)params->n_tokens), COPY_BLOCK, 0, params, sizeof(*params));
 }
 
 /* ---- attention ------------------------------------------------------------------ */
@@ -131,12 +116,12 @@ static int run_split(struct driver *d, void *stream, struct kernel_attention p)
 
 	if (!p.workspace || p.n_splits < 1)
 		p.n_splits = 1;
-	r = driver_launch(d, stream, name, bounded_grid(split_blocks(&p) * (uint64_t)p.n_splits), SPLIT_BLOCK,
-			  split_shared(&p), &p, sizeof(p));
+	r = driver_launch(d, stream, &kernel_image_engine, name, bounded_grid(split_blocks(&p) * (uint64_t)p.n_splits),
+			  SPLIT_BLOCK, split_shared(&p), &p, sizeof(p));
 	if (r || p.n_splits == 1)
 		return r;
-	return driver_launch(d, stream, KERNEL_NAME_JOIN, bounded_grid((uint64_t)p.n * (uint64_t)p.q_heads),
-			     SPLIT_BLOCK, 0, &p, sizeof(p));
+	return driver_launch(d, stream, &kernel_image_engine, KERNEL_NAME_JOIN,
+			     bounded_grid((uint64_t)p.n * (uint64_t)p.q_heads), SPLIT_BLOCK, 0, &p, sizeof(p));
 }
 
 int driver_run_attention(struct driver *d, void *stream, const struct kernel_attention *params)
@@ -154,7 +139,7 @@ int driver_run_attention(struct driver *d, void *stream, const struct kernel_att
 	while (warps > 1 && k + warps * v > SHARED_MAX)
 		warps /= 2;
 	/* Beyond that the launch itself is refused, with the driver's own sentence. */
-	return driver_launch(d, stream, KERNEL_NAME_ATTENTION,
+	return driver_launch(d, stream, &kernel_image_engine, KERNEL_NAME_ATTENTION,
 			     bounded_grid((uint64_t)params->n * (uint64_t)params->q_heads), warps * WARP,
 			     (uint32_t)(k + warps * v), params, sizeof(*params));
 }
@@ -171,15 +156,17 @@ int driver_run_fill(struct driver *d, void *stream, const struct kernel_fill *pa
 {
 	if (params->n_pages <= 0)
 		return 0;
-	return driver_launch(d, stream, KERNEL_NAME_FILL, piece_grid(&params->pages, params->n_pages),
-			     KERNEL_FILL_THREADS, 0, params, sizeof(*params));
+	return driver_launch(d, stream, &kernel_image_engine, KERNEL_NAME_FILL,
+			     piece_grid(&params->pages, params->n_pages), KERNEL_FILL_THREADS, 0, params,
+			     sizeof(*params));
 }
 
 int driver_run_copy(struct driver *d, void *stream, const struct kernel_copy *params)
 {
 	if (params->n_pages <= 0)
 		return 0;
-	return driver_launch(d, stream, params->pages.page_stride % 16 == 0 ? KERNEL_NAME_COPY : KERNEL_NAME_COPY_ODD,
+	return driver_launch(d, stream, &kernel_image_engine,
+			     params->pages.page_stride % 16 == 0 ? KERNEL_NAME_COPY : KERNEL_NAME_COPY_ODD,
 			     piece_grid(&params->pages, params->n_pages), KERNEL_COPY_THREADS, 0, params,
 			     sizeof(*params));
 }
@@ -188,11 +175,11 @@ int driver_run_check(struct driver *d, void *stream, const struct kernel_check *
 {
 	if (params->n_pages <= 0)
 		return 0;
-	return driver_launch(d, stream, KERNEL_NAME_CHECK, piece_grid(&params->pages, params->n_pages), COPY_BLOCK, 0,
-			     params, sizeof(*params));
+	return driver_launch(d, stream, &kernel_image_engine, KERNEL_NAME_CHECK,
+			     piece_grid(&params->pages, params->n_pages), COPY_BLOCK, 0, params, sizeof(*params));
 }
 
 int driver_run_empty(struct driver *d, void *stream)
 {
-	return driver_launch(d, stream, KERNEL_NAME_EMPTY, 1, 1, 0, NULL, 0);
+	return driver_launch(d, stream, &kernel_image_engine, KERNEL_NAME_EMPTY, 1, 1, 0, NULL, 0);
 }

@@ -125,38 +125,19 @@ int driver_copy(struct driver *d, void *stream, uint64_t dst, uint64_t src, size
 int driver_fill32(struct driver *d, void *stream, uint64_t dst, uint32_t value, uint64_t n_words);
 int driver_fill16(struct driver *d, void *stream, uint64_t dst, uint16_t value, uint64_t n);
 
-/* Loads the embedded kernels once (the first launch does it too); SWAKV_EUNSUPPORTED when the build has none. */
-int driver_load_kernels(struct driver *d);
+/* Kernels as nvcc made them: a fatbin, whose bytes stay where they are. NULL: the build had no nvcc. */
+struct driver_image {
+	const void *data;
+	uint64_t bytes;
+};
+/* Loads @image once (its first launch does it too); SWAKV_EUNSUPPORTED when there is none. */
+int driver_load_image(struct driver *d, const struct driver_image *image);
 /*
- * Launches kernel @name (a string that stays, as KERNEL_NAME_*) with its parameter
- * block of @bytes. Grid and block in threads/blocks of dimension x.
+ * Launches kernel @name (a string that stays, and that no other image has) of
+ * @image with its parameter block of @bytes. Grid and block in threads/blocks of
+ * dimension x.
  */
-int driver_launch(struct driver *d, void *stream, const char *name, uint32_t grid, uint32_t block,
-		  uint32_t shared_bytes, const void *params, size_t bytes);
-
-/*
- * The standard launches of kernels.h; each picks its grid. `params` as there,
- * with device addresses.
- */
-struct kernel_apply;
-struct kernel_kv_write;
-struct kernel_attention;
-struct kernel_fill;
-struct kernel_copy;
-struct kernel_check;
-int driver_run_apply(struct driver *d, void *stream, const struct kernel_apply *params);
-int driver_run_kv_write(struct driver *d, void *stream, const struct kernel_kv_write *params);
-int driver_run_attention(struct driver *d, void *stream, const struct kernel_attention *params);
-int driver_run_fill(struct driver *d, void *stream, const struct kernel_fill *params);
-int driver_run_copy(struct driver *d, void *stream, const struct kernel_copy *params);
-int driver_run_check(struct driver *d, void *stream, const struct kernel_check *params);
-/* One block of one thread that does nothing. */
-int driver_run_empty(struct driver *d, void *stream);
-struct kernel_scrub;
-struct kernel_count;
-struct kernel_apply_ring;
-int driver_run_scrub(struct driver *d, void *stream, const struct kernel_scrub *params);
-int driver_run_count(struct driver *d, void *stream, const struct kernel_count *params);
-int driver_run_apply_ring(struct driver *d, void *stream, const struct kernel_apply_ring *params);
+int driver_launch(struct driver *d, void *stream, const struct driver_image *image, const char *name, uint32_t grid,
+		  uint32_t block, uint32_t shared_bytes, const void *params, size_t bytes);
 
 #endif

@@ -6,7 +6,6 @@
 #include <cuda.h>
 
 #include "driver.h"
-#include "kernels.h"
 
 /* Every entry point that is used. cuda.h renames most of them to their current version; the list has the base names. */
 #define DRIVER_API(FN)                                                                                                 \
@@ -71,7 +70,7 @@ struct driver_api {
 #undef DRIVER_FIELD
 };
 
-enum { DRIVER_MAX_KERNELS = 64 };
+enum { DRIVER_MAX_KERNELS = 64, DRIVER_MAX_IMAGES = 4 };
 
 /* Lies alone in pages that the kernel wipes in a forked child: `alive` is 0 there. */
 struct driver {
@@ -81,7 +80,10 @@ struct driver {
 	CUdevice device;
 	CUcontext context; /* the primary one, retained; NULL: opened bare */
 	struct driver_device info;
-	CUmodule module; /* NULL until the kernels are loaded */
+	struct {
+		const struct driver_image *image;
+		CUmodule module;
+	} images[DRIVER_MAX_IMAGES]; /* those that were loaded, filled from the front */
 	struct {
 		const char *name; /* as the caller gave it: static */
 		CUfunction function;

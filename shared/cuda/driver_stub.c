@@ -66,6 +66,6 @@ UNREACHABLE(driver_copy_to_host, struct driver *d, void *stream, void *dst, uint
 UNREACHABLE(driver_copy, struct driver *d, void *stream, uint64_t dst, uint64_t src, size_t bytes)
 UNREACHABLE(driver_fill32, struct driver *d, void *stream, uint64_t dst, uint32_t value, uint64_t n_words)
 UNREACHABLE(driver_fill16, struct driver *d, void *stream, uint64_t dst, uint16_t value, uint64_t n)
-UNREACHABLE(driver_load_kernels, struct driver *d)
-UNREACHABLE(driver_launch, struct driver *d, void *stream, const char *name, uint32_t grid, uint32_t block,
-	    uint32_t shared_bytes, const void *params, size_t bytes)
+UNREACHABLE(driver_load_image, struct driver *d, const struct driver_image *image)
+UNREACHABLE(driver_launch, struct driver *d, void *stream, const struct driver_image *image, const char *name,
+	    uint32_t grid, uint32_t block, uint32_t shared_bytes, const void *params, size_t bytes)

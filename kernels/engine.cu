@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kernels.cu - the CUDA kernels of kernels.h
+ * engine.cu - the CUDA kernels that an engine brings itself, for demo and tests
  *
- * Each takes its parameter block by value as a __grid_constant__, so a launch
- * copies it and nothing of it needs to outlive the call. Grids are bounded and
- * the loops stride over the rest, so any size fits a launch; only what fills and
- * copies pages has a block for each piece of them. Addresses come from paging.h,
- * the same as the CPU twins'.
+ * Parameter blocks travel as in table.cu. Grids are bounded and the loops stride
+ * over the rest, so any size fits a launch; only what fills and copies pages has
+ * a block for each piece of them. Addresses come from paging.h, the same as the
+ * CPU twins'.
  */
-#include <cstddef>
 #include <cuda_fp16.h>
 
 #include "attention_split.cuh"
 #include "kernels.h"
 #include "paging.h"
+#include "pieces.cuh"
 
 #define WARP 32
 
@@ -24,67 +23,6 @@ static __device__ __forceinline__ float load_element(const void *p, int64_t i, i
 	if (dtype == KERNEL_BF16)
 		return __uint_as_float((uint32_t)((const uint16_t *)p)[i] << 16);
 	return __half2float(((const __half *)p)[i]);
-}
-
-static __device__ __forceinline__ void apply_update(int32_t *table, int32_t width, int32_t num_pages, uint32_t cell,
-						    int32_t page)
-{
-	int64_t row = cell / (uint32_t)width, column = cell % (uint32_t)width;
-	int32_t *k = table + row * 2 * width + column;
-
-	k[0] = page;
-	k[width] = page < 0 ? -1 : page + num_pages;
-}
-
-template <typename APPLY> static __device__ __forceinline__ void apply(const APPLY &p)
-{
-	int32_t *table = (int32_t *)p.table;
-
-	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < p.n_updates; i += gridDim.x * blockDim.x)
-		apply_update(table, p.width, p.num_pages, p.updates[i].cell, p.updates[i].page);
-}
-
-/* The beginning of a struct kernel_apply. */
-struct apply_few {
-	uint64_t table;
-	int32_t width;
-	int32_t num_pages;
-	uint32_t n_updates;
-	uint32_t reserved;
-	struct kernel_update updates[KERNEL_APPLY_MAX];
-};
-
-extern "C" __global__ void swakv_apply(const __grid_constant__ struct apply_few p)
-{
-	static_assert(offsetof(apply_few, updates) == offsetof(kernel_apply, updates), "one begins as the other");
-	apply(p);
-}
-
-extern "C" __global__ void swakv_apply_many(const __grid_constant__ struct kernel_apply p)
-{
-	apply(p);
-}
-
-/* The host writes the buffers between launches: they are read past the caches. */
-extern "C" __global__ void swakv_apply_ring(const __grid_constant__ struct kernel_apply_ring p)
-{
-	uint64_t step = *(const volatile uint64_t *)p.counter + 1;
-	const volatile struct kernel_ring_buffer *b = (struct kernel_ring_buffer *)p.ring + step % p.n_buffers;
-	uint32_t n = b->step == step ? b->n_updates : 0;
-
-	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
-		apply_update((int32_t *)p.table, p.width, p.num_pages, b->updates[i].cell, b->updates[i].page);
-}
-
-/* One thread. The fence makes all that the stream did before visible to whoever sees the word. */
-extern "C" __global__ void swakv_count(const __grid_constant__ struct kernel_count p)
-{
-	volatile uint64_t *counter = (volatile uint64_t *)p.counter;
-	uint64_t n = *counter + 1;
-
-	*counter = n;
-	__threadfence_system();
-	*(volatile uint64_t *)p.word = n;
 }
 
 /* Copies @bytes with the whole block, 16 bytes at a time where both sides allow it. Sizes are multiples of 2. */
@@ -122,109 +60,10 @@ extern "C" __global__ void swakv_kv_write(const __grid_constant__ struct kernel_
 	}
 }
 
-/* Whole cache lines are written where that is possible: a part of one costs the memory a read. */
-#define LINE 128u
-
-static __device__ __forceinline__ uint64_t line_up(uint64_t at)
-{
-	return (at + LINE - 1) / LINE * LINE;
-}
-
-/*
- * Work on whole pages is shared out in pieces, so that one large page fills the
- * device, too. Every thread finds its piece by itself, before it can read a byte:
- * in 32 bits, since a division of 64 would take longer than the piece does.
- */
-struct piece {
-	uint64_t at; /* address in the page that is written; whole lines but at the page's ends */
-	uint32_t bytes;
-	uint32_t page; /* index into the list */
-	int half;      /* 0: K, 1: V */
-};
-
-static __device__ __forceinline__ uint64_t page_address(const kernel_pages *g, int half, int32_t id)
-{
-	return paging_layer(g, half ? g->v_base : g->k_base, half ? id + g->num_pages : id, 0);
-}
-
-static __device__ __forceinline__ uint32_t pieces_a_page(const kernel_pages *g)
-{
-	return (uint32_t)((g->page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE);
-}
-
-/* Piece @i of the @n pages in @list: first all of K, then all of V, so that neighbours work on neighbours. */
-static __device__ __forceinline__ piece piece_of(const kernel_pages *g, const int32_t *list, int32_t n, uint32_t i)
-{
-	uint32_t each = pieces_a_page(g), page = i / each, k = i - page * each;
-	piece c = { 0, 0, page, page >= (uint32_t)n };
-	uint64_t start, last, next;
-
-	c.page -= c.half ? (uint32_t)n : 0;
-	start = page_address(g, c.half, list[c.page]);
-	last = start + g->page_stride;
-	next = k + 1 == each ? last : line_up(start + (uint64_t)(k + 1) * KERNEL_PIECE);
-	c.at = k == 0 ? start : line_up(start + (uint64_t)k * KERNEL_PIECE);
-	c.bytes = (uint32_t)((next < last ? next : last) - (c.at < last ? c.at : last));
-	return c;
-}
-
-/* Bytes before the first whole line. */
-static __device__ __forceinline__ uint32_t line_head(uint64_t at, uint32_t bytes)
-{
-	uint32_t head = (uint32_t)(line_up(at) - at);
-
-	return head < bytes ? head : bytes;
-}
-
-/* Fills @bytes with the whole block; both are multiples of 2. */
-static __device__ void block_fill(uint64_t to, uint32_t bytes, uint16_t pattern)
-{
-	uint32_t two = pattern | (uint32_t)pattern << 16, head = line_head(to, bytes);
-	uint32_t n = (bytes - head) / (uint32_t)sizeof(uint4), tail = head + n * (uint32_t)sizeof(uint4);
-	uint4 *wide = (uint4 *)(to + head), four = make_uint4(two, two, two, two);
-
-	if (threadIdx.x < head / 2)
-		((uint16_t *)to)[threadIdx.x] = pattern;
-#pragma unroll
-	for (uint32_t i = threadIdx.x; i < KERNEL_PIECE / sizeof(uint4); i += KERNEL_FILL_THREADS)
-		if (i < n)
-			__stcs(&wide[i], four);
-	if (threadIdx.x < (bytes - tail) / 2)
-		((uint16_t *)(to + tail))[threadIdx.x] = pattern;
-}
-
-static __device__ __forceinline__ void fill(const kernel_pages *g, const int32_t *list, int32_t n_pages,
-					    uint16_t pattern)
-{
-	piece c = piece_of(g, list, n_pages, blockIdx.x);
-
-	block_fill(c.at, c.bytes, pattern);
-}
-
 extern "C" __global__ void __launch_bounds__(KERNEL_FILL_THREADS)
 	swakv_fill(const __grid_constant__ struct kernel_fill p)
 {
 	fill(&p.pages, (const int32_t *)p.page_list, p.n_pages, p.pattern);
-}
-
-extern "C" __global__ void __launch_bounds__(KERNEL_FILL_THREADS)
-	swakv_scrub(const __grid_constant__ struct kernel_scrub p)
-{
-	fill(&p.pages, p.list, p.n_pages, 0);
-}
-
-/* The beginning of a struct kernel_scrub. */
-struct scrub_few {
-	kernel_pages pages;
-	int32_t n_pages;
-	int32_t list[KERNEL_SCRUB_FEW];
-};
-
-extern "C" __global__ void __launch_bounds__(KERNEL_FILL_THREADS)
-	swakv_scrub_few(const __grid_constant__ struct scrub_few p)
-{
-	static_assert(offsetof(scrub_few, list) == offsetof(kernel_scrub, list), "one begins as the other");
-	fill(&p.pages, p.list, p.n_pages, 0);
 }
 
 /* Words of 16 bytes that a warp copies: side by side, so many for each lane. */

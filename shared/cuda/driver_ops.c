@@ -165,23 +165,36 @@ int driver_fill16(struct driver *d, void *stream, uint64_t dst, uint16_t value, 
 
 /* ---- kernels -------------------------------------------------------------------- */
 
-int driver_load_kernels(struct driver *d)
+/* Where @image is, or would be, in d->images; DRIVER_MAX_IMAGES: there is no room for it. */
+static int image_index(const struct driver *d, const struct driver_image *image)
 {
-	uint64_t size = 0;
-	const void *image = kernel_image(&size);
+	int i = 0;
+
+	while (i < DRIVER_MAX_IMAGES && d->images[i].image && d->images[i].image != image)
+		i++;
+	return i;
+}
+
+int driver_load_image(struct driver *d, const struct driver_image *image)
+{
+	int i = image_index(d, image), r = driver_enter(d);
 	CUmodule module = NULL;
-	int r = driver_enter(d);
 
 	if (r)
 		return r;
-	if (d->module)
+	if (i == DRIVER_MAX_IMAGES)
+		return driver_leave(d, driver_complain(d, SWAKV_EDEVICE, "more than %d kernel images", i));
+	if (d->images[i].image)
 		return driver_leave(d, 0);
-	if (!image)
+	if (!image->data)
 		return driver_leave(d, driver_complain(d, SWAKV_EUNSUPPORTED,
 						       "this build has no GPU kernels: build it where nvcc is"));
-	r = driver_check(d, d->api.cuModuleLoadData(&module, image), "cuModuleLoadData(%llu bytes)", ULL(size));
-	if (r == 0)
-		d->module = module;
+	r = driver_check(d, d->api.cuModuleLoadData(&module, image->data), "cuModuleLoadData(%llu bytes)",
+			 ULL(image->bytes));
+	if (r == 0) {
+		d->images[i].image = image;
+		d->images[i].module = module;
+	}
 	return driver_leave(d, r);
 }
 
@@ -203,8 +216,8 @@ static int allow_shared(struct driver *d, int i, uint32_t bytes)
 	return r;
 }
 
-/* The index of kernel @name, looked up at its first launch; -1 with the sentence left behind. */
-static int find_kernel(struct driver *d, const char *name)
+/* The index of kernel @name of @image, looked up at its first launch; -1 with the sentence left behind. */
+static int find_kernel(struct driver *d, const struct driver_image *image, const char *name)
 {
 	CUfunction f = NULL;
 	int i = 0;
@@ -216,7 +229,8 @@ static int find_kernel(struct driver *d, const char *name)
 		driver_complain(d, SWAKV_EDEVICE, "more than %d kernels", DRIVER_MAX_KERNELS);
 		return -1;
 	}
-	if (DRIVER_CALL(d, d->api.cuModuleGetFunction(&f, d->module, name), "cuModuleGetFunction(%s)", name) != 0)
+	if (DRIVER_CALL(d, d->api.cuModuleGetFunction(&f, d->images[image_index(d, image)].module, name),
+			"cuModuleGetFunction(%s)", name) != 0)
 		return -1;
 	d->kernels[i].name = name;
 	d->kernels[i].function = f;
@@ -224,13 +238,13 @@ static int find_kernel(struct driver *d, const char *name)
 	return i;
 }
 
-int driver_launch(struct driver *d, void *stream, const char *name, uint32_t grid, uint32_t block,
-		  uint32_t shared_bytes, const void *params, size_t bytes)
+int driver_launch(struct driver *d, void *stream, const struct driver_image *image, const char *name, uint32_t grid,
+		  uint32_t block, uint32_t shared_bytes, const void *params, size_t bytes)
 {
 	/* The driver copies the block during the call and never writes it. */
 	void *arguments[] = { (void *)(uintptr_t)params };
-	int r = driver_load_kernels(d);
-	int i = r ? -1 : find_kernel(d, name);
+	int r = driver_load_image(d, image);
+	int i = r ? -1 : find_kernel(d, image, name);
 
 	if (r)
 		return r;
