@@ -13,6 +13,7 @@
 #include "engine.h"
 #include "page_table.h"
 #include "pool.h"
+#include "provision.h"
 #include "quota.h"
 #include "window.h"
 

@@ -2,7 +2,8 @@
 """Faults put into the page engine on purpose: each must be found by the random test.
 
 A mutation is a name, a file of broker/engine, and exact replacements in it:
-(old text, new text), where the old text occurs exactly once.
+(old text, new text), where the old text occurs exactly once; a third part names
+another file than the mutation's.
 """
 
 MUTATIONS = [
@@ -94,17 +95,17 @@ MUTATIONS = [
         ("\tt->generation++;\n", "\tt->generation |= 1;\n")]),
     ("reclaim forgets the pages behind points", "points.c", [
         ("\t\tpages_quarantine(s, line, &chains);\n\t\tline_remove(s, l, p)", "\t\tline_remove(s, l, p)")]),
-    ("an extent that was taken needlessly", "pool.c", [
+    ("an extent that was taken needlessly", "provision.c", [
         ("\tif (c->n_free >= n)\n\t\treturn;\n\tv.index", "\tif (c->n_free >= ++n)\n\t\treturn;\n\tv.index")]),
     ("an extent is returned with a live page", "pool.c", [
-        ("if (!others || p->extents[x].n_live > 0)", "if (!others || p->extents[x].n_live > 1)"),
+        ("if (!others || p->extents[x].n_live > 0)", "if (!others || p->extents[x].n_live > 1)", "provision.c"),
         ("\tMUST(e->n_live == 0);\n", "\te->n_live = 0;\n"),
         ("page < e->fresh; page++) {\n\t\tMUST(c->state[page] == PAGE_FREE);\n", "page < e->fresh; page++) {\n")]),
     ("a page that ends in a second extent keeps only the first", "page_class.c", [
         ("while (++x <= last)", "while (++x < last)")]),
-    ("an empty extent of another class does not count as available", "pool.c", [
+    ("an empty extent of another class does not count as available", "provision.c", [
         ("next_stretch(p, x, index, true, &first)", "next_stretch(p, x, index, false, &first)")]),
-    ("pages of an extent that another class had are clean", "pool.c", [
+    ("pages of an extent that another class had are clean", "provision.c", [
         ("if (e->former != 0 && e->former != index + 1)", "if (e->former == EXTENT_OF_MANY)")]),
     ("a page across two extents is used with one", "pool.c", [
         ("*hi = (int32_t)(b / c->page_bytes);", "*hi = (int32_t)((b + c->page_bytes / 2) / c->page_bytes);")]),
@@ -144,7 +145,7 @@ MUTATIONS = [
     ("pages of a later group do not come back at a point", "points.c", [
         ("\t\telse\n\t\t\tchain_give_back(s, g, chain);\n",
          "\t\telse if (g->index < 2)\n\t\t\tchain_give_back(s, g, chain);\n")]),
-    ("a class breaks its promise to another group", "pool.c", [
+    ("a class breaks its promise to another group", "provision.c", [
         ("return holder->promised == 0 || holder->n_free - pages_lost(p, holder, x) >= holder->promised;",
          "return holder->promised >= 0;")]),
     # reservations

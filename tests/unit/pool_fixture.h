@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool.h"
+#include "provision.h"
 
 #define MAX_PAGES 4096
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pool.h"
+#include "provision.h"
 #include "sizes.h"
 
 #define GIB         (1ull << 30)

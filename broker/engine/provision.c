@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * provision.c - see provision.h
+ *
+ * A class grows beside what it holds, since there a page that straddles two
+ * extents becomes whole. What a class could have is counted over joined
+ * stretches of extents that it holds or could take; a provision takes from the
+ * same stretches, so for one class alone the count is exact. For several at once
+ * a provision is tried class by class, and undone when one falls short.
+ */
+#include "provision.h"
+
+#include "bug.h"
+
+/* ---- what a class can have --------------------------------------------------------- */
+
+/* Moves when pool_available() of @c may: an extent changed hands, or one of another class became empty or not. */
+static uint64_t pool_epoch(const struct pool *p, const struct page_class *c)
+{
+	return p->hands + p->turns - c->turns;
+}
+
+/* Free pages that class @c loses with its empty extent @x. */
+static int32_t pages_lost(const struct pool *p, const struct page_class *c, int32_t x)
+{
+	int32_t lo, hi, border[2];
+	int n = border_pages(p, c, x, border);
+
+	pages_within(p, c, x, x + 1, &lo, &hi);
+	for (int i = 0; i < n; i++)
+		hi += c->state[border[i]] == PAGE_FREE;
+	return hi - lo;
+}
+
+/* Whether class @index holds extent @x or could take it; from other classes only when @others. */
+static bool extent_serves(const struct pool *p, int32_t x, int index, bool others)
+{
+	const struct page_class *holder;
+
+	if (p->extent_class[x] == index || p->extent_class[x] < 0)
+		return true;
+	if (!others || p->extents[x].n_live > 0)
+		return false;
+	holder = p->classes[p->extent_class[x]];
+	return holder->promised == 0 || holder->n_free - pages_lost(p, holder, x) >= holder->promised;
+}
+
+/* The next stretch of extents that serve, from @x on: [*first, end), end returned; *first is n_extents when none. */
+static int32_t next_stretch(const struct pool *p, int32_t x, int index, bool others, int32_t *first)
+{
+	while (x < p->n_extents && !extent_serves(p, x, index, others))
+		x++;
+	*first = x;
+	while (x < p->n_extents && extent_serves(p, x, index, others))
+		x++;
+	return x;
+}
+
+static int class_index(const struct pool *p, const struct page_class *c)
+{
+	for (int i = 0; i < p->n_classes; i++)
+		if (p->classes[i] == c)
+			return i;
+	return -1;
+}
+
+int64_t pool_available(struct pool *p, struct page_class *c)
+{
+	uint64_t now = pool_epoch(p, c);
+
+	if (c->cached_at != now) {
+		int index = class_index(p, c);
+		int32_t first, lo, hi;
+		int64_t usable = 0;
+
+		for (int32_t x = 0; x < p->n_extents;) {
+			x = next_stretch(p, x, index, true, &first);
+			pages_within(p, c, first, x, &lo, &hi);
+			usable += hi - lo;
+		}
+		c->cached_available = usable - c->n_usable;
+		c->cached_at = now;
+	}
+	return c->n_free + c->cached_available;
+}
+
+/* ---- provision ---------------------------------------------------------------------- */
+
+/* What one class is being given. */
+struct provision {
+	struct pool *pool;
+	struct page_class *class;
+	int index;
+	bool others; /* also empty extents of other classes */
+};
+
+/* Notes where extent @x was before this provision. */
+static void note_moved(struct pool *p, int32_t x)
+{
+	struct extent *e = &p->extents[x];
+
+	if (e->moved)
+		return;
+	e->moved = true;
+	e->was = p->extent_class[x];
+	e->next_moved = p->first_moved;
+	p->first_moved = x;
+}
+
+/* Extent @x stays where it is now. Who had it within the provision wrote nothing. */
+static void extent_settled(struct pool *p, int32_t x)
+{
+	struct extent *e = &p->extents[x];
+	int32_t index = p->extent_class[x];
+
+	if (index < 0)
+		return;
+	if (e->former != 0 && e->former != index + 1)
+		extent_forget(p, p->classes[index], x);
+	e->former = (int16_t)(index + 1);
+}
+
+/* Forgets what was noted; with @undo every extent goes back to where it was, else those that nobody took. */
+static void end_moves(struct pool *p, bool undo)
+{
+	for (int32_t x = p->first_moved; undo && x >= 0; x = p->extents[x].next_moved)
+		if (p->extent_class[x] >= 0)
+			extent_return(p, x);
+	while (p->first_moved >= 0) {
+		int32_t x = p->first_moved;
+		struct extent *e = &p->extents[x];
+
+		p->first_moved = e->next_moved;
+		e->moved = false;
+		if (p->extent_class[x] < 0 && e->was >= 0)
+			extent_assign(p, p->classes[e->was], e->was, x);
+		if (!undo)
+			extent_settled(p, x);
+	}
+}
+
+/* Takes extent @x if it is there to be taken and a page of bytes [from, to) lies in it. */
+static void take_extent(const struct provision *v, int32_t x, uint64_t from, uint64_t to)
+{
+	struct pool *p = v->pool;
+
+	if (p->extent_class[x] == v->index || extent_start(p, x) >= to || extent_start(p, x + 1) <= from ||
+	    !extent_serves(p, x, v->index, v->others))
+		return;
+	note_moved(p, x);
+	if (p->extent_class[x] >= 0)
+		extent_return(p, x);
+	extent_assign(p, v->class, v->index, x);
+}
+
+/* Takes extents of the stretch [first, end) until @n pages are free: upwards from @own, then downwards. */
+static void take_stretch(const struct provision *v, int32_t first, int32_t own, int32_t end, int64_t n)
+{
+	uint64_t s = v->class->page_bytes;
+	int32_t lo, hi;
+
+	pages_within(v->pool, v->class, first, end, &lo, &hi);
+	for (int32_t x = own; x < end && v->class->n_free < n; x++)
+		take_extent(v, x, (uint64_t)lo * s, (uint64_t)hi * s);
+	for (int32_t x = own - 1; x >= first && v->class->n_free < n; x--)
+		take_extent(v, x, (uint64_t)lo * s, (uint64_t)hi * s);
+}
+
+/*
+ * Where a class begins in a stretch [first, end) that holds none of its extents:
+ * with room to grow on, since each extent that is not beside one of its own
+ * loses the pages that straddle it. At the bottom of the pool, down from its
+ * top, else in the middle between two others.
+ */
+static int32_t begin_apart(const struct pool *p, int32_t first, int32_t end)
+{
+	if (first == 0)
+		return first;
+	return end == p->n_extents ? end : first + (end - first) / 2;
+}
+
+/* Takes extents until @n pages are free; with @beside only where the class holds one in the same stretch. */
+static void take_extents(const struct provision *v, bool beside, int64_t n)
+{
+	struct pool *p = v->pool;
+	int32_t first, own, end;
+
+	for (int32_t x = 0; x < p->n_extents && v->class->n_free < n; x = end) {
+		end = next_stretch(p, x, v->index, v->others, &first);
+		for (own = first; own < end && p->extent_class[own] != v->index; own++)
+			;
+		if (own < end)
+			take_stretch(v, first, own, end, n);
+		else if (!beside)
+			take_stretch(v, first, p->apart ? begin_apart(p, first, end) : first, end, n);
+	}
+}
+
+/* Makes sure that @n pages of @c are free, as far as it goes. */
+static void class_provide(struct pool *p, struct page_class *c, int64_t n)
+{
+	struct provision v = { .pool = p, .class = c };
+
+	if (c->n_free >= n)
+		return;
+	v.index = class_index(p, c);
+	if (p->n_unassigned > 0) {
+		take_extents(&v, true, n);
+		take_extents(&v, false, n);
+	}
+	v.others = true;
+	if (p->n_empty > c->n_empty) {
+		take_extents(&v, true, n);
+		take_extents(&v, false, n);
+	}
+}
+
+/* Pages that needs [0, n) want of class @c. */
+static int64_t pages_wanted(const struct pool_need *needs, uint32_t n, const struct page_class *c)
+{
+	int64_t pages = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		pages += needs[i].class == c ? needs[i].pages : 0;
+	return pages;
+}
+
+/* The first need that cannot be met by its class alone, -1: none. */
+static int find_hopeless(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct page_class *c = needs[i].class;
+		int64_t pages = pages_wanted(needs, i + 1, c);
+
+		if (pages <= c->n_free)
+			continue;
+		*available = pool_available(p, c);
+		if (pages > *available)
+			return (int)i;
+	}
+	return -1;
+}
+
+/* All empty extents leave their classes, for a provision that does not build on where they lay. */
+static void start_afresh(struct pool *p)
+{
+	for (int32_t x = 0; x < p->n_extents && p->n_empty > 0; x++) {
+		if (p->extent_class[x] < 0 || p->extents[x].n_live > 0)
+			continue;
+		note_moved(p, x);
+		extent_return(p, x);
+	}
+}
+
+static int provide(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available)
+{
+	int failed = find_hopeless(p, needs, n, available);
+
+	if (failed >= 0)
+		return failed;
+	if (p->afresh)
+		start_afresh(p);
+	/* All promises first: what a later class has already is not taken from it to be replaced. */
+	for (uint32_t i = 0; i < n; i++)
+		needs[i].class->promised += needs[i].pages;
+	for (uint32_t i = 0; i < n && failed < 0; i++) {
+		struct page_class *c = needs[i].class;
+
+		class_provide(p, c, c->promised);
+		if (c->n_free >= c->promised)
+			continue;
+		*available = c->n_free;
+		failed = (int)i;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		needs[i].class->promised = 0;
+	end_moves(p, failed >= 0);
+	return failed;
+}
+
+int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available)
+{
+	int failed;
+
+	p->apart = true;
+	failed = provide(p, needs, n, available);
+	p->apart = false;
+	/* Classes packed one behind the other may just fit where those that are apart do not. */
+	if (failed >= 0)
+		failed = provide(p, needs, n, available);
+	if (failed < 0 || p->n_empty == 0)
+		return failed;
+	p->afresh = true;
+	failed = provide(p, needs, n, available);
+	p->afresh = false;
+	return failed;
+}
+
+bool pool_is_idle(const struct pool *p)
+{
+	return p->n_unassigned + p->n_empty == p->n_extents;
+}
+
+/* One class behind the other, each in extents of its own: what pool_provide() does with an empty pool. */
+bool pool_could_provide(const struct pool *p, const struct pool_need *needs, uint32_t n)
+{
+	uint64_t at = 0; /* the first byte of the extents that are left */
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct page_class *c = needs[i].class;
+		uint64_t first = (at + c->page_bytes - 1) / c->page_bytes, pages;
+
+		if (needs[i].pages == 0 || pages_wanted(needs, i, c) > 0)
+			continue; /* counted with the first need of the class */
+		pages = (uint64_t)pages_wanted(needs, n, c);
+		if (first + pages > (uint64_t)c->num_pages)
+			return false;
+		at = ((first + pages) * c->page_bytes + p->extent_bytes - 1) / p->extent_bytes * p->extent_bytes;
+	}
+	return true;
+}
+
+/* ---- beside others -------------------------------------------------------------------- */
+
+/* Makes free what @c was promised; false: so many pages cannot be had. */
+static bool keep_promise(struct pool *p, struct page_class *c)
+{
+	class_provide(p, c, c->promised);
+	return c->n_free >= c->promised;
+}
+
+/* Extents in no class, and empty ones whose pages nobody was promised; too few rather than too many. */
+static int64_t spare_extents(const struct pool *p)
+{
+	int64_t n = p->n_unassigned;
+
+	for (int i = 0; i < p->n_classes; i++) {
+		const struct page_class *c = p->classes[i];
+		int64_t most = (int64_t)(p->extent_bytes / c->page_bytes) + 2; /* pages that touch an extent */
+		int64_t spare = c->promised ? (c->n_free - c->promised) / most : c->n_empty;
+
+		n += spare < c->n_empty ? spare : c->n_empty;
+	}
+	return n;
+}
+
+/*
+ * Floors, as far as it goes, then claims; of each kind all promises first, as in
+ * provide(). False: the claims cannot all be met.
+ */
+static bool promise_kept(struct pool *p, const struct pool_keep *keep)
+{
+	for (int i = 0; i < p->n_classes; i++)
+		p->classes[i]->promised = keep->floors[i];
+	for (int i = 0; i < p->n_classes; i++)
+		if (keep->floors[i] && !keep_promise(p, p->classes[i]))
+			p->classes[i]->promised = p->classes[i]->n_free;
+	for (int i = 0; i < p->n_classes; i++)
+		p->classes[i]->promised += keep->claims[i];
+	for (int i = 0; i < p->n_classes; i++)
+		if (keep->claims[i] && !keep_promise(p, p->classes[i]))
+			return false;
+	return true;
+}
+
+static int provide_beside(struct pool *p, const struct pool_keep *keep, const struct pool_need *needs, uint32_t n,
+			  int64_t *available)
+{
+	int result;
+	int64_t spare;
+
+	if (p->afresh)
+		start_afresh(p);
+	result = promise_kept(p, keep) ? POOL_PROVIDED : POOL_CLAIMED;
+	spare = keep->extents ? spare_extents(p) : 0;
+	/* All promises first, as in provide(). */
+	for (uint32_t i = 0; i < n && result == POOL_PROVIDED; i++)
+		needs[i].class->promised += needs[i].pages;
+	for (uint32_t i = 0; i < n && result == POOL_PROVIDED; i++) {
+		struct page_class *c = needs[i].class;
+
+		if (keep_promise(p, c))
+			continue;
+		*available = c->n_free - c->promised + pages_wanted(needs, n, c);
+		result = (int)i;
+	}
+	if (result == POOL_PROVIDED && keep->extents &&
+	    spare_extents(p) < (spare < keep->extents ? spare : keep->extents))
+		result = POOL_KEPT;
+	for (int i = 0; i < p->n_classes; i++)
+		p->classes[i]->promised = 0;
+	end_moves(p, result != POOL_PROVIDED);
+	return result;
+}
+
+int pool_provide_beside(struct pool *p, const struct pool_keep *keep, const struct pool_need *needs, uint32_t n,
+			int64_t *available)
+{
+	int result;
+
+	p->apart = true;
+	result = provide_beside(p, keep, needs, n, available);
+	p->apart = false;
+	if (result != POOL_PROVIDED)
+		result = provide_beside(p, keep, needs, n, available);
+	if (result == POOL_PROVIDED || p->n_empty == 0)
+		return result;
+	p->afresh = true;
+	result = provide_beside(p, keep, needs, n, available);
+	p->afresh = false;
+	return result;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * provision.h - who gets which extents, so that pages of several classes are free at once
+ */
+#ifndef SWAKV_PROVISION_H
+#define SWAKV_PROVISION_H
+
+#include "pool.h"
+
+/*
+ * Pages of @c that could be leased now: free ones, and those that all
+ * unassigned extents and all empty ones of other classes would give.
+ */
+int64_t pool_available(struct pool *p, struct page_class *c);
+
+/* So many pages of a class that are to be free. */
+struct pool_need {
+	struct page_class *class;
+	int64_t pages;
+};
+/*
+ * Makes sure that all of @needs are free at once (those of one class add up),
+ * taking extents: unassigned ones first, then empty ones of other classes. -1
+ * when done. Else nothing has changed, and it returns the index of the first
+ * need that its class could not meet alone, or, when each could be met alone,
+ * of the first that cannot be met beside those before it; *available is what
+ * that class could have had for all its needs together.
+ */
+int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available);
+
+/* No page of any class is live: what cannot be provided now never can, as long as no less is to be kept. */
+bool pool_is_idle(const struct pool *p);
+/* True when the pool could meet all of @needs, in this order, if nothing else were in it. */
+bool pool_could_provide(const struct pool *p, const struct pool_need *needs, uint32_t n);
+
+/* What others are to find there after a provision. */
+struct pool_keep {
+	int64_t floors[POOL_MAX_CLASSES]; /* free pages of a class, as many of these as can be had */
+	int64_t claims[POOL_MAX_CLASSES]; /* beside them, and all of these */
+	int64_t extents;                  /* in no class or empty, as many of these as can be had */
+};
+enum { POOL_PROVIDED = -1, POOL_CLAIMED = -2, POOL_KEPT = -3 };
+/*
+ * As pool_provide(), beside what is kept. What is kept may get extents, too.
+ * Returns POOL_PROVIDED; or the index of the first need that cannot be met, with
+ * *@available what there is beside what is kept; POOL_CLAIMED: the claims cannot
+ * be met, with or without it; POOL_KEPT: too few extents would be left.
+ */
+int pool_provide_beside(struct pool *p, const struct pool_keep *keep, const struct pool_need *needs, uint32_t n,
+			int64_t *available);
+
+#endif
