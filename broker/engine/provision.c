@@ -11,6 +11,7 @@
 #include "provision.h"
 
 #include "bug.h"
+#include "fit.h"
 
 /* ---- what a class can have --------------------------------------------------------- */
 
@@ -62,6 +63,15 @@ static int class_index(const struct pool *p, const struct page_class *c)
 		if (p->classes[i] == c)
 			return i;
 	return -1;
+}
+
+static struct page_class *class_of(const struct pool *p, uint64_t page_bytes)
+{
+	int i = 0;
+
+	while (p->classes[i]->page_bytes != page_bytes)
+		i++;
+	return p->classes[i];
 }
 
 int64_t pool_available(struct pool *p, struct page_class *c)
@@ -278,6 +288,50 @@ static int provide(struct pool *p, const struct pool_need *needs, uint32_t n, in
 	return failed;
 }
 
+bool pool_is_idle(const struct pool *p)
+{
+	return p->n_unassigned + p->n_empty == p->n_extents;
+}
+
+/* What an empty pool is to have: @needs, and what is kept (NULL: nothing) of each class, all of it. */
+static uint32_t fit_all(const struct pool *p, const struct pool_keep *keep, const struct pool_need *needs, uint32_t n,
+			struct fit_need *fit)
+{
+	uint32_t n_fit = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		fit_add(fit, &n_fit, needs[i].class->page_bytes, (uint64_t)needs[i].pages);
+	for (int i = 0; i < p->n_classes && keep; i++)
+		if (keep->floors[i] + keep->claims[i])
+			fit_add(fit, &n_fit, p->classes[i]->page_bytes, (uint64_t)(keep->floors[i] + keep->claims[i]));
+	return n_fit;
+}
+
+/* Where no page is live: as fit.h lays them out, so what it says to fit does. */
+static bool place_anew(struct pool *p, const struct pool_keep *keep, const struct pool_need *needs, uint32_t n)
+{
+	struct fit_need fit[FIT_NEEDS];
+	uint32_t n_fit = fit_all(p, keep, needs, n, fit);
+	struct fit_plan plan;
+	int64_t extents = fit_extents(p->half_bytes, p->extent_bytes, fit, n_fit, &plan);
+	bool good = extents >= 0 && extents + (keep ? keep->extents : 0) <= p->n_extents;
+
+	if (!good)
+		return false;
+	start_afresh(p);
+	for (uint32_t i = 0; i < plan.n && good; i++) {
+		struct page_class *c = class_of(p, fit[plan.at[i].need].page_bytes);
+
+		c->promised += (int64_t)plan.at[i].pages;
+		class_provide(p, c, c->promised);
+		good = c->n_free >= c->promised;
+	}
+	for (int i = 0; i < p->n_classes; i++)
+		p->classes[i]->promised = 0;
+	end_moves(p, !good);
+	return good;
+}
+
 int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available)
 {
 	int failed;
@@ -288,36 +342,24 @@ int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int6
 	/* Classes packed one behind the other may just fit where those that are apart do not. */
 	if (failed >= 0)
 		failed = provide(p, needs, n, available);
-	if (failed < 0 || p->n_empty == 0)
-		return failed;
-	p->afresh = true;
-	failed = provide(p, needs, n, available);
-	p->afresh = false;
+	if (failed >= 0 && p->n_empty > 0) {
+		p->afresh = true;
+		failed = provide(p, needs, n, available);
+		p->afresh = false;
+	}
+	if (failed >= 0 && pool_is_idle(p) && place_anew(p, NULL, needs, n))
+		failed = -1;
 	return failed;
 }
 
-bool pool_is_idle(const struct pool *p)
-{
-	return p->n_unassigned + p->n_empty == p->n_extents;
-}
-
-/* One class behind the other, each in extents of its own: what pool_provide() does with an empty pool. */
 bool pool_could_provide(const struct pool *p, const struct pool_need *needs, uint32_t n)
 {
-	uint64_t at = 0; /* the first byte of the extents that are left */
+	struct fit_need fit[FIT_NEEDS];
+	uint32_t n_fit = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		const struct page_class *c = needs[i].class;
-		uint64_t first = (at + c->page_bytes - 1) / c->page_bytes, pages;
-
-		if (needs[i].pages == 0 || pages_wanted(needs, i, c) > 0)
-			continue; /* counted with the first need of the class */
-		pages = (uint64_t)pages_wanted(needs, n, c);
-		if (first + pages > (uint64_t)c->num_pages)
-			return false;
-		at = ((first + pages) * c->page_bytes + p->extent_bytes - 1) / p->extent_bytes * p->extent_bytes;
-	}
-	return true;
+	for (uint32_t i = 0; i < n; i++)
+		fit_add(fit, &n_fit, needs[i].class->page_bytes, (uint64_t)needs[i].pages);
+	return fit_extents(p->half_bytes, p->extent_bytes, fit, n_fit, NULL) >= 0;
 }
 
 /* ---- beside others -------------------------------------------------------------------- */
@@ -403,10 +445,12 @@ int pool_provide_beside(struct pool *p, const struct pool_keep *keep, const stru
 	p->apart = false;
 	if (result != POOL_PROVIDED)
 		result = provide_beside(p, keep, needs, n, available);
-	if (result == POOL_PROVIDED || p->n_empty == 0)
-		return result;
-	p->afresh = true;
-	result = provide_beside(p, keep, needs, n, available);
-	p->afresh = false;
+	if (result != POOL_PROVIDED && p->n_empty > 0) {
+		p->afresh = true;
+		result = provide_beside(p, keep, needs, n, available);
+		p->afresh = false;
+	}
+	if (result != POOL_PROVIDED && pool_is_idle(p) && place_anew(p, keep, needs, n))
+		result = POOL_PROVIDED;
 	return result;
 }

@@ -30,7 +30,7 @@ int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int6
 
 /* No page of any class is live: what cannot be provided now never can, as long as no less is to be kept. */
 bool pool_is_idle(const struct pool *p);
-/* True when the pool could meet all of @needs, in this order, if nothing else were in it. */
+/* True when the pool could meet all of @needs if nothing else were in it, as fit.h says. */
 bool pool_could_provide(const struct pool *p, const struct pool_need *needs, uint32_t n);
 
 /* What others are to find there after a provision. */
