@@ -99,7 +99,8 @@ static int channel_reserve(struct channel *c, const struct wire_command *head)
 		space = ring_producer_want_space_spsc(&c->replies, need);
 	}
 	if (space > 0 && c->blocked_slots) {
-		ring_producer_clear_want_spsc(&c->replies);
+		if (!c->silent_since)
+			ring_producer_clear_want_spsc(&c->replies);
 		c->blocked_slots = 0;
 	}
 	return space < 0 ? -VIOLATION_REPLY_HEAD : space;
@@ -175,4 +176,12 @@ void channel_awake(struct channel *c)
 {
 	if (c->state == CHANNEL_ATTACHED)
 		ring_consumer_awake_spsc(&c->commands);
+}
+
+void channel_rang(struct channel *c)
+{
+	c->silent_since = 0;
+	channel_awake(c);
+	if (c->state == CHANNEL_ATTACHED && !c->blocked_slots)
+		ring_producer_clear_want_spsc(&c->replies);
 }

@@ -41,6 +41,13 @@ enum violation {
 	VIOLATION_COUNT
 };
 
+/* Whether its worker is to be woken (ring_wake.h). */
+enum waking {
+	WAKING_NOT,
+	WAKING_NOTED, /* it got something in this round */
+	WAKING_DUE,   /* and sleeps */
+};
+
 struct channel {
 	/* ---- constant from MAIL_ATTACH on ---- */
 	uint32_t id;         /* index of the session, from 1; reused */
@@ -59,6 +66,8 @@ struct channel {
 	/* ---- the ring thread's ---- */
 	TAILQ_ENTRY(channel) link;
 	enum channel_state state;
+	enum waking waking;
+	TAILQ_ENTRY(channel) in_waking;
 	struct session *session;
 	struct ring_consumer_spsc commands;
 	struct ring_producer_spsc replies;
@@ -67,6 +76,7 @@ struct channel {
 	uint32_t n_waiting;     /* begins that wait: their answers, a slot each, have their room in the reply ring */
 	bool drained;           /* takes no new requests, by order of an administrator */
 	uint32_t blocked_slots; /* reply slots a command waits for, 0: not blocked */
+	uint64_t silent_since;  /* its work was there, and it is expected to ring (ring_bell.h); 0: it is not */
 	bool listed;            /* in the ring thread's list and its epoll set */
 	uint64_t words[WIRE_MAX_STREAMS];
 	uint64_t armed[WIRE_MAX_STREAMS];
@@ -125,5 +135,7 @@ shm_u32 *channel_wake_word(struct channel *c);
  */
 int channel_prepare_sleep(struct channel *c);
 void channel_awake(struct channel *c);
+/* The same, and that its replies had room: it has rung, after silent_since. */
+void channel_rang(struct channel *c);
 
 #endif

@@ -3,7 +3,6 @@
 #include "ring_edge.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <stddef.h>
@@ -54,7 +53,7 @@ static int real_sleep(void *arg, uint64_t ns, void *rung[RING_EDGE_EVENTS])
 
 static void real_wake(void *arg, shm_u32 *word)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 static void real_yield(void *arg)

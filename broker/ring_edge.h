@@ -31,7 +31,7 @@ struct ring_edge {
 	 * they tell of in @rung; 0: none, the time has passed; negative: interrupted.
 	 */
 	int (*sleep)(void *arg, uint64_t ns, void *rung[RING_EDGE_EVENTS]);
-	/* Wakes whoever sleeps on @word. */
+	/* Wakes one thread that sleeps on @word: a session is used by one at a time. */
 	void (*wake)(void *arg, shm_u32 *word);
 	/* Offers the CPU to others. */
 	void (*yield)(void *arg);

@@ -4,6 +4,7 @@
 
 #include "admin_job.h"
 #include "ring_end.h"
+#include "ring_wake.h"
 
 static void attach(struct ring_thread *t, struct channel *c)
 {
@@ -28,6 +29,7 @@ static void attach(struct ring_thread *t, struct channel *c)
 
 static void forget(struct ring_thread *t, struct channel *c)
 {
+	ring_wake_forget(t, c);
 	t->edge.unwatch(t->edge.arg, c->doorbell);
 	TAILQ_REMOVE(&t->channels, c, link);
 	c->listed = false;

@@ -12,11 +12,13 @@
 #include "ring_round.h"
 
 #include "clock.h"
+#include "ring_bell.h"
 #include "ring_end.h"
 #include "ring_mail.h"
 #include "ring_poll.h"
 #include "ring_publish.h"
 #include "ring_sleep.h"
+#include "ring_wake.h"
 
 #define HEARTBEAT (500 * NS_PER_MS)
 
@@ -25,16 +27,6 @@
 #define COMMAND_COST 8
 /* A worker that is awake answers sooner: from here on the CPU is offered to others at every look at the clock. */
 #define YIELD_AFTER (10 * NS_PER_US)
-
-/* Wakes the worker of @c, if it sleeps, for replies published or slots given back. */
-static void wake(struct ring_thread *t, struct channel *c)
-{
-	fence_store_load(); /* pairs with the worker's, between its flags and its last look at the rings */
-	if (!channel_sleeps(c))
-		return;
-	t->edge.wake(t->edge.arg, channel_wake_word(c));
-	t->counters.wakeups++;
-}
 
 /* ---- begins that wait ------------------------------------------------------------ */
 
@@ -63,7 +55,7 @@ static void admit_waiting(struct ring_thread *t)
 			t->counters.refusals++;
 			t->counters.refusals_by[a.fault.reason]++;
 		}
-		wake(t, c);
+		ring_wake_note(t, c);
 		t->changed = true;
 	}
 }
@@ -183,7 +175,7 @@ static uint32_t serve(struct ring_thread *t, struct channel *c)
 	if (n || c->rounds_waited)
 		note_wait(c);
 	if (n || r < 0)
-		wake(t, c);
+		ring_wake_note(t, c);
 	return n;
 }
 
@@ -203,6 +195,7 @@ static uint32_t serve_all(struct ring_thread *t)
 		t->changed = true;
 	if (engine_waiting(t->engine) > 0)
 		admit_waiting(t);
+	ring_wake_round(t);
 	return n;
 }
 
@@ -222,6 +215,7 @@ static void look_up(struct ring_thread *t)
 	beat(t);
 	if (ring_take_mail(t))
 		t->worked = true;
+	ring_bell_look(t);
 	engine_stamp(t->engine, t->now);
 	ring_poll_by_timer(t);
 	if (engine_waiting(t->engine) > 0)
@@ -236,7 +230,7 @@ static void look_up(struct ring_thread *t)
 	t->worked = false;
 	idle = t->now - t->last_work;
 	t->credit = t->options.spin_ns ? CREDIT : 1;
-	if (idle >= t->options.spin_ns && idle > 0) {
+	if (idle >= t->options.spin_ns && idle > 0 && !ring_wake_due(t)) {
 		ring_sleep(t);
 		t->credit = 1; /* whatever woke it: mail, a timer, a command */
 	} else if (idle > YIELD_AFTER) {

@@ -3,22 +3,14 @@
 #include "ring_sleep.h"
 
 #include "clock.h"
+#include "ring_bell.h"
 #include "ring_end.h"
 #include "ring_poll.h"
 #include "ring_publish.h"
 
 #define HEARTBEAT    (500 * NS_PER_MS)
-#define RESCUE_LOOK  (200 * NS_PER_US)
 #define TRIM_AFTER   (100 * NS_PER_MS)
 #define TRIM_AT_ONCE 64 /* extents */
-
-/* As the edge's sleep, of which it only matters how many have rung. */
-static int wait_events(struct ring_thread *t, uint64_t ns)
-{
-	void *rung[RING_EDGE_EVENTS];
-
-	return t->edge.sleep(t->edge.arg, ns, rung);
-}
 
 /* Announces sleep in every ring. False: there is work after all. */
 static bool prepare_sleep(struct ring_thread *t)
@@ -41,12 +33,13 @@ static void awake(struct ring_thread *t)
 	struct channel *c;
 
 	TAILQ_FOREACH (c, &t->channels, link)
-		channel_awake(c);
+		if (!c->silent_since)
+			channel_awake(c);
 }
 
 static uint64_t sleep_ns(const struct ring_thread *t)
 {
-	uint64_t until = t->now + HEARTBEAT, due = engine_due(t->engine);
+	uint64_t until = t->now + HEARTBEAT, due = engine_due(t->engine), bell = ring_bell_deadline(t);
 
 	if (ring_any_open(t) && t->next_poll < until)
 		until = t->next_poll;
@@ -54,27 +47,9 @@ static uint64_t sleep_ns(const struct ring_thread *t)
 		until = t->next_snapshot;
 	if (due && due < until)
 		until = due;
+	if (bell < until)
+		until = bell;
 	return until > t->now ? until - t->now : 0;
-}
-
-static bool any_command(struct ring_thread *t)
-{
-	struct channel *c;
-
-	TAILQ_FOREACH (c, &t->channels, link)
-		if (c->state == CHANNEL_ATTACHED && !c->blocked_slots && ring_consumer_fill_spsc(&c->commands) > 0)
-			return true;
-	return false;
-}
-
-/*
- * The sleep ended by time-out and yet a command is there. If its doorbell does
- * not follow within a moment, a wake-up was lost; that must never happen.
- */
-static void look_for_rescue(struct ring_thread *t)
-{
-	if (any_command(t) && wait_events(t, RESCUE_LOOK) == 0)
-		t->counters.rescues++;
 }
 
 /* Nothing has happened for a while: extents that nobody uses go back to the pool. */
@@ -84,21 +59,31 @@ static void tidy(struct ring_thread *t)
 		t->changed = true;
 }
 
-void ring_sleep(struct ring_thread *t)
+/* Until somebody rings or something is due. True: for long, and nothing happened. */
+static bool sleep_until_due(struct ring_thread *t)
 {
-	uint64_t ns;
+	void *rung[RING_EDGE_EVENTS];
+	uint64_t ns = sleep_ns(t);
 	int n;
 
+	t->counters.sleeps++;
+	if (ns == 0)
+		return false;
+	n = t->edge.sleep(t->edge.arg, ns, rung);
+	t->now = t->edge.now(t->edge.arg);
+	engine_stamp(t->engine, t->now); /* whoever begins to wait now does so from now on */
+	if (n == 0)
+		ring_bell_expect(t);
+	ring_bell_rang(t, rung, n);
+	return n == 0 && ns >= TRIM_AFTER;
+}
+
+void ring_sleep(struct ring_thread *t)
+{
 	if (prepare_sleep(t)) {
 		if (t->changed && t->now >= t->next_snapshot)
 			ring_publish(t);
-		ns = sleep_ns(t);
-		t->counters.sleeps++;
-		n = ns ? wait_events(t, ns) : 1;
-		t->now = t->edge.now(t->edge.arg);
-		if (n == 0)
-			look_for_rescue(t);
-		if (n == 0 && ns >= TRIM_AFTER)
+		if (sleep_until_due(t))
 			tidy(t);
 	}
 	awake(t);

@@ -57,6 +57,8 @@ int ring_thread_make(struct ring_thread *t, const struct ring_options *o, struct
 
 	*t = (struct ring_thread){ .options = *o, .status = status, .epoll = -1, .poll_interval = RING_POLL_SHORTEST };
 	TAILQ_INIT(&t->channels);
+	TAILQ_INIT(&t->noted);
+	TAILQ_INIT(&t->to_wake);
 	if (!edge && (t->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0)
 		r = -errno;
 	t->edge = edge ? *edge : ring_edge_real(&t->epoll);

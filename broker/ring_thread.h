@@ -42,7 +42,7 @@ struct ring_options {
 
 struct ring_counters {
 	uint64_t attaches, detaches, deaths, kicked, reclaimed_pages;
-	uint64_t commands, refusals, rounds, sleeps, wakeups, rescues, timer_polls;
+	uint64_t commands, refusals, rounds, sleeps, wakeups, late, rescues, timer_polls;
 	uint64_t refusals_by[FAULT_REASON_COUNT]; /* of commands and of entries of steps */
 };
 
@@ -59,6 +59,9 @@ struct ring_thread {
 	bool stop;
 	pthread_t thread;
 	TAILQ_HEAD(channel_list, channel) channels;
+	struct channel_list noted;   /* got something in this round */
+	struct channel_list to_wake; /* who sleep, and whose turn to be woken it is not yet */
+	uint32_t n_silent;           /* sessions that are expected to ring */
 	struct ring_counters counters;
 
 	/* ---- time, CLOCK_MONOTONIC ---- */

@@ -73,6 +73,7 @@ static void fill_counters(struct status_snapshot *s, const struct ring_thread *t
 	s->rounds = c->rounds;
 	s->sleeps = c->sleeps;
 	s->wakeups = c->wakeups;
+	s->late = c->late;
 	s->rescues = c->rescues;
 	s->timer_polls = c->timer_polls;
 	for (uint32_t i = 0; i < FAULT_REASON_COUNT; i++)

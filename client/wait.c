@@ -22,7 +22,7 @@
 #include "session.h"
 
 #define LOOK_NS         250000000ull
-#define RESCUE_GRACE_NS 20000000ull
+#define RESCUE_GRACE_NS 100000000ull
 
 uint64_t clock_ns(void)
 {

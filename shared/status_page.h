@@ -143,7 +143,7 @@ struct status_snapshot {
 	uint64_t pool_total, pool_held, pool_free, pool_unusable, extent_bytes; /* bytes, both halves */
 	uint64_t table_area_bytes, table_area_used;
 	uint64_t attaches, detaches, deaths, kicked, refused_attaches, reclaimed_pages;
-	uint64_t commands, refusals, rounds, sleeps, wakeups, rescues, timer_polls;
+	uint64_t commands, refusals, rounds, sleeps, wakeups, late, rescues, timer_polls;
 	uint64_t refusals_by[STATUS_MAX_REASONS]; /* of commands, entries of steps and attaches, by enum fault_reason */
 	uint32_t n_classes, n_models, n_sessions, n_requests, n_sequences, n_bindings;
 	uint32_t truncated; /* 1: more requests, sequences or bindings exist than fit */

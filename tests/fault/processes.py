@@ -184,6 +184,7 @@ class Broker:
 def check_sums(status):
     """The page counts of one picture agree with each other."""
     check(status["invariant"] == {"holds": True, "violation": ""}, status["invariant"])
+    check(status["counters"]["rescues"] == 0, status["counters"]["rescues"], "wake-ups were lost")
     for c in status["classes"]:
         pages = c["pages"]
         check(pages["free"] + pages["leased"] + pages["quarantined"] == pages["total"], "class counts differ:", c)

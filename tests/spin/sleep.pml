@@ -20,6 +20,10 @@
  *   -DTWO_WRITERS lets the consumer clear need_space when it wakes the producer:
  *                its store may reach memory after the producer has set the flag
  *                for the next sleep, and the model must find that deadlock too
+ *   -DQUEUED     (with FUTEX) the producer takes the flag away and wakes later, after
+ *                other answers, as the broker does (ring_wake.c)
+ *   -DFORGOTTEN  (with QUEUED) it goes to sleep itself, or ends, with a wake-up
+ *                left to make: the model must then find a deadlock
  *   -DLATE_READ  (with FUTEX) reads the wait word after the last look: likewise
  */
 #define CAPACITY 1
@@ -102,6 +106,18 @@ inline fence(me)
 #endif
 #define WAKE(other) rung[other]++
 
+/* The producer wakes whom it owes a wake-up. */
+inline settle()
+{
+#ifdef QUEUED
+	if
+	:: owed -> owed = 0; WAKE(CONSUMER)
+	:: else
+	fi
+#endif
+	skip
+}
+
 active proctype memory_of_producer()
 {
 end:	do
@@ -119,9 +135,15 @@ end:	do
 active proctype producer()
 {
 	byte tail = 0, head = 0, flag, expected = 0;
+#ifdef QUEUED
+	byte owed = 0;
+#endif
 
 	do
 	:: tail == MESSAGES -> break
+#ifdef QUEUED
+	:: owed -> owed = 0; WAKE(CONSUMER)
+#endif
 	:: else ->
 		load(PRODUCER, HEAD, head);
 		if
@@ -131,10 +153,18 @@ active proctype producer()
 			fence(PRODUCER);
 			load(PRODUCER, NEED_WAKEUP, flag);
 			if
+#ifdef QUEUED
+			/* An exchange: the fence has emptied the buffer, so it acts on memory. */
+			:: flag -> atomic { owed = owed || memory[NEED_WAKEUP]; memory[NEED_WAKEUP] = 0 }
+#else
 			:: flag -> WAKE(CONSUMER)
+#endif
 			:: else
 			fi
 		:: else ->
+#ifndef FORGOTTEN
+			settle();
+#endif
 #ifndef LATE_READ
 			BEFORE_FLAG(PRODUCER);
 #endif
@@ -152,7 +182,10 @@ active proctype producer()
 			fi;
 			store(PRODUCER, NEED_SPACE, 0)
 		fi
-	od
+	od;
+#ifndef FORGOTTEN
+	settle()
+#endif
 }
 
 active proctype consumer()

@@ -399,6 +399,28 @@ Test(client_call, lost_wakeup_is_survived_and_counted)
 	pthread_join(thread, NULL);
 }
 
+/* The broker has a command of ours whose answer has no room: it is rung for the room that an answer taken makes. */
+Test(client_call, broker_that_waits_for_reply_room_is_rung)
+{
+	struct fake_command c[2];
+	swakv_ticket pings[2];
+	uint64_t rung;
+
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(swakv_session_ping(session, &pings[i]), 0);
+	for (int i = 0; i < 2; i++)
+		fake_take(&fake, WIRE_OP_NOP, &c[i]);
+	rung = counters().wakeups_sent;
+	fake_answer(&fake, &c[0], 0, 0, NULL, 0);
+	cr_assert_eq(ring_producer_want_space_spsc(&fake.replies, FAKE_SLOTS), 0);
+	cr_expect_eq(swakv_wait(session, pings[0]), 0);
+	cr_expect_eq(counters().wakeups_sent, rung + 1);
+	ring_producer_clear_want_spsc(&fake.replies);
+	fake_answer(&fake, &c[1], 0, 0, NULL, 0);
+	cr_expect_eq(swakv_wait(session, pings[1]), 0);
+	cr_expect_eq(counters().wakeups_sent, rung + 1, "nobody waits any more");
+}
+
 static swakv_ticket pings[FAKE_SLOTS + 8];
 
 static void *serve_full_ring(void *arg)

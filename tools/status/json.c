@@ -377,6 +377,7 @@ static json_t *counters(const struct status_snapshot *s)
 	put_unsigned(c, "rounds", s->rounds);
 	put_unsigned(c, "sleeps", s->sleeps);
 	put_unsigned(c, "wakeups", s->wakeups);
+	put_unsigned(c, "late", s->late);
 	put_unsigned(c, "rescues", s->rescues);
 	put_unsigned(c, "timer_polls", s->timer_polls);
 	return c;

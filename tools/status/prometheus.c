@@ -333,7 +333,8 @@ static void write_counters(struct exposition *e, const struct status_snapshot *s
 	single(e, "swakv_rounds_total", "counter", "Rounds of the ring thread.", s->rounds);
 	single(e, "swakv_sleeps_total", "counter", "Times the ring thread slept.", s->sleeps);
 	single(e, "swakv_wakeups_total", "counter", "Times the ring thread woke a client.", s->wakeups);
-	single(e, "swakv_rescues_total", "counter", "Wake-ups by the rescue time-out; must stay 0.", s->rescues);
+	single(e, "swakv_late_total", "counter", "Doorbells that came late: a worker was put aside.", s->late);
+	single(e, "swakv_rescues_total", "counter", "Doorbells that never came; must stay 0.", s->rescues);
 	single(e, "swakv_timer_polls_total", "counter", "Polls of open completion points by timer.", s->timer_polls);
 }
 

@@ -158,8 +158,8 @@ static void write_counters(FILE *out, const struct status_snapshot *s)
 		s->attaches, s->detaches, s->deaths, s->kicked, s->refused_attaches, s->reclaimed_pages);
 	fprintf(out,
 		"commands   %" PRIu64 " executed, %" PRIu64 " refused; %" PRIu64 " rounds, %" PRIu64 " sleeps, %" PRIu64
-		" wake-ups, %" PRIu64 " rescues, %" PRIu64 " timer polls\n",
-		s->commands, s->refusals, s->rounds, s->sleeps, s->wakeups, s->rescues, s->timer_polls);
+		" wake-ups, %" PRIu64 " late, %" PRIu64 " rescues, %" PRIu64 " timer polls\n",
+		s->commands, s->refusals, s->rounds, s->sleeps, s->wakeups, s->late, s->rescues, s->timer_polls);
 	for (uint32_t i = 0; i < STATUS_MAX_REASONS; i++)
 		if (s->refusals_by[i])
 			fprintf(out, "refused    %" PRIu64 " for %s\n", s->refusals_by[i], text_reason(reason, i));

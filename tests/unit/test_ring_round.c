@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_ring_round.c - the ring thread turn by turn, under a clock that the test plays
+ *
+ * No thread runs: the test takes the turns, is the world at the ring thread's
+ * edges, and is all the workers.
+ */
+#include <criterion/criterion.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "handshake.h"
+#include "hello.h"
+#include "ring_round.h"
+#include "ring_wake.h"
+
+enum { MOST = 20, PAGES = 64, RESERVED = 9 /* pages of a sequence: window 64, pages of 16 tokens */ };
+
+/* Both halves hold PAGES pages of 16 tokens, each of 64 values of 2 bytes. */
+static const struct backend_pool pool = { .name = "main",
+					  .backend = WIRE_BACKEND_HOST,
+					  .fd = -1,
+					  .bytes = 1 << 20,
+					  .table_area_bytes = 1 << 20,
+					  .half_bytes = (uint64_t)PAGES * 16 * 64 * 2,
+					  .extent_bytes = (uint64_t)PAGES * 16 * 64 * 2 };
+
+struct worker {
+	struct channel channel;
+	struct ring_producer_spsc commands;
+	struct ring_consumer_spsc replies;
+	uint64_t handle; /* in the last answer */
+	int32_t code;
+};
+
+static struct ring_thread ring;
+static struct status_writer status;
+static struct worker workers[MOST];
+static uint32_t n_workers;
+
+/* ---- the world ------------------------------------------------------------------------ */
+
+static struct {
+	uint64_t now;
+	uint64_t slept[64]; /* what each sleep asked for */
+	uint32_t n_sleeps;
+	uint32_t n_looks; /* sleeps of 0 */
+	void *rings;      /* at the next sleep or look */
+	void (*at_sleep)(void);
+	shm_u32 *woken[64];
+	uint32_t n_woken;
+	void (*at_wake)(void);
+} world;
+
+static uint64_t world_now(void *arg)
+{
+	return world.now++; /* it never stands still */
+}
+
+static uint64_t world_computed(void *arg)
+{
+	return 0;
+}
+
+static bool world_watch(void *arg, int fd, void *who)
+{
+	return true;
+}
+
+static void world_unwatch(void *arg, int fd)
+{
+}
+
+static int world_sleep(void *arg, uint64_t ns, void *rung[RING_EDGE_EVENTS])
+{
+	if (ns == 0)
+		world.n_looks++;
+	else
+		world.slept[world.n_sleeps++ % 64] = ns;
+	if (ns && world.at_sleep)
+		world.at_sleep();
+	if (world.rings) {
+		rung[0] = world.rings;
+		world.rings = NULL;
+		return 1;
+	}
+	world.now += ns;
+	return 0;
+}
+
+static void world_wake(void *arg, shm_u32 *word)
+{
+	if (world.at_wake)
+		world.at_wake();
+	world.woken[world.n_woken++ % 64] = word;
+}
+
+static void world_yield(void *arg)
+{
+}
+
+static const struct ring_edge edge = {
+	.now = world_now,
+	.computed = world_computed,
+	.watch = world_watch,
+	.unwatch = world_unwatch,
+	.sleep = world_sleep,
+	.wake = world_wake,
+	.yield = world_yield,
+};
+
+/* ---- workers -------------------------------------------------------------------------- */
+
+static void turns(int n)
+{
+	while (n-- > 0)
+		ring_turn(&ring);
+}
+
+static struct worker *attach(void)
+{
+	struct worker *w = &workers[n_workers++];
+	struct wire_hello hello = good_hello();
+	struct session_layout l;
+	struct handshake h;
+	struct refusal r;
+	struct mail m;
+
+	hello.max_batch = 16;
+	cr_assert_eq(handshake_check(&h, &hello, sizeof(hello), &pool, &r), 0, "%s", r.text);
+	session_layout_init(&l, &h.model, h.geometry);
+	w->channel = (struct channel){ .id = n_workers, .generation = 1, .tag = n_workers, .model = h.model };
+	memcpy(w->channel.geometry, h.geometry, sizeof(w->channel.geometry));
+	memcpy(w->channel.model_name, "m", 2);
+	cr_assert_eq(session_memory_init(&w->channel.memory, &l), 0);
+	ring_producer_init_spsc(&w->commands, (struct ring_control *)(w->channel.memory.session + l.commands_control),
+				w->channel.memory.session + l.commands_slots, l.ring_slots);
+	ring_consumer_init_spsc(&w->replies, (struct ring_control *)(w->channel.memory.session + l.replies_control),
+				w->channel.memory.session + l.replies_slots, l.ring_slots);
+	mailbox_post_spsc(ring.inbox, MAIL_ATTACH, &w->channel, 0);
+	turns(1);
+	cr_assert(mailbox_take_spsc(ring.outbox, &m) && m.kind == MAIL_ATTACHED && m.value == 0);
+	return w;
+}
+
+static void setup(void)
+{
+	const struct ring_options options = {
+		.engine = { .half_bytes = pool.half_bytes,
+			    .extent_bytes = pool.extent_bytes,
+			    .stamps_a_ms = NS_PER_MS,
+			    .wait_claim = NS_PER_S },
+		.budget = 64,
+		.max_sessions = MOST,
+	};
+	struct fault f;
+	char name[32];
+
+	snprintf(name, sizeof(name), "ring-round-%d", (int)getpid());
+	cr_assert_eq(status_writer_open(&status, name), 0);
+	world.now = NS_PER_S;
+	cr_assert_eq(ring_thread_make(&ring, &options, &status, &edge, &f), 0);
+}
+
+static void teardown(void)
+{
+	ring_thread_deinit(&ring);
+	for (uint32_t i = 0; i < n_workers; i++)
+		session_memory_deinit(&workers[i].channel.memory);
+	status_writer_close(&status);
+}
+
+TestSuite(ring_round, .init = setup, .fini = teardown);
+
+static void send(struct worker *w, uint16_t op, uint64_t request, uint32_t n, const void *payload, size_t bytes)
+{
+	struct wire_command head = {
+		.op = op, .n_slots = (uint16_t)message_slots(bytes), .n = n, .user_data = 1, .request = request
+	};
+
+	ring_producer_write_spsc(&w->commands, 0, &head, sizeof(head));
+	ring_producer_write_spsc(&w->commands, sizeof(head), payload, bytes);
+	ring_producer_publish_spsc(&w->commands, head.n_slots);
+}
+
+static void send_nop(struct worker *w)
+{
+	send(w, WIRE_OP_NOP, 0, 0, NULL, 0);
+}
+
+/* One sequence in @slot, RESERVED pages. */
+static void send_begin(struct worker *w, int32_t slot, uint64_t wait_ms)
+{
+	struct {
+		struct wire_begin begin;
+		int32_t slot;
+	} __attribute__((packed)) b = { .begin = { .wait_ms = wait_ms }, .slot = slot };
+
+	send(w, WIRE_OP_BEGIN, 0, 1, &b, sizeof(b));
+}
+
+/* True when an answer was there: it is taken. */
+static bool answered(struct worker *w)
+{
+	unsigned char reply[RING_SLOT] __attribute__((aligned(CACHELINE)));
+	const struct wire_reply *head = (const struct wire_reply *)(const void *)reply;
+	int64_t fill = ring_consumer_fill_spsc(&w->replies);
+
+	if (fill <= 0)
+		return false;
+	ring_consumer_first_spsc(&w->replies, fill, reply);
+	ring_consumer_release_spsc(&w->replies, head->n_slots);
+	w->handle = head->value;
+	w->code = head->code;
+	return true;
+}
+
+/* Begins in slots from @first on until the pool has no room; how many requests there are then. */
+static int32_t fill_pool(struct worker *w, uint64_t handles[])
+{
+	for (int32_t n = 0;; n++) {
+		send_begin(w, n, 0);
+		turns(1);
+		cr_assert(answered(w));
+		if (w->code == SWAKV_ENOPAGES)
+			return n;
+		cr_assert_eq(w->code, 0);
+		handles[n] = w->handle;
+	}
+}
+
+static void send_finish(struct worker *w, uint64_t handle, uint64_t value)
+{
+	const struct wire_fence fence = { .kind = value ? WIRE_FENCE_LINE : WIRE_FENCE_DONE, .value = value };
+
+	send(w, WIRE_OP_FINISH, handle, 0, &fence, sizeof(fence));
+}
+
+/* The worker says that it sleeps: need_wakeup of its replies. */
+static void sleeps(struct worker *w)
+{
+	store_relaxed(&w->replies.control->need_wakeup, 1);
+}
+
+static uint32_t times_woken(const struct worker *w)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < world.n_woken; i++)
+		n += world.woken[i] == w->channel.wait;
+	return n;
+}
+
+/* ---- wake-ups ------------------------------------------------------------------------- */
+
+static void all_are_answered(void)
+{
+	for (uint32_t i = 0; i < n_workers; i++)
+		cr_expect_gt(ring_consumer_fill_spsc(&workers[i].replies), 0, "woken before %u was answered", i);
+}
+
+Test(ring_round, answers_of_a_round_come_first_and_then_eight_wake_ups_at_a_time)
+{
+	for (uint32_t i = 0; i < MOST; i++)
+		attach();
+	for (uint32_t i = 0; i < MOST; i++) {
+		sleeps(&workers[i]);
+		send_nop(&workers[i]);
+	}
+	world.at_wake = all_are_answered;
+	for (uint32_t most = RING_WAKES_A_ROUND; most < MOST; most += RING_WAKES_A_ROUND) {
+		uint32_t n_sleeps = world.n_sleeps;
+
+		turns(1);
+		cr_expect_eq(world.n_woken, most);
+		cr_expect_eq(world.n_sleeps, n_sleeps, "it slept with wake-ups left to make");
+	}
+	turns(1);
+	cr_expect_eq(world.n_woken, MOST);
+	cr_expect_eq(ring.counters.wakeups, MOST);
+	for (uint32_t i = 0; i < MOST; i++)
+		cr_expect_eq(times_woken(&workers[i]), 1);
+}
+
+Test(ring_round, one_sleeper_is_woken_in_its_round_and_once_for_all_its_answers)
+{
+	struct worker *w = attach();
+
+	sleeps(w);
+	for (int i = 0; i < 5; i++)
+		send_nop(w);
+	turns(1);
+	cr_expect_eq(world.n_woken, 1);
+	turns(3);
+	cr_expect_eq(world.n_woken, 1);
+	cr_expect_eq(load_relaxed(&w->replies.control->need_wakeup), 0);
+}
+
+Test(ring_round, nobody_who_is_awake_is_woken)
+{
+	struct worker *w = attach();
+
+	send_nop(w);
+	turns(2);
+	cr_expect(answered(w));
+	cr_expect_eq(world.n_woken, 0);
+}
+
+Test(ring_round, a_producer_that_waits_for_room_is_woken)
+{
+	struct worker *w = attach();
+
+	store_relaxed(&w->commands.control->need_space, 1);
+	send_nop(w);
+	turns(1);
+	cr_expect_eq(times_woken(w), 1);
+}
+
+Test(ring_round, an_admission_wakes_its_worker)
+{
+	struct worker *holder = attach(), *waiter = attach();
+	uint64_t handles[PAGES];
+
+	fill_pool(holder, handles);
+	send_begin(waiter, 0, 1000);
+	turns(1);
+	cr_assert_not(answered(waiter));
+	sleeps(waiter);
+	send_finish(holder, handles[0], 0);
+	turns(1);
+	cr_expect_eq(times_woken(waiter), 1);
+	cr_expect(answered(waiter));
+	cr_expect_eq(waiter->code, 0);
+}
+
+/* ---- when it wakes by itself ---------------------------------------------------------- */
+
+static uint64_t woken_at;
+
+static void note_time(void)
+{
+	woken_at = world.now;
+}
+
+Test(ring_round, the_sleep_ends_at_a_waiting_begins_deadline)
+{
+	struct worker *holder = attach(), *waiter = attach();
+	uint64_t handles[PAGES], asked;
+
+	fill_pool(holder, handles);
+	turns(2); /* the status page is up to date */
+	asked = world.now;
+	send_begin(waiter, 0, 30);
+	turns(1);
+	sleeps(waiter);
+	world.at_wake = note_time;
+	while (world.n_woken == 0)
+		turns(1);
+	cr_expect(answered(waiter));
+	cr_expect_eq(waiter->code, SWAKV_ENOPAGES);
+	cr_expect_eq((woken_at - asked) / NS_PER_MS, 30);
+	cr_expect_lt((woken_at - asked) % NS_PER_MS, NS_PER_US);
+}
+
+Test(ring_round, a_starved_session_is_polled_soon_and_then_more_seldom)
+{
+	struct worker *holder = attach(), *starved = attach();
+	uint64_t handles[PAGES];
+	uint32_t n;
+
+	fill_pool(holder, handles);
+	store_release(&holder->channel.lines[0].armed, 7);
+	send_finish(holder, handles[0], 7); /* its pages wait for word 7 */
+	world.now += NS_PER_S;              /* the refusal that filled the pool is long past */
+	turns(20);
+	send_begin(starved, 0, 0);
+	turns(1);
+	cr_assert(answered(starved) && starved->code == SWAKV_ENOPAGES);
+	n = world.n_sleeps;
+	turns(20);
+	for (uint32_t i = 0; i < 8; i++)
+		cr_expect_eq((world.slept[(n + i) % 64] + 5) / (10 * NS_PER_US), i < 5 ? 5u << i : 100,
+			     "sleep %u was %lu ns", i, (unsigned long)world.slept[(n + i) % 64]);
+	n = (uint32_t)ring.counters.timer_polls;
+	store_release(&holder->channel.lines[0].word, 7);
+	while (ring.counters.timer_polls == n)
+		turns(1);
+	send_begin(starved, 0, 0);
+	turns(1);
+	cr_expect(answered(starved) && starved->code == 0);
+}
+
+Test(ring_round, a_command_that_waits_for_room_is_served_when_there_is_some)
+{
+	struct worker *w = attach();
+	uint32_t n = 0;
+
+	while (!w->channel.blocked_slots) { /* nobody takes its answers */
+		send_nop(w);
+		turns(1);
+		cr_assert_lt(n++, w->channel.memory.layout.ring_slots + 1);
+	}
+	cr_expect_eq(load_relaxed(&w->replies.control->need_space), 1, "it asks to be rung for");
+	while (answered(w))
+		n--;
+	cr_expect_eq(n, 1);
+	world.rings = &w->channel;
+	turns(2);
+	cr_expect(answered(w));
+	cr_expect_eq(ring.counters.rescues + ring.counters.late, 0);
+}
+
+/* ---- bells that are silent ------------------------------------------------------------ */
+
+static void send_without_ringing(void)
+{
+	world.at_sleep = NULL;
+	send_nop(&workers[0]);
+}
+
+/* A command comes at the end of a sleep, and its worker does not ring yet. */
+static struct worker *put_aside(void)
+{
+	struct worker *w = attach();
+
+	world.at_sleep = send_without_ringing;
+	while (world.at_sleep)
+		turns(1);
+	return w;
+}
+
+Test(ring_round, a_worker_put_aside_before_it_rang_is_late_and_no_rescue)
+{
+	struct worker *w = put_aside();
+
+	turns(1);
+	cr_expect(answered(w), "it is served all the same");
+	cr_expect_eq(load_relaxed(&w->commands.control->need_wakeup), 1, "and still has to ring");
+	world.now += 90 * NS_PER_MS;
+	world.rings = &w->channel;
+	turns(1);
+	world.now += NS_PER_S;
+	turns(4);
+	cr_expect_eq(ring.counters.late, 1);
+	cr_expect_eq(ring.counters.rescues, 0);
+	send_nop(w);
+	turns(1);
+	cr_expect_eq(load_relaxed(&w->commands.control->need_wakeup), 0, "it is awake: nobody need ring");
+}
+
+Test(ring_round, a_bell_that_rings_as_the_sleep_ends_is_not_even_late)
+{
+	struct worker *w = put_aside();
+
+	world.now += 10 * NS_PER_US;
+	world.rings = &w->channel;
+	turns(2);
+	cr_expect_eq(ring.counters.late + ring.counters.rescues, 0);
+}
+
+Test(ring_round, a_bell_silent_for_100_ms_is_a_rescue)
+{
+	struct worker *w = put_aside();
+
+	turns(1);
+	cr_expect(answered(w));
+	world.now += 99 * NS_PER_MS;
+	turns(1);
+	cr_expect_eq(ring.counters.rescues, 0);
+	world.now += 1 * NS_PER_MS;
+	turns(1);
+	cr_expect_eq(ring.counters.rescues, 1);
+	world.now += NS_PER_S;
+	turns(4);
+	cr_expect_eq(ring.counters.rescues, 1, "it is counted once");
+	cr_expect_eq(ring.counters.late, 0);
+}
+
+Test(ring_round, whoever_ends_need_not_ring)
+{
+	struct worker *w = put_aside();
+
+	mailbox_post_spsc(ring.inbox, MAIL_SOCKET_ENDED, &w->channel, 0);
+	turns(1);
+	world.now += NS_PER_S;
+	turns(4);
+	cr_expect_eq(ring.counters.late + ring.counters.rescues, 0);
+}
+
+/* ---- the world itself ----------------------------------------------------------------- */
+
+enum { SLEEPERS = 24 };
+static shm_u32 word;
+static _Atomic pid_t tids[SLEEPERS];
+
+static void *sleep_on_the_word(void *arg)
+{
+	*(_Atomic pid_t *)arg = (pid_t)syscall(SYS_gettid);
+	syscall(SYS_futex, &word, FUTEX_WAIT, 0, NULL, NULL, 0);
+	return NULL;
+}
+
+static bool thread_sleeps(pid_t tid)
+{
+	char path[64], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	f = fopen(path, "r");
+	if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	if (f)
+		fclose(f);
+	return state == 'S';
+}
+
+/* Thousands of them would cost the ring thread milliseconds, were all woken. */
+Test(ring_edge, of_many_threads_that_sleep_on_a_word_one_is_woken)
+{
+	int epoll = -1;
+	struct ring_edge real = ring_edge_real(&epoll);
+	pthread_t threads[SLEEPERS];
+
+	for (int i = 0; i < SLEEPERS; i++)
+		pthread_create(&threads[i], NULL, sleep_on_the_word, (void *)&tids[i]);
+	for (int i = 0; i < SLEEPERS; i++)
+		while (!tids[i] || !thread_sleeps(tids[i]))
+			usleep(1000);
+	real.wake(real.arg, &word);
+	store_relaxed(&word, 1);
+	cr_expect_eq(syscall(SYS_futex, &word, FUTEX_WAKE, SLEEPERS, NULL, NULL, 0), SLEEPERS - 1);
+	for (int i = 0; i < SLEEPERS; i++)
+		pthread_join(threads[i], NULL);
+}
