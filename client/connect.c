@@ -22,6 +22,7 @@
 #include <swakv/error.h>
 
 #include "cleanup.h"
+#include "descriptors.h"
 #include "instance.h"
 #include "session.h"
 
@@ -173,7 +174,7 @@ int connection_open(struct connection *c, const char *broker, const char *socket
 
 	if (r < 0)
 		return r;
-	c->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	c->sock = descriptor_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (c->sock < 0)
 		return text_set(why, SWAKV_ESYSTEM, "no socket could be made: %s", strerror(errno));
 	r = socket_path ? connection_try_path(c, socket_path, why) : connection_try_name(c, why);
@@ -253,10 +254,11 @@ static bool connection_take_fds(struct connection *c, struct msghdr *m)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof(int));
-			if (c->n_fds < WIRE_MAX_FDS) {
+			fd = descriptor_raise(fd);
+			if (fd >= 0 && c->n_fds < WIRE_MAX_FDS) {
 				c->fds[c->n_fds++] = fd;
 			} else {
-				close(fd);
+				close_fd(&fd);
 				whole = false;
 			}
 		}

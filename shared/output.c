@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "descriptors.h"
+
 static const char *output_program;
 static int output_code;
 static pid_t output_owner;
@@ -37,6 +39,7 @@ static void check(void)
 
 void output_check_at_exit(const char *program, int code)
 {
+	descriptors_fill_standard(code);
 	output_program = program;
 	output_code = code;
 	output_owner = getpid();

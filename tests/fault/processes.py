@@ -170,9 +170,9 @@ class Broker:
 
     # ---- workers ----
 
-    def worker(self, *arguments, executable="swakv-demo-worker", **options):
+    def worker(self, *arguments, executable="swakv-demo-worker", wrapper=(), **options):
         """Starts a demo worker, or another executable; it ends with the broker's block."""
-        command = [program(executable), "--broker", self.name, *arguments]
+        command = [*wrapper, program(executable), "--broker", self.name, *arguments]
         options.setdefault("stdin", subprocess.DEVNULL)
         options.setdefault("stdout", subprocess.DEVNULL)
         options.setdefault("stderr", subprocess.DEVNULL)
