@@ -28,6 +28,7 @@
 #include "control.h"
 #include "log.h"
 #include "peer.h"
+#include "process.h"
 
 enum { ACCEPT_PAUSE_MS = 500, REFUSALS_A_TURN = 16 };
 
@@ -341,7 +342,7 @@ static void on_accept(void *owner, uint32_t events)
 	for (int i = 0; r == 0 && i < REFUSALS_A_TURN && a->n_connections < ADMIN_MAX_CONNECTIONS; i++)
 		r = accept_one(a);
 	if (r < 0 && r != -EAGAIN) {
-		log_refusal("administrator: no connection can be accepted now: %s", strerror(-r));
+		log_refusal("administrator: no connection can be accepted now: %s", process_error(-r));
 		a->accept_at = clock_ns() + ACCEPT_PAUSE_MS * NS_PER_MS;
 		pause_accepting(a);
 	} else if (a->n_connections == ADMIN_MAX_CONNECTIONS) {

@@ -17,6 +17,7 @@
 #include "backend.h"
 #include "cleanup.h"
 #include "plan.h"
+#include "process.h"
 #include "session_memory.h"
 
 static int host_open(void **state, const struct config *c, struct backend_pool *pool, char why[BACKEND_WHY])
@@ -79,7 +80,7 @@ static int host_alloc(void *state, struct backend_pool *pool, char why[BACKEND_W
 	r = sealed_memfd("swakv-pool", pool->bytes, F_SEAL_SEAL, &map);
 	if (r < 0) {
 		snprintf(why, BACKEND_WHY, "the pool of %s could not be allocated: %s (%s are free)",
-			 plan_bytes(pool->bytes, want), strerror(-r), plan_bytes(free_bytes, have));
+			 plan_bytes(pool->bytes, want), process_error(-r), plan_bytes(free_bytes, have));
 		return EXIT_CODE_POOL;
 	}
 	munmap(map, pool->bytes); /* the broker itself never looks into the pool */

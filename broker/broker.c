@@ -12,12 +12,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -28,13 +26,11 @@
 #include "listener.h"
 #include "log.h"
 #include "plan.h"
+#include "process.h"
 #include "ready.h"
 #include "ring_thread.h"
 
 enum { RELEASE_WAIT_MS = 10000 };
-
-/* Descriptors of a session: socket, pidfd, doorbell. The broker's own: about 20, and a session's memory on its way. */
-enum { SESSION_DESCRIPTORS = 3, OWN_DESCRIPTORS = 32 };
 
 struct broker {
 	const struct config *config;
@@ -59,40 +55,33 @@ static bool anyone(const struct config *c)
 	return any_worker(c) || c->admin_uid.n;
 }
 
-/* As many descriptors as the system allows; a word in time when that is not enough for all sessions. */
-static void raise_descriptors(const struct config *c)
-{
-	uint64_t needed = OWN_DESCRIPTORS + c->max_half_open + (uint64_t)c->max_sessions * SESSION_DESCRIPTORS;
-	struct rlimit files;
-
-	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
-		return;
-	files.rlim_cur = files.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &files);
-	if (files.rlim_max < needed)
-		log_warning("this process may open %" PRIu64 " files, and %" PRIu32 " sessions with %" PRIu32
-			    " more connections need %" PRIu64
-			    ": workers may be refused; raise the limit (ulimit -n, LimitNOFILE), or lower "
-			    "max_sessions or max_half_open",
-			    (uint64_t)files.rlim_max, c->max_sessions, c->max_half_open, needed);
-}
-
 static int prepare_process(struct broker *b)
 {
 	sigset_t set;
 
-	raise_descriptors(b->config);
-	signal(SIGPIPE, SIG_IGN);
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	process_raise_limits(b->config);
+	process_block_signals(&set);
 	b->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (b->signals >= 0 && getrandom(b->boot_id, sizeof(b->boot_id), 0) == sizeof(b->boot_id))
 		return 0;
-	log_error("cannot start: %s", strerror(errno));
+	log_error("cannot start: %s", process_error(errno));
 	return EXIT_CODE_FAILURE;
+}
+
+/* Of a status page that could not be made. One that may not be as large as it is leaves no room for a pool either. */
+static int status_exit_code(int r)
+{
+	switch (r) {
+	case -EEXIST:
+	case -EPERM:
+	case -EBUSY:
+	case -ELOOP:
+		return EXIT_CODE_IN_USE;
+	case -EFBIG:
+		return EXIT_CODE_POOL;
+	default:
+		return EXIT_CODE_FAILURE;
+	}
 }
 
 static int take_names(struct broker *b)
@@ -111,8 +100,8 @@ static int take_names(struct broker *b)
 	if (r == -EEXIST)
 		log_error("a running broker is named \"%s\" already: stop it, or give another name", c->name);
 	else
-		log_error("the status page /dev/shm/swakv-%s cannot be made: %s", c->name, strerror(-r));
-	return r == -EEXIST || r == -EPERM || r == -EBUSY || r == -ELOOP ? EXIT_CODE_IN_USE : EXIT_CODE_FAILURE;
+		log_error("the status page /dev/shm/swakv-%s cannot be made: %s", c->name, process_error(-r));
+	return status_exit_code(r);
 }
 
 static int start_pool(struct broker *b)
@@ -120,7 +109,7 @@ static int start_pool(struct broker *b)
 	int r = device_thread_init(&b->device, b->config, &b->status);
 
 	if (r < 0) {
-		log_error("the device thread cannot start: %s", strerror(-r));
+		log_error("the device thread cannot start: %s", process_error(-r));
 		return EXIT_CODE_FAILURE;
 	}
 	device_thread_do(&b->device, DEVICE_JOB_OPEN, -1);
@@ -178,7 +167,7 @@ static int start_threads(struct broker *b)
 		return EXIT_CODE_CONFIG;
 	}
 	if (r < 0) {
-		log_error("the ring thread cannot start: %s", strerror(-r));
+		log_error("the ring thread cannot start: %s", process_error(-r));
 		return EXIT_CODE_FAILURE;
 	}
 	return 0;
@@ -202,7 +191,7 @@ static int start_serving(struct broker *b)
 	if (r == 0)
 		r = admin_serve(&b->control.admin, &b->admin_listener);
 	if (r < 0) {
-		log_error("cannot serve: %s", strerror(-r));
+		log_error("cannot serve: %s", process_error(-r));
 		return EXIT_CODE_FAILURE;
 	}
 	return 0;

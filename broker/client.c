@@ -13,6 +13,7 @@
 #include "client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@
 #include "log.h"
 #include "packet.h"
 #include "peer.h"
+#include "process.h"
 
 enum connection_state { CONNECTION_HELLO, CONNECTION_OPEN, CONNECTION_ENDED };
 enum process_state { PROCESS_ALIVE, PROCESS_EXITED, PROCESS_TOLD };
@@ -210,13 +212,14 @@ static uint32_t sessions_of(const struct control *control, uid_t uid)
 	return n;
 }
 
-/* As refusal_set(), with what the system said. */
+/* As refusal_set(), with what the system said; open files that have run out are the reason themselves. */
 static int refusal_because(struct refusal *r, enum fault_reason reason, int64_t got, int error)
 {
-	int code = refusal_set(r, reason, got, 0);
+	int code = refusal_set(r, error == EMFILE ? FAULT_BROKER_FILES : reason, got, 0);
 	size_t n = strlen(r->text);
 
-	snprintf(r->text + n, sizeof(r->text) - n, ": %s", strerror(error));
+	if (error != EMFILE)
+		snprintf(r->text + n, sizeof(r->text) - n, ": %s", process_error(error));
 	return code;
 }
 
@@ -414,6 +417,27 @@ static void on_socket(void *owner, uint32_t events)
 			    c->channel ? c->channel->id : 0, c->channel ? c->channel->generation : 0, c->peer.pid);
 		connection_ended(c, "was disconnected");
 	}
+}
+
+void client_turn_away(struct control *control)
+{
+	struct wire_welcome w;
+	struct refusal r;
+	int fd;
+
+	close_fd(&control->spare);
+	fd = accept4(control->listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd >= 0) {
+		refusal_set(&r, FAULT_BROKER_FILES, 0, 0);
+		welcome_refuse(&w, &r, control->boot_id);
+		if (send(fd, &w, sizeof(w), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+			errno = 0; /* it has left already */
+		add_relaxed(&control->ring->refused_attaches, 1);
+		add_relaxed(&control->ring->refused_attaches_by[FAULT_BROKER_FILES], 1);
+		log_refusal("refused a connection: %s", r.text);
+		close_fd(&fd);
+	}
+	control->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 int client_accept(struct control *control)

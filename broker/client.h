@@ -13,6 +13,11 @@
 /* Accepts one connection. 0; -EAGAIN: none is waiting; other negative errno: it cannot be taken now. */
 int client_accept(struct control *control);
 /*
+ * No descriptor is left to accept one: gives up the spare one to tell the first
+ * that waits so, and takes it back.
+ */
+void client_turn_away(struct control *control);
+/*
  * What an administrator may ask for, with a sentence in @why: 0, or a code.
  * Disconnect: as if its connection had ended. Kill: SIGKILL to the process that
  * attached, by its pidfd. Neither frees a page: that takes the same proof as ever.

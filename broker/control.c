@@ -9,6 +9,7 @@
 #include "control.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -19,6 +20,7 @@
 #include "client.h"
 #include "clock.h"
 #include "log.h"
+#include "process.h"
 
 enum { BEAT_MS = 500, ACCEPTS_A_TURN = 16 };
 
@@ -36,8 +38,10 @@ static void on_accept(void *owner, uint32_t events)
 	(void)events;
 	for (int i = 0; r == 0 && i < ACCEPTS_A_TURN && c->n_half_open < c->config->max_half_open; i++)
 		r = client_accept(c);
-	if (r < 0 && r != -EAGAIN) { /* out of descriptors, most likely: trying again at once would only burn time */
-		log_refusal("no connection can be accepted now: %s", strerror(-r));
+	if (r == -EMFILE && c->spare >= 0) { /* the rest at the next turn */
+		client_turn_away(c);
+	} else if (r < 0 && r != -EAGAIN) { /* trying again at once would only burn time */
+		log_refusal("no connection can be accepted now: %s", process_error(-r));
 		c->accept_at = clock_ns() + BEAT_MS * NS_PER_MS;
 		pause_accepting(c);
 	} else if (c->n_half_open >= c->config->max_half_open) { /* the others wait in the backlog */
@@ -123,7 +127,8 @@ int control_init(struct control *c, const struct config *config, const struct ba
 			       .listener = listener,
 			       .ring = ring,
 			       .status = status,
-			       .signals = signals };
+			       .signals = signals,
+			       .spare = open("/dev/null", O_RDONLY | O_CLOEXEC) };
 	memcpy(c->boot_id, boot_id, sizeof(c->boot_id));
 	TAILQ_INIT(&c->clients);
 	TAILQ_INIT(&c->done);
@@ -192,6 +197,7 @@ void control_deinit(struct control *c)
 	while ((client = TAILQ_FIRST(&c->clients)))
 		client_drop(client);
 	client_free_done(c);
+	close_fd(&c->spare);
 	admin_deinit(&c->admin);
 	area_deinit(&c->table_area);
 	dispatcher_deinit(&c->dispatcher);

@@ -41,6 +41,7 @@ struct control {
 	struct source signal_source;
 	struct source watch_source;
 	int signals;
+	int spare; /* descriptor that is given up to turn somebody away when no other is left */
 	struct area table_area;
 	struct client_list clients;
 	struct client_list done; /* to be freed when no event can name them any more */

@@ -207,6 +207,13 @@ static int connection_wait(struct connection *c, short events, struct text *why)
 	}
 }
 
+/* True of the errors of a connection that the other side has ended; what it said before can still be read. */
+static bool has_ended(int e)
+{
+	return e == EPIPE || e == ECONNRESET;
+}
+
+/* A broker that has ended the connection already is no failure here: it may have said why. */
 static int connection_send(struct connection *c, const struct wire_hello *hello, struct text *why)
 {
 	AUTO_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
@@ -228,7 +235,7 @@ static int connection_send(struct connection *c, const struct wire_hello *hello,
 	}
 	for (;;) {
 		n = sendmsg(c->sock, &m, MSG_NOSIGNAL);
-		if (n == (ssize_t)sizeof(*hello))
+		if (n == (ssize_t)sizeof(*hello) || (n < 0 && has_ended(errno)))
 			return 0;
 		if (n < 0 && errno == EAGAIN) {
 			int r = connection_wait(c, POLLOUT, why);
@@ -312,6 +319,8 @@ int connection_greet(struct connection *c, const struct wire_hello *hello, struc
 			return r;
 		m.msg_controllen = sizeof(control.space);
 		n = recvmsg(c->sock, &m, MSG_CMSG_CLOEXEC);
+		if (n < 0 && has_ended(errno)) /* told once, and then comes what it had said */
+			n = recvmsg(c->sock, &m, MSG_CMSG_CLOEXEC);
 	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
 	if (n <= 0)
 		return text_set(why, SWAKV_EGONE, "the broker '%s' closed the connection without an answer%s%s",

@@ -179,7 +179,10 @@
 	REASON(FLOORS_EXTENTS_NEVER, SWAKV_ENEVER,                                                                     \
 	       "the request needs %g pages, and in an empty pool would leave fewer than %w extents for the floors of " \
 	       "other models")                                                                                         \
-	REASON(MODEL_NAME, SWAKV_EINVALID, "the model's name is not 1 to %w printable ASCII characters")
+	REASON(MODEL_NAME, SWAKV_EINVALID, "the model's name is not 1 to %w printable ASCII characters")               \
+	REASON(BROKER_FILES, SWAKV_ENOPAGES,                                                                           \
+	       "the broker can open no more files for another session: raise its limit of open files (ulimit -n, "     \
+	       "LimitNOFILE), or lower max_sessions and max_half_open")
 
 enum fault_reason {
 #define FAULT_ENUM(name, code, text) FAULT_##name,
