@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "process.h"
 
 enum { BACKLOG = 128 };
 
@@ -30,15 +31,33 @@ static int make_directory(const char *path, bool everyone, char *why, size_t siz
 	return EXIT_CODE_FAILURE;
 }
 
-/* Whatever stands at the path must be a socket, or nothing. */
+/* True when some process has the socket at @path: a dead one's refuses. */
+static bool is_bound(const char *path)
+{
+	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	strcpy(address.sun_path, path);
+	return fd >= 0 && (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ||
+			   (errno != ECONNREFUSED && errno != ENOENT));
+}
+
+/* Whatever stands at the path must be a dead process's socket, or nothing. */
 static int check_in_the_way(const char *path, char *why, size_t size)
 {
 	struct stat st;
 
 	if (lstat(path, &st) < 0)
 		return 0;
-	if (S_ISSOCK(st.st_mode))
-		return 0;
+	if (S_ISSOCK(st.st_mode)) {
+		if (!is_bound(path))
+			return 0;
+		snprintf(why, size,
+			 "a running process listens on %s, though nobody holds the lock %s.lock (was that file "
+			 "removed?): stop it, or choose another name or socket",
+			 path, path);
+		return EXIT_CODE_IN_USE;
+	}
 	snprintf(why, size, "%s is %s and not a socket: refusing to replace it", path,
 		 S_ISLNK(st.st_mode)   ? "a symbolic link"
 		 : S_ISDIR(st.st_mode) ? "a directory"
@@ -60,7 +79,7 @@ int listener_lock(struct listener *l, const char *path, bool everyone, char *why
 	l->lock = open(lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (l->lock < 0) {
 		snprintf(why, size, "%s cannot be opened: %s", lock,
-			 errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+			 errno == ELOOP ? "it is a symbolic link" : process_error(errno));
 		return errno == ELOOP ? EXIT_CODE_IN_USE : EXIT_CODE_FAILURE;
 	}
 	if (flock(l->lock, LOCK_EX | LOCK_NB) < 0) {
@@ -79,11 +98,16 @@ void listener_beside(struct listener *l, const struct listener *first, const cha
 static int bind_socket(struct listener *l, bool everyone)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct stat st;
 
 	strcpy(address.sun_path, l->path);
 	/* The mode that bind() gives the socket, so that it is never wider than it should be. */
 	if (fchmod(l->fd, 0600) < 0 || bind(l->fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return -1;
+	if (lstat(l->path, &st) < 0)
+		return -1;
+	l->dev = st.st_dev;
+	l->ino = st.st_ino;
 	l->bound = true;
 	if (everyone && chmod(l->path, 0666) < 0)
 		return -1;
@@ -102,7 +126,7 @@ int listener_open(struct listener *l, bool everyone, char *why, size_t size)
 	}
 	l->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->fd < 0 || bind_socket(l, everyone) < 0) {
-		snprintf(why, size, "cannot listen on %s: %s", l->path, strerror(errno));
+		snprintf(why, size, "cannot listen on %s: %s", l->path, process_error(errno));
 		return EXIT_CODE_FAILURE;
 	}
 	return 0;
@@ -110,8 +134,10 @@ int listener_open(struct listener *l, bool everyone, char *why, size_t size)
 
 void listener_close(struct listener *l)
 {
+	struct stat st;
+
 	close_fd(&l->fd);
-	if (l->bound)
+	if (l->bound && lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino)
 		unlink(l->path);
 	l->bound = false;
 }

@@ -3,15 +3,17 @@
  * listener.h - the broker's socket in the file system
  *
  * Whoever holds the flock of "<socket>.lock" may replace the socket: a live
- * broker keeps it, a dead one has lost it. The lock file is never unlinked, so
- * two brokers cannot hold locks on two files of the same name. The lock also
- * covers a second socket beside the first.
+ * broker keeps it, a dead one has lost it. No broker unlinks the lock file; in
+ * case somebody else does, a socket that somebody has bound is never replaced,
+ * and one that is not ours any more never unlinked. The lock also covers a
+ * second socket beside the first.
  */
 #ifndef SWAKV_BROKER_LISTENER_H
 #define SWAKV_BROKER_LISTENER_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "config.h"
 
@@ -19,13 +21,16 @@ struct listener {
 	int fd;
 	int lock;
 	bool bound;
+	dev_t dev; /* of the bound socket's name */
+	ino_t ino;
 	char path[CONFIG_SOCKET];
 };
 
 /*
  * Takes the lock of @path, whose directory is made when missing. 0; or an enum
  * exit_code with the sentence in @why: EXIT_CODE_IN_USE when a live broker holds it, or
- * when something that is no socket (a symbolic link, say) is in the way.
+ * when something is in the way that is no socket (a symbolic link, say) or is
+ * one that a live process has bound.
  * @everyone: other users may connect and are judged by their credentials.
  */
 int listener_lock(struct listener *l, const char *path, bool everyone, char *why, size_t size);
