@@ -99,6 +99,12 @@ static int take_names(struct broker *b)
 		return 0;
 	if (r == -EEXIST)
 		log_error("a running broker is named \"%s\" already: stop it, or give another name", c->name);
+	else if (r == -EPERM)
+		log_error("the name \"%s\" is taken: /dev/shm/swakv-%s belongs to another user or is no plain file: "
+			  "remove it, or give another name",
+			  c->name, c->name);
+	else if (r == -EBUSY)
+		log_error("another broker named \"%s\" is just starting: try again, or give another name", c->name);
 	else
 		log_error("the status page /dev/shm/swakv-%s cannot be made: %s", c->name, process_error(-r));
 	return status_exit_code(r);

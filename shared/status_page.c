@@ -2,20 +2,18 @@
 /*
  * status_page.c - writer and reader of the status page
  *
- * Who owns the name. The lock on the object behind the name is the right to
- * unlink the name; nobody else does. A starting broker that finds an object
- * locks it, and when it had been a dead broker's it unlinks it and makes a new
- * one: old readers keep their old object, which nobody truncates under them.
- * The old lock is held until the new object is locked, so of several starting
- * brokers one gets the name and the others are told -EEXIST.
- *
  * How a snapshot travels. The broker fills a private draft; commit copies its
  * used parts into the snapshot that is not current, by relaxed stores of whole
  * words. Its `number` is 0 meanwhile: number and contents are a sequence lock.
- * A reader copies by relaxed loads between two looks at the number, checks the
- * counts in its own copy before it uses them, and believes nothing of a copy
- * whose number had changed. Both sides touch the shared words by atomics only,
- * so a torn copy is a case to detect and never undefined behaviour.
+ * A reader has the kernel copy them (pread) between two looks at the number,
+ * checks the counts in its own copy before it uses them, and believes nothing
+ * of a copy whose number had changed. It maps nothing, so a page that is cut
+ * short under it is an error and no signal.
+ *
+ * What becomes of a page that is cut short, or loses its name, under the broker.
+ * Whoever guards its memory sets `lost`. One thread makes a new object and offers
+ * it; the thread that commits maps it in the place of the old one before its next
+ * snapshot. So no pointer into the page ever changes.
  */
 #include "status_page.h"
 
@@ -30,13 +28,14 @@
 
 #include "cleanup.h"
 #include "instance.h"
+#include "status_name.h"
 
 #define PAGE_ALIGN(n)  (((size_t)(n) + 4095) & ~(size_t)4095)
 #define HEAD_BYTES     PAGE_ALIGN(sizeof(struct status_head))
 #define SNAPSHOT_BYTES PAGE_ALIGN(sizeof(struct status_snapshot))
 #define PAGE_BYTES     (HEAD_BYTES + 2 * SNAPSHOT_BYTES)
 
-enum { OPEN_TRIES = 16, COPY_TRIES = 8 };
+enum { COPY_TRIES = 8 };
 
 /* All is copied in whole words. */
 _Static_assert(offsetof(struct status_snapshot, number) == 0, "the number is the first word");
@@ -54,18 +53,14 @@ static uint64_t clock_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Writes the object's name of @instance to @buf; -EINVAL when it could mean another file. */
-static int page_name(char *buf, size_t size, const char *instance)
+static size_t snapshot_offset(uint64_t number)
 {
-	if (!instance_name_valid(instance))
-		return -EINVAL;
-	snprintf(buf, size, "/swakv-%s", instance);
-	return 0;
+	return HEAD_BYTES + (number & 1) * SNAPSHOT_BYTES;
 }
 
 static struct status_snapshot *snapshot_at(const struct status_head *head, uint64_t number)
 {
-	return (void *)((uintptr_t)head + HEAD_BYTES + (number & 1) * SNAPSHOT_BYTES);
+	return (void *)((uintptr_t)head + snapshot_offset(number));
 }
 
 /* The snapshot's number as the atomic word that it is between the two sides. */
@@ -81,15 +76,6 @@ static void store_words(void *shared, const void *from, size_t bytes)
 
 	for (size_t i = 0; i < bytes / 8; i++)
 		store_relaxed(&to[i], words[i]);
-}
-
-static void load_words(void *to, void *shared, size_t bytes)
-{
-	uint64_t *words = to;
-	shm_u64 *from = shared;
-
-	for (size_t i = 0; i < bytes / 8; i++)
-		words[i] = load_relaxed(&from[i]);
 }
 
 struct part {
@@ -116,77 +102,6 @@ static void used_parts(const struct status_snapshot *s, struct part parts[N_PART
 
 /* ---- writer --------------------------------------------------------------- */
 
-static int lock_page(int fd)
-{
-	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-
-	if (fcntl(fd, F_OFD_SETLK, &l) == 0)
-		return 0;
-	return errno == EACCES ? -EAGAIN : -errno;
-}
-
-/* Only a write lock counts: whoever may read the page could hold a read lock. */
-static bool write_locked(int fd)
-{
-	struct flock l = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
-
-	return fcntl(fd, F_OFD_GETLK, &l) == 0 && l.l_type == F_WRLCK;
-}
-
-/* Locks @fd and makes sure that the name still means it. -EAGAIN: it does not; -EEXIST, -EBUSY: locked by others. */
-static int lock_named(int fd)
-{
-	struct stat st;
-	int r = lock_page(fd);
-
-	if (r == -EAGAIN)
-		return write_locked(fd) ? -EEXIST : -EBUSY;
-	if (r < 0)
-		return r;
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	return st.st_nlink == 0 ? -EAGAIN : 0;
-}
-
-/* Opens and locks the object that is there, a dead broker's: *@fd holds its lock, or is -1 when there is none. */
-static int lock_existing(const char *name, int *fd)
-{
-	AUTO_CLOSE int old = shm_open(name, O_RDWR, 0);
-	struct stat st;
-	int r;
-
-	*fd = -1;
-	if (old < 0)
-		return errno == ENOENT ? 0 : errno == EACCES ? -EPERM : -errno;
-	if (fstat(old, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink > 1)
-		return -EPERM;
-	r = lock_named(old);
-	if (r == 0)
-		*fd = steal_fd(&old);
-	return r;
-}
-
-/* One try to get a fresh, locked, empty object under @name; -EAGAIN: the name changed hands, try again. */
-static int make_object(const char *name)
-{
-	AUTO_CLOSE int old = -1;
-	AUTO_CLOSE int fd = -1;
-	int r = lock_existing(name, &old);
-
-	if (r < 0)
-		return r;
-	if (old >= 0 && shm_unlink(name) < 0 && errno != ENOENT)
-		return -errno;
-	fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0640);
-	if (fd < 0)
-		return errno == EEXIST ? -EAGAIN : -errno;
-	/* Until it is locked another starting broker takes it for a dead one's, and then that one wins. */
-	r = lock_named(fd);
-	return r < 0 ? r : steal_fd(&fd);
-}
-
 static void fill_head(struct status_head *head, const char *instance)
 {
 	struct timespec now;
@@ -206,17 +121,23 @@ static void fill_head(struct status_head *head, const char *instance)
 	snprintf(head->version_text, sizeof(head->version_text), "%s", SWAKV_VERSION);
 }
 
-/* Memory of the fresh object, all of it allocated now: running out later would be a signal. */
+/* All of the object is allocated now, running out later would be a signal; and it is shown, whatever the umask. */
+static int object_fill(int fd)
+{
+	int r = posix_fallocate(fd, 0, PAGE_BYTES);
+
+	if (r)
+		return -r;
+	return fchmod(fd, 0640) < 0 ? -errno : 0;
+}
+
 static int map_object(struct status_writer *w)
 {
 	void *map;
-	int r;
+	int r = object_fill(w->fd);
 
-	if (fchmod(w->fd, 0640) < 0) /* whatever the umask */
-		return -errno;
-	r = posix_fallocate(w->fd, 0, PAGE_BYTES);
-	if (r)
-		return -r;
+	if (r < 0)
+		return r;
 	map = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, 0);
 	if (map == MAP_FAILED)
 		return -errno;
@@ -230,17 +151,12 @@ int status_writer_open(struct status_writer *w, const char *instance)
 {
 	int r;
 
-	*w = (struct status_writer){ .fd = -1 };
-	r = page_name(w->name, sizeof(w->name), instance);
+	*w = (struct status_writer){ .fd = -1, .next = -1 };
+	r = status_name_format(w->name, instance);
 	if (r < 0)
 		return r;
-	r = -EAGAIN;
-	for (int i = 0; i < OPEN_TRIES && r == -EAGAIN; i++)
-		r = make_object(w->name);
-	if (r < 0)
-		return r;
-	w->fd = r;
-	r = map_object(w);
+	w->fd = status_name_take(w->name);
+	r = w->fd < 0 ? w->fd : map_object(w);
 	if (r < 0) {
 		status_writer_close(w);
 		return r;
@@ -251,11 +167,69 @@ int status_writer_open(struct status_writer *w, const char *instance)
 
 void status_writer_ready(struct status_writer *w)
 {
-	store_release(&w->head->magic, STATUS_MAGIC); /* pairs with the load in status_reader_open() */
+	store_release(&w->head->magic, STATUS_MAGIC); /* pairs with the load in check_head() */
+	memcpy(&w->shown, w->head, offsetof(struct status_head, current));
+}
+
+/* ---- a new page in place of one that has come to harm ------------------------- */
+
+/* Takes over the new object once it is mapped: only then is the old one's lock given up. */
+static void settle_renewal(struct status_writer *w)
+{
+	if (w->next < 0 || load_acquire(&w->offered)) /* pairs with adopt() */
+		return;
+	close_fd(&w->fd);
+	w->fd = steal_fd(&w->next);
+}
+
+bool status_writer_sound(struct status_writer *w)
+{
+	struct stat st;
+
+	settle_renewal(w);
+	if (w->next >= 0 || !load_relaxed(&w->shown.magic))
+		return true; /* under way, or not shown yet */
+	return !load_relaxed(&w->lost) && fstat(w->fd, &st) == 0 && st.st_nlink > 0 && st.st_size >= (off_t)PAGE_BYTES;
+}
+
+int status_writer_renew(struct status_writer *w)
+{
+	AUTO_CLOSE int fd = status_name_retake(w->name, w->fd);
+	struct status_head head = w->shown;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	for (int i = 0; i < STATUS_N_THREADS; i++)
+		store_relaxed(&head.threads[i].heartbeat_ns, clock_ns());
+	store_relaxed(&head.current, 0);
+	r = object_fill(fd);
+	if (r == 0 && pwrite(fd, &head, sizeof(head), 0) != sizeof(head))
+		r = -EIO;
+	if (r < 0) {
+		status_name_drop(w->name, fd);
+		return r;
+	}
+	w->next = steal_fd(&fd);
+	store_release(&w->offered, (uint32_t)w->next + 1); /* pairs with adopt() */
+	return 0;
+}
+
+/* The committing thread's half. Where mapping fails the old memory stays, and the next snapshot tries again. */
+static void adopt(struct status_writer *w)
+{
+	uint32_t offered = load_acquire(&w->offered); /* pairs with status_writer_renew() */
+
+	if (!offered ||
+	    mmap(w->head, w->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)offered - 1, 0) == MAP_FAILED)
+		return;
+	store_relaxed(&w->lost, 0);
+	store_release(&w->offered, 0); /* pairs with settle_renewal() */
 }
 
 struct status_snapshot *status_writer_begin(struct status_writer *w)
 {
+	adopt(w);
 	memset(w->draft, 0, offsetof(struct status_snapshot, classes));
 	return w->draft;
 }
@@ -292,83 +266,100 @@ void status_writer_commit(struct status_writer *w)
 	store_release(&w->head->current, number);
 }
 
-/* True while the name still means the object that @w holds. */
-static bool name_is_ours(const struct status_writer *w)
-{
-	AUTO_CLOSE int fd = shm_open(w->name, O_RDONLY, 0);
-	struct stat named, held;
-
-	return fd >= 0 && fstat(fd, &named) == 0 && fstat(w->fd, &held) == 0 && named.st_dev == held.st_dev &&
-	       named.st_ino == held.st_ino;
-}
-
 void status_writer_close(struct status_writer *w)
 {
 	if (!w->name[0]) /* never opened */
 		return;
-	if (w->fd >= 0 && name_is_ours(w))
-		shm_unlink(w->name);
+	status_name_drop(w->name, w->fd);
+	status_name_drop(w->name, w->next);
 	if (w->head)
 		munmap(w->head, w->bytes);
 	free(w->draft);
 	close_fd(&w->fd);
-	*w = (struct status_writer){ .fd = -1 };
+	close_fd(&w->next);
+	*w = (struct status_writer){ .fd = -1, .next = -1 };
 }
 
 /* ---- reader --------------------------------------------------------------- */
 
-/* Checks what was mapped; the head fields used later are compared with this build's, not trusted. */
-static int check_head(struct status_reader *r, const struct status_head *head)
+/* Copies @bytes of the page, all or -EPROTO: it has been cut short. */
+static int read_page(int fd, void *to, size_t bytes, size_t at)
 {
+	ssize_t n;
+
+	for (size_t done = 0; done < bytes; done += (size_t)n) {
+		n = pread(fd, (char *)to + done, bytes - done, (off_t)(at + done));
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		else if (n <= 0)
+			return n < 0 ? -errno : -EPROTO;
+	}
+	return 0;
+}
+
+/* True when brokers' sockets of that name are there, where workers look for them, and none is @owner's. */
+static bool socket_is_anothers(const char *instance, uid_t owner)
+{
+	char path[sizeof(((struct status_head *)0)->socket_path)];
+	const char *folder;
+	bool any = false;
+	struct stat st;
+
+	for (unsigned int i = 0; (folder = instance_folder(i)); i++) {
+		if (instance_socket(path, sizeof(path), folder, instance) >= (int)sizeof(path) ||
+		    lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
+			continue;
+		if (st.st_uid == owner)
+			return false;
+		any = true;
+	}
+	return any;
+}
+
+/* Checks what was copied; the head fields used later are compared with this build's, not trusted. */
+static int check_head(struct status_reader *r, const char *instance, uint64_t bytes)
+{
+	const struct status_head *head = &r->head;
+
 	if (load_acquire(&head->magic) != STATUS_MAGIC) /* pairs with status_writer_ready() */
 		return -EPROTO;
 	r->version = head->version;
-	if (r->version != STATUS_VERSION || r->bytes < PAGE_BYTES || head->head_bytes != HEAD_BYTES ||
+	if (r->version != STATUS_VERSION || bytes < PAGE_BYTES || head->head_bytes != HEAD_BYTES ||
 	    head->snapshot_bytes != SNAPSHOT_BYTES)
 		return -EPROTO;
-	return 0;
+	return head->uid != r->owner || socket_is_anothers(instance, r->owner) ? -EPERM : 0;
 }
 
 int status_reader_open(struct status_reader *r, const char *instance)
 {
-	char name[WIRE_NAME + 8];
+	char name[STATUS_NAME];
 	struct stat st;
-	void *map;
 	int e;
 
 	*r = (struct status_reader){ .fd = -1 };
-	e = page_name(name, sizeof(name), instance);
+	e = status_name_format(name, instance);
 	if (e < 0)
 		return e;
-	r->fd = shm_open(name, O_RDONLY, 0);
+	r->fd = shm_open(name, O_RDONLY | O_NONBLOCK, 0); /* what stands there may be a pipe that nobody writes */
 	if (r->fd < 0 || fstat(r->fd, &st) < 0)
 		return -errno;
-	/* Magic and version stand at the same place in every version. */
-	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size < sizeof(struct status_head))
+	r->owner = st.st_uid;
+	if (!S_ISREG(st.st_mode))
 		return -EPROTO;
-	r->bytes = (uint64_t)st.st_size < PAGE_BYTES ? (size_t)st.st_size : PAGE_BYTES;
-	map = mmap(NULL, r->bytes, PROT_READ, MAP_SHARED, r->fd, 0);
-	if (map == MAP_FAILED)
-		return -errno;
-	e = check_head(r, map);
-	if (e < 0)
-		munmap(map, r->bytes);
-	else
-		r->head = map;
-	return e;
+	/* Magic and version stand at the same place in every version. */
+	e = read_page(r->fd, &r->head, sizeof(r->head), 0);
+	return e < 0 ? e : check_head(r, instance, (uint64_t)st.st_size);
 }
 
 void status_reader_close(struct status_reader *r)
 {
-	if (r->head)
-		munmap((void *)(uintptr_t)r->head, r->bytes);
 	close_fd(&r->fd);
 	*r = (struct status_reader){ .fd = -1 };
 }
 
 bool status_reader_alive(const struct status_reader *r)
 {
-	return write_locked(r->fd);
+	return status_name_held(r->fd);
 }
 
 static bool counts_possible(const struct status_snapshot *s)
@@ -427,41 +418,53 @@ static bool contents_possible(struct status_snapshot *s)
 	return true;
 }
 
-/* Copies snapshot @number. -EAGAIN: it was overwritten meanwhile; -EPROTO: whole, but impossible. */
-static int copy_snapshot(const struct status_head *head, uint64_t number, struct status_snapshot *out)
+/* Copies the word of snapshot @number that says which it is. */
+static int read_number(int fd, uint64_t number, uint64_t *now)
 {
-	struct status_snapshot *from = snapshot_at(head, number);
+	int e = read_page(fd, now, sizeof(*now), snapshot_offset(number));
+
+	fence_acquire(); /* pairs with the fence and the release in commit */
+	return e;
+}
+
+/* Copies snapshot @number. -EAGAIN: it was overwritten meanwhile; -EPROTO: whole, but impossible, or cut short. */
+static int copy_snapshot(int fd, uint64_t number, struct status_snapshot *out)
+{
 	struct part parts[N_PARTS];
+	uint64_t now;
+	int e = read_number(fd, number, &now);
 	bool possible;
 
-	if (load_acquire(number_of(from)) != number) /* pairs with the release of the number in commit */
-		return -EAGAIN;
+	if (e < 0 || now != number)
+		return e < 0 ? e : -EAGAIN;
 	memset(out, 0, offsetof(struct status_snapshot, classes));
 	used_parts(out, parts); /* the first part does not depend on counts */
-	load_words((char *)out + parts[0].offset, (char *)from + parts[0].offset, parts[0].bytes);
-	possible = counts_possible(out);
-	if (possible) {
+	e = read_page(fd, (char *)out + parts[0].offset, parts[0].bytes, snapshot_offset(number) + parts[0].offset);
+	possible = e == 0 && counts_possible(out);
+	if (possible)
 		used_parts(out, parts);
-		for (int i = 1; i < N_PARTS; i++)
-			load_words((char *)out + parts[i].offset, (char *)from + parts[i].offset, parts[i].bytes);
-	}
-	fence_acquire(); /* pairs with the fence in commit */
-	if (load_relaxed(number_of(from)) != number)
-		return -EAGAIN;
+	for (int i = 1; i < N_PARTS && possible && e == 0; i++)
+		e = read_page(fd, (char *)out + parts[i].offset, parts[i].bytes,
+			      snapshot_offset(number) + parts[i].offset);
+	if (e == 0)
+		e = read_number(fd, number, &now);
+	if (e < 0 || now != number)
+		return e < 0 ? e : -EAGAIN;
 	out->number = number;
 	return possible && contents_possible(out) ? 0 : -EPROTO;
 }
 
 int status_reader_copy(const struct status_reader *r, struct status_snapshot *out)
 {
+	uint64_t number;
 	int e = -EAGAIN;
 
 	for (int i = 0; i < COPY_TRIES && e == -EAGAIN; i++) {
-		uint64_t number = load_acquire(&r->head->current); /* pairs with the flip in commit */
-
-		if (number == 0)
-			return -EAGAIN;
-		e = copy_snapshot(r->head, number, out);
+		e = read_page(r->fd, &number, sizeof(number), offsetof(struct status_head, current));
+		fence_acquire(); /* pairs with the flip in commit */
+		if (e < 0 || number == 0)
+			return e < 0 ? e : -EAGAIN;
+		e = copy_snapshot(r->fd, number, out);
 	}
 	return e;
 }

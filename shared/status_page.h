@@ -6,8 +6,8 @@
  * status_head; two snapshots follow. The broker fills the one that is not
  * current and flips the index when it is whole, so a reader never waits and a
  * stopped broker leaves the last whole picture. Heartbeats stand outside: one
- * word a thread. The broker holds a write lock (open file description lock) on
- * the object while it lives. No handle, key or fd number is ever written here.
+ * word a thread. The broker holds a write lock on the object while it lives
+ * (status_name.h). No handle, key or fd number is ever written here.
  */
 #ifndef SWAKV_STATUS_PAGE_H
 #define SWAKV_STATUS_PAGE_H
@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "atomics.h"
+#include "status_name.h"
 #include "wire.h"
 
 #define STATUS_MAGIC   0x7375746174736b76ull
@@ -187,19 +188,21 @@ struct status_head {
 struct status_writer {
 	struct status_head *head;
 	struct status_snapshot *draft; /* private memory: the next snapshot in the making */
+	struct status_head shown;      /* private copy of the head, as readers got it first */
 	size_t bytes;
 	int fd;
-	char name[WIRE_NAME + 8]; /* shm name */
+	char name[STATUS_NAME];
+	shm_u32 lost;    /* set to 1 by whoever finds that memory behind @head is gone and puts private memory there */
+	int next;        /* the object of a renewal under way, -1: none */
+	shm_u32 offered; /* 1 + it, until it is mapped */
 };
 
 /*
  * Makes the page of @instance (a name that instance.h allows) and locks it; the page of a dead broker is replaced.
- * -EEXIST: a live broker of that name holds it; -EPERM: an object of that name
- * belongs to another user or is no plain file; -ELOOP: it is a symbolic link;
- * -EBUSY: some other process holds a lock on a dead broker's page; -EINVAL: the
- * name; other negative errno: the system call's. Sizes, version, pid, uid, start
- * times, instance and first heartbeats are filled in; the caller fills the other head fields,
- * then calls status_writer_ready(). On failure @w is closed.
+ * -EINVAL: the name; other negative errno: as status_name_take(), or the system
+ * call's. Sizes, version, pid, uid, start times, instance and first heartbeats
+ * are filled in; the caller fills the other head fields, then calls
+ * status_writer_ready(). On failure @w is closed.
  */
 int status_writer_open(struct status_writer *w, const char *instance);
 /* Readers may come: stores the magic. */
@@ -211,23 +214,36 @@ struct status_snapshot *status_writer_begin(struct status_writer *w);
  * Counts too large are cut (truncated).
  */
 void status_writer_commit(struct status_writer *w);
+/*
+ * False: the object has been cut short, lost memory or lost its name, and is to
+ * be renewed. True, too, while a renewal is under way. This and the next are for
+ * one thread, which need not be the one that commits.
+ */
+bool status_writer_sound(struct status_writer *w);
+/*
+ * Makes a new object under the name; it is used from the next status_writer_begin()
+ * on. 0, or a negative errno as of status_name_take().
+ */
+int status_writer_renew(struct status_writer *w);
 /* Unlinks the page (only while the name still means it), unmaps, drops the lock. Safe to repeat. */
 void status_writer_close(struct status_writer *w);
 
 /* ---- reader (tools) --------------------------------------------------------- */
 
 struct status_reader {
-	const struct status_head *head; /* NULL when open failed */
-	size_t bytes;
+	struct status_head head; /* private copy, as of status_reader_open(); valid when that returned 0 */
 	int fd;
 	uint32_t version; /* of the page; 0: it is not finished, or no status page at all */
+	uint32_t owner;   /* of the object: a uid */
 };
 
 /*
- * 0; -ENOENT: no such page; -EPROTO: not a page of this version or not
- * finished; -EINVAL: an impossible instance name; other negative errno: the
- * system call's. After -EPROTO status_reader_alive() still tells whether a
- * broker lives; @r is to be closed in any case.
+ * 0; -ENOENT: no such page; -EPROTO: not a page of this version, not finished or
+ * cut short; -EPERM: the page is not its broker's: it is owned by another user
+ * than it names, or than has made the sockets of that name; -EINVAL: an
+ * impossible instance name; other negative errno: the system call's. After
+ * -EPROTO status_reader_alive() still tells whether a broker lives; @r is to be
+ * closed in any case.
  */
 int status_reader_open(struct status_reader *r, const char *instance);
 /* Safe to repeat. */
@@ -237,7 +253,8 @@ bool status_reader_alive(const struct status_reader *r);
 /*
  * Copies the current snapshot to @out (only the used parts of its arrays) and
  * checks that it was not overwritten meanwhile. 0; -EAGAIN: none yet, or torn
- * eight times in a row; -EPROTO: its counts or indices are impossible. After 0
+ * eight times in a row; -EPROTO: its counts or indices are impossible, or the
+ * page has been cut short. After 0
  * every index in @out lies inside the array that it points into (or is
  * STATUS_NOT_LISTED) and every text is terminated.
  */

@@ -64,11 +64,11 @@ static bool usual_path(struct asking *a, const char *folder)
 static bool shown_path(struct asking *a)
 {
 	struct status_reader reader;
-	char path[sizeof(reader.head->socket_path)];
+	char path[sizeof(reader.head.socket_path)];
 	bool found = status_reader_open(&reader, a->q->broker) == 0 && status_reader_alive(&reader);
 
 	if (found) {
-		memcpy(path, reader.head->socket_path, sizeof(path));
+		memcpy(path, reader.head.socket_path, sizeof(path));
 		path[sizeof(path) - 1] = '\0';
 	}
 	status_reader_close(&reader);

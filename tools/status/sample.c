@@ -72,8 +72,8 @@ static void judge_unopened(struct sample *s, const struct status_reader *r, int 
 		say(&s->hint, "start one: swakvd --name %s (or name another: --name, $SWAKV_BROKER)", s->instance);
 	} else if (error == -EPROTO && !status_reader_alive(r)) {
 		say(&s->reason,
-		    "what is left of the page of '%s' is unfinished or of another version, and no broker "
-		    "holds it",
+		    "what is left of the page of '%s' is unfinished, cut short or of another version, and no "
+		    "broker holds it",
 		    s->instance);
 		say(&s->hint, "start one: swakvd --name %s takes the page over", s->instance);
 	} else if (error == -EPROTO && r->version == 0) {
@@ -86,6 +86,14 @@ static void judge_unopened(struct sample *s, const struct status_reader *r, int 
 		    "the page of '%s' has version %" PRIu32 " or another layout; this tool reads version %d",
 		    s->instance, r->version, STATUS_VERSION);
 		say(&s->hint, "use the swakv-status that was installed with the running swakvd");
+	} else if (error == -EPERM) {
+		s->verdict = VERDICT_UNREADABLE;
+		say(&s->reason,
+		    "the page of '%s' belongs to uid %" PRIu32 ", who is not the user of its broker: what it says is "
+		    "not believed",
+		    s->instance, r->owner);
+		say(&s->hint, "see who has taken the name (ls -l /dev/shm/swakv-%s), remove it, restart the broker",
+		    s->instance);
 	} else if (error == -EINVAL) {
 		s->verdict = VERDICT_BAD_NAME;
 		say(&s->reason, "'%s' cannot be the name of a broker", s->instance);
@@ -208,8 +216,10 @@ static void judge_opened(struct sample *s, const struct status_reader *r, int co
 		say(&s->hint, "it is starting: try again; if this stays, read its log");
 	} else if (copied < 0) {
 		s->verdict = VERDICT_STALE;
-		say(&s->reason, "the snapshot of '%s' holds impossible counts", s->instance);
-		say(&s->hint, "the page is damaged: keep a copy of /dev/shm/swakv-%s and restart the broker",
+		say(&s->reason, "the page of '%s' was cut short, or its snapshot holds impossible counts", s->instance);
+		say(&s->hint,
+		    "its broker replaces a page that was cut short: try again; else keep a copy of "
+		    "/dev/shm/swakv-%s and restart the broker",
 		    s->instance);
 	} else if (s->age_ms > SAMPLE_STALE_MS) {
 		s->verdict = VERDICT_STALE;
@@ -233,7 +243,7 @@ void sample_take(struct sample *s, const char *instance)
 	if (e < 0) {
 		judge_unopened(s, &r, e);
 	} else {
-		copy_head(s, r.head);
+		copy_head(s, &r.head);
 		e = copy_snapshot(s, &r);
 		judge_opened(s, &r, e);
 	}
