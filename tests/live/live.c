@@ -148,6 +148,15 @@ void live_launch(swakv_session *s, uint32_t stream, void (*fn)(void *), void *ar
 	cr_assert_eq(driver_stream_host_func(d, swakv_stream_cuda(s, stream), fn, arg), 0, "%s", driver_why(d));
 }
 
+static void synchronize_all(swakv_session *s)
+{
+	struct swakv_session_info info;
+
+	swakv_session_get_info(s, &info);
+	for (uint32_t i = 0; i < info.n_streams; i++)
+		LIVE_OK(s, swakv_stream_synchronize(s, i));
+}
+
 /* A copy of a group's device table when all streams have run dry; to be freed. */
 static int32_t *device_table(swakv_session *s, uint32_t group, uint32_t n_rows, struct swakv_layout *l)
 {
@@ -156,8 +165,7 @@ static int32_t *device_table(swakv_session *s, uint32_t group, uint32_t n_rows, 
 	int32_t *copy;
 
 	swakv_session_get_info(s, &info);
-	for (uint32_t i = 0; i < info.n_streams; i++)
-		LIVE_OK(s, swakv_stream_synchronize(s, i));
+	synchronize_all(s);
 	LIVE_OK(s, swakv_session_get_layout(s, group, l));
 	bytes = 2 * (size_t)n_rows * (size_t)l->width * sizeof(*copy);
 	copy = malloc(bytes);
@@ -187,6 +195,7 @@ void live_fill_page(swakv_session *s, int32_t page, uint16_t pattern)
 	struct swakv_layout l;
 	uint64_t at[2];
 
+	synchronize_all(s);
 	page_addresses(s, page, &l, at);
 	for (int half = 0; half < 2; half++) {
 		if (d)
@@ -202,15 +211,12 @@ void live_fill_page(swakv_session *s, int32_t page, uint16_t pattern)
 bool live_page_is(swakv_session *s, int32_t page, uint16_t pattern)
 {
 	struct driver *d = live_is_cuda() ? device_open(s) : NULL;
-	struct swakv_session_info info;
 	struct swakv_layout l;
 	uint16_t *copy;
 	uint64_t at[2];
 	bool same = true;
 
-	swakv_session_get_info(s, &info);
-	for (uint32_t i = 0; i < info.n_streams; i++)
-		LIVE_OK(s, swakv_stream_synchronize(s, i));
+	synchronize_all(s);
 	page_addresses(s, page, &l, at);
 	copy = malloc(l.page_stride);
 	for (int half = 0; half < 2; half++) {
@@ -241,12 +247,40 @@ void live_expect_free(swakv_session *s, int64_t pages)
 {
 	int64_t now = -1;
 
-	for (int i = 0; i < 5000 && now != pages; i++) {
+	synchronize_all(s);
+	for (int i = 0; i < LIVE_PATIENCE && now != pages; i++) {
 		LIVE_OK(s, swakv_session_free_pages(s, &now));
 		if (now != pages)
 			usleep(1000);
 	}
 	cr_expect_eq(now, pages, "%lld pages are free, expected %lld", (long long)now, (long long)pages);
+}
+
+static uint32_t staged(swakv_session *s, swakv_request *r)
+{
+	struct swakv_session_info info;
+	uint32_t n = 0;
+
+	swakv_session_get_info(s, &info);
+	for (uint32_t g = 0; g < info.n_groups; g++)
+		for (uint32_t i = 0; i < swakv_request_batch(r); i++) {
+			struct swakv_sequence_state st;
+
+			LIVE_OK(s, swakv_sequence_get_group_state(r, i, g, &st));
+			n += st.n_staged;
+			swakv_sequence_state_clear(&st);
+		}
+	return n;
+}
+
+void live_settle(swakv_session *s, swakv_request *r)
+{
+	uint32_t n = 0;
+
+	synchronize_all(s);
+	for (int i = 0; i < LIVE_PATIENCE && (n = staged(s, r)) > 0; i++)
+		usleep(1000);
+	cr_assert_eq(n, 0, "%u pages never came back", n);
 }
 
 static void expect_row_equal(const struct swakv_layout *l, const int32_t *table, uint32_t row)

@@ -36,13 +36,19 @@ bool live_is_cuda(void);
 swakv_session *live_attach(const struct swakv_attach_options *o, int64_t window, uint32_t page_tokens, uint32_t layers,
 			   uint32_t max_batch, int64_t max_seq);
 
-/* Fills K and V of page @page with a pattern, at once. */
+/* How long a test waits for a state, in steps of a millisecond, before it gives up: never a claim about speed. */
+#define LIVE_PATIENCE 60000
+
+/* Fills K and V of page @page with a pattern, once all streams have run dry: a scrub may be under way to it. */
 void live_fill_page(swakv_session *s, int32_t page, uint16_t pattern);
 /* True when every half-word of K and V of @page is @pattern, once all streams have run dry. */
 bool live_page_is(swakv_session *s, int32_t page, uint16_t pattern);
 
 /* Waits until every page that the session could have is free again; fails the test when that does not happen. */
 void live_expect_free(swakv_session *s, int64_t pages);
+
+/* Waits until all that the request's streams were given has ended and the broker has seen it: no page is staged. */
+void live_settle(swakv_session *s, swakv_request *r);
 
 /* Runs @fn in stream order. */
 void live_launch(swakv_session *s, uint32_t stream, void (*fn)(void *), void *arg);

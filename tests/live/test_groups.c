@@ -99,7 +99,8 @@ static void expect_free(uint32_t group, int64_t pages)
 {
 	int64_t now = -1;
 
-	for (int i = 0; i < 5000 && now != pages; i++) {
+	LIVE_OK(s, swakv_stream_synchronize(s, 0));
+	for (int i = 0; i < LIVE_PATIENCE && now != pages; i++) {
 		LIVE_OK(s, swakv_session_group_free_pages(s, group, &now));
 		if (now != pages)
 			usleep(1000);

@@ -43,7 +43,7 @@ static swakv_request *begin(swakv_session *s, uint32_t stream, const int32_t *sl
 	int e;
 
 	/* a word that has been reached may be seen by the broker a moment later */
-	for (int i = 0; (e = swakv_request_begin(s, &o, &r, NULL)) == SWAKV_EPENDING && i < 5000; i++)
+	for (int i = 0; (e = swakv_request_begin(s, &o, &r, NULL)) == SWAKV_EPENDING && i < LIVE_PATIENCE; i++)
 		usleep(1000);
 	cr_assert_eq(e, 0, "begin: %s: %s", swakv_error_name(e), swakv_session_error(s));
 	return r;
@@ -99,7 +99,7 @@ Test(live, window_of_1024_maps_and_retires_where_it_should)
 		cr_expect_eq(n_updates, 0, "nothing changes at %d", e);
 	}
 	n_updates = 0;
-	LIVE_OK(s, swakv_decode_prepare(r, NULL));
+	live_decode_prepare(s, r);
 	expect_state(s, r, 4096, 4097, 24, 32, &st);
 	cr_expect_eq(st.n_new, 1);
 	cr_expect_eq(st.new_bindings[0].logical_page, 32);
@@ -115,7 +115,7 @@ Test(live, window_of_1024_maps_and_retires_where_it_should)
 		cr_expect_eq(n_updates, 0, "nothing changes at %d", e);
 	}
 	n_updates = 0;
-	LIVE_OK(s, swakv_decode_prepare(r, NULL));
+	live_decode_prepare(s, r);
 	expect_state(s, r, 4223, 4224, 24, 33, &st);
 	cr_expect_eq(n_updates, 0, "maps nothing");
 	cr_assert_eq(st.n_retiring, 1);
@@ -140,7 +140,9 @@ Test(live, retired_page_is_reused_last_in_first_out)
 	page1 = live_device_page(s, 0, 1);
 	cr_assert_geq(page1, 0);
 	cr_expect_eq(live_device_page(s, 0, 0), -1);
-	for (int e = 384; e < 513; e++)
+	live_decode(s, r); /* page 1 leaves the window */
+	live_settle(s, r);
+	for (int e = 385; e < 513; e++)
 		live_decode(s, r);
 	cr_expect_eq(live_device_page(s, 0, 4), page1);
 	cr_expect_eq(live_device_page(s, 0, 1), -1);
@@ -254,16 +256,7 @@ Test(live, staged_page_waits_for_the_word)
 	gate_open = true;
 	LIVE_OK(s, swakv_stream_synchronize(s, 0));
 	cr_expect(swakv_fence_reached(s, fence));
-	for (int i = 0; i < 2000; i++) {
-		LIVE_OK(s, swakv_sequence_get_state(r, 0, &st));
-		uint32_t staged = st.n_staged;
-
-		swakv_sequence_state_clear(&st);
-		if (staged == 0)
-			break;
-		cr_assert_lt(i, 1999, "the page never came back");
-		usleep(1000);
-	}
+	live_settle(s, r);
 	swakv_request_free(r);
 	swakv_session_close(s);
 }
@@ -620,20 +613,45 @@ Test(live, failed_completion_poisons_until_shutdown)
 
 /* ---- ends ------------------------------------------------------------ */
 
-Test(live, pages_are_free_when_close_returns)
+/* Closes a session with a transition pending while another one looks, and is returned: the pages free before and after.
+ */
+static swakv_session *close_with_a_transition(bool idle, int64_t *before, int64_t *after)
 {
 	swakv_session *watch = live_attach(NULL, 129, 128, 1, 1, 1024), *s = live_attach(NULL, 129, 128, 1, 2, 1024);
 	int32_t slots[] = { 0, 1 }, lengths[] = { 300, 300 };
-	int64_t free_pages, now;
+	struct swakv_fence fence;
+	int64_t meanwhile;
 	swakv_request *r;
 
-	LIVE_OK(watch, swakv_session_free_pages(watch, &free_pages));
+	LIVE_OK(watch, swakv_session_free_pages(watch, before));
 	r = begin(s, 0, slots, 2);
-	LIVE_OK(s, swakv_prefill_prepare(r, lengths, 2, NULL)); /* a transition is pending */
-	LIVE_OK(watch, swakv_session_free_pages(watch, &now));
-	cr_expect_lt(now, free_pages);
+	LIVE_OK(s, swakv_prefill_prepare(r, lengths, 2, NULL));
+	LIVE_OK(watch, swakv_session_free_pages(watch, &meanwhile));
+	cr_expect_lt(meanwhile, *before);
+	if (idle) {
+		LIVE_OK(s, swakv_stream_mark(s, 0, &fence));
+		LIVE_OK(s, swakv_stream_synchronize(s, 0));
+	}
 	swakv_session_close(s);
-	live_expect_free(watch, free_pages);
+	LIVE_OK(watch, swakv_session_free_pages(watch, after));
+	return watch;
+}
+
+Test(live, pages_are_free_when_close_of_an_idle_session_returns)
+{
+	int64_t before, after;
+	swakv_session *watch = close_with_a_transition(true, &before, &after);
+
+	cr_expect_eq(after, before, "%lld pages are free, %lld were", (long long)after, (long long)before);
+	swakv_session_close(watch);
+}
+
+Test(live, pages_of_work_under_way_come_back_after_close)
+{
+	int64_t before, after;
+	swakv_session *watch = close_with_a_transition(false, &before, &after);
+
+	live_expect_free(watch, before);
 	swakv_session_close(watch);
 }
 
