@@ -58,10 +58,11 @@ template <bool BF16>
 static __device__ __forceinline__ void multiply_add(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
 	if (BF16)
-		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-			     "{%0,%1,%2,%3};"
-			     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-			     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+		asm volatile(
+			"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+			"{%0,%1,%2,%3};"
+			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+			: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 	else
 		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
 			     "{%0,%1,%2,%3};"
@@ -179,7 +180,8 @@ static __device__ __forceinline__ side side_of(const kernel_attention &p, int32_
 {
 	uint32_t pieces = (uint32_t)n / 8;
 
-	return { paging_layer(&p.pages, base, 0, p.layer) + paging_vector(&p.pages, 0, kv_head, dim) + (uint64_t)first * 2,
+	return { paging_layer(&p.pages, base, 0, p.layer) + paging_vector(&p.pages, 0, kv_head, dim) +
+			 (uint64_t)first * 2,
 		 (uint32_t)(p.pages.kv_heads * dim * 2), pieces, ((1u << 20) + pieces - 1) / pieces, SPLIT_ROW(n) };
 }
 

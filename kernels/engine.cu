@@ -98,8 +98,7 @@ static __device__ __forceinline__ void block_copy_words(uint4 *to, const uint4 *
 		copy_words<EACH, true>(to, from, left);
 	} else {
 		copy_words<EACH / 2, false>(to, from, left);
-		copy_words<EACH / 2, false>(to + WARP_WORDS / 2, from + WARP_WORDS / 2,
-					    left - (int32_t)WARP_WORDS / 2);
+		copy_words<EACH / 2, false>(to + WARP_WORDS / 2, from + WARP_WORDS / 2, left - (int32_t)WARP_WORDS / 2);
 	}
 }
 
@@ -316,7 +315,8 @@ static __device__ void combine(const struct kernel_attention *p, int32_t head, c
 	}
 }
 
-/* The form for what attention_split.cuh does not take. A block a (row, query head); its warps share the tokens. Shared memory: q, then one accumulator a warp. */
+/* The form for what attention_split.cuh does not take. A block a (row, query head); its warps share the tokens. Shared
+ * memory: q, then one accumulator a warp. */
 extern "C" __global__ void swakv_attention(const __grid_constant__ struct kernel_attention p)
 {
 	extern __shared__ float scratch[];
