@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """admin - swakv-ctl, and shared/admin_wire.h by hand, so that a test can also lie"""
 import json
-import subprocess
 import struct
+import subprocess
 
 import wire
 from processes import check, program

@@ -148,7 +148,7 @@ class Presets(unittest.TestCase):
 
     def check(self, result, groups, p, seq, pool, extent):
         strides = []
-        for got, (_, layers, heads, k, v) in zip(result["groups"], groups):
+        for got, (_, layers, heads, k, v) in zip(result["groups"], groups, strict=True):
             strides.append(layers * p * heads * max(k, v) * 2)
             self.assertEqual(got["page_bytes"], strides[-1])
             self.assertEqual(got["bytes_per_token"], layers * heads * (k + v) * 2)
@@ -157,17 +157,17 @@ class Presets(unittest.TestCase):
             self.assertEqual(got["num_pages"], pool // 2 // strides[-1])
         self.assertEqual(result["bytes_per_token"], sum(g["bytes_per_token"] for g in result["groups"]))
         self.assertEqual([r["max_advance"] for r in result["sequence"]], ["any", 1, 500])
-        for got, rule in zip(result["sequence"], (None, (1, 3, 7), (500, 3, 7))):
+        for got, rule in zip(result["sequence"], (None, (1, 3, 7), (500, 3, 7)), strict=True):
             need = [pages(g[0], p, seq, rule) for g in groups]
             self.assertEqual(got["pages"], need)
-            self.assertEqual(got["bytes"], sum(2 * s * n for s, n in zip(strides, need)))
+            self.assertEqual(got["bytes"], sum(2 * s * n for s, n in zip(strides, need, strict=True)))
             self.assertTrue(self.fits(got["sequences"], strides, need, pool // 2, extent))
             self.assertFalse(self.fits(got["sequences"] + 1, strides, need, pool // 2, extent))
 
     @staticmethod
     def fits(n, strides, need, half, extent):
         by_size = {}
-        for stride, count in zip(strides, need):
+        for stride, count in zip(strides, need, strict=True):
             by_size[stride] = by_size.get(stride, 0) + n * count
         if len(by_size) == 1:
             return all(count <= half // stride for stride, count in by_size.items())

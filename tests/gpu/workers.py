@@ -8,7 +8,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fault"))
-from processes import check  # noqa: E402
+from processes import check
 
 PATIENCE = 60
 

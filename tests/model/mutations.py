@@ -157,7 +157,8 @@ MUTATIONS = [
     ("extra pages are kept", "sequence.c", [
         ("\tif (p->n_extra > 0) {\n\t\tp->n_extra--;", "\tif (p->n_extra > 1) {\n\t\tp->n_extra--;")]),
     ("a step that lacks pages waits for ever", "extend.c", [
-        ("if (is_reserved_for(s, tokens) || lack <= p->n_staged)", "if (is_reserved_for(s, tokens) || lack <= 1 + p->n_staged)")]),
+        ("if (is_reserved_for(s, tokens) || lack <= p->n_staged)",
+         "if (is_reserved_for(s, tokens) || lack <= 1 + p->n_staged)")]),
     ("a step takes pages although it would only have to wait", "extend.c", [
         ("if (is_reserved_for(s, tokens) || lack <= p->n_staged)", "if (is_reserved_for(s, tokens) || lack < p->n_staged)")]),
     # extend

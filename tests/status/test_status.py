@@ -54,7 +54,7 @@ class Fixture:
 
 
 def status(*arguments, **environment):
-    return subprocess.run([TOOL, *arguments], capture_output=True, text=True, env={**os.environ, **environment})
+    return subprocess.run([TOOL, *arguments], check=False, capture_output=True, text=True, env={**os.environ, **environment})
 
 
 def prometheus(text):
@@ -420,7 +420,7 @@ class Options(unittest.TestCase):
 
     def test_output_that_cannot_be_written_is_an_error(self):
         with Fixture("known") as f, open("/dev/full", "w") as full:
-            r = subprocess.run([TOOL, "--json", "-b", f.name], stdout=full, stderr=subprocess.PIPE, text=True)
+            r = subprocess.run([TOOL, "--json", "-b", f.name], check=False, stdout=full, stderr=subprocess.PIPE, text=True)
         self.assertEqual(r.returncode, NOT_FOUND)
         self.assertIn("cannot write", r.stderr)
 
