@@ -25,9 +25,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launch.h"
 #include "figures/child.h"
 #include "figures/report.h"
+#include "launch.h"
 #include "nvml.h"
 
 #define LIMIT_MS  60000
