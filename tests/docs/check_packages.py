@@ -18,7 +18,7 @@ import sys
 
 GROUPS = ("build", "test", "ci")
 # Words of scripts that are programs, too, and not meant: plain English, and what the shell has built in.
-WORDS = {"file", "free", "kill", "look", "man", "time", "write"}
+WORDS = {"file", "free", "kill", "look", "make", "man", "time", "write"}
 
 
 def run(*command: str) -> str:
