@@ -38,7 +38,29 @@ static const char *const fields[] = { "num_hidden_layers",
 				      "torch_dtype",
 				      "dtype",
 				      "max_position_embeddings",
-				      "use_bidirectional_attention" };
+				      "use_bidirectional_attention",
+				      "num_kv_heads",
+				      "multi_query",
+				      "multi_query_group_num",
+				      "kv_channels",
+				      "hidden_dim",
+				      "n_embd",
+				      "attention_types",
+				      "attn_type_list",
+				      "full_attn_idxs",
+				      "hybrid_override_pattern",
+				      "layers_block_type",
+				      "per_layer_config",
+				      "attn_config",
+				      "attention_other_setting",
+				      "global_attn_every_n_layers",
+				      "local_attention",
+				      "no_rope_layers",
+				      "num_nextn_predict_layers",
+				      "quantization_config",
+				      "architectures",
+				      "window_pattern",
+				      "is_decoder" };
 static const char *const values[] = {
 	"0",
 	"1",
@@ -75,7 +97,24 @@ static const char *const values[] = {
 	"[\"sliding_attention\",\"sliding_attention\",\"sliding_attention\",\"full_attention\"]",
 	"[\"chunked_attention\",\"mamba\"]",
 	"9223372036854775807",
-	"8192"
+	"8192",
+	"NaN",
+	"-Infinity",
+	"\"gpt_neo\"",
+	"\"mimo_v2_flash\"",
+	"\"falcon\"",
+	"\"smollm3\"",
+	"\"cohere2\"",
+	"\"bert\"",
+	"\"M*-E\"",
+	"{\"1\":{\"head_dim\":64,\"sliding_window\":32}}",
+	"{\"00\":{\"num_key_value_heads\":2}}",
+	"{\"kv_n_heads\":2,\"attn_type\":\"multiquery_attention\"}",
+	"[[[\"global\",\"local\"],2]]",
+	"[64,null]",
+	"[\"attention\",\"mlp\"]",
+	"{\"kv_cache_scheme\":{\"num_bits\":8,\"type\":\"float\"}}",
+	"[\"XForMaskedLM\"]"
 };
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
@@ -103,7 +142,7 @@ static void check_config(const struct hf_config *c)
 {
 	uint32_t layers = 0;
 
-	FUZZ_CHECK(c->layers >= 1 && c->layers <= HF_MAX_LAYERS && c->shared < c->layers);
+	FUZZ_CHECK(c->layers >= 1 && c->layers <= HF_MAX_LAYERS && c->shared < c->layers && c->without < c->layers);
 	FUZZ_CHECK(c->n_groups >= 1 && c->n_groups <= N(c->groups) && c->n_notes <= HF_MAX_NOTES);
 	FUZZ_CHECK(c->max_seq >= 0 && c->max_seq <= INT32_MAX);
 	for (uint32_t i = 0; i < c->n_groups; i++) {
@@ -116,7 +155,7 @@ static void check_config(const struct hf_config *c)
 		FUZZ_CHECK(s->kv_heads <= 4096 && s->k_head_dim <= 8192 && s->v_head_dim <= 8192);
 		FUZZ_CHECK(hf_dtype_name(s->dtype) && hf_dtype_find(hf_dtype_name(s->dtype)) == s->dtype);
 	}
-	FUZZ_CHECK(layers == c->layers - c->shared);
+	FUZZ_CHECK(layers >= c->layers - c->shared - c->without && layers <= c->layers - c->shared);
 }
 
 static void check_sizes(const struct sizes *z)
@@ -125,7 +164,8 @@ static void check_sizes(const struct sizes *z)
 	for (uint32_t i = 0; i < z->n_groups; i++) {
 		const struct group_sizes *g = &z->groups[i];
 
-		FUZZ_CHECK(g->page_bytes > 0 && g->page_bytes <= 1ull << 47 && g->width >= 1);
+		FUZZ_CHECK(g->page_bytes > 0 && g->page_bytes <= 1ull << 47 &&
+			   (g->width >= 1) == (z->options.max_seq > 0));
 		FUZZ_CHECK(g->token_bytes * g->shape.page_tokens + g->padding == 2 * g->page_bytes);
 		FUZZ_CHECK(!z->options.largest_page || g->page_bytes <= z->options.largest_page);
 	}

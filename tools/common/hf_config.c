@@ -12,15 +12,16 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cleanup.h"
-#include "hf_layers.h"
+#include "hf_heads.h"
+#include "hf_keys.h"
+#include "hf_unmapped.h"
+#include "python_json.h"
 
-/* Of the engine's models (model.c there). */
-#define MAX_HEAD_DIM 8192
-#define MAX_HEADS    4096
-#define MAX_HIDDEN   ((int64_t)1 << 31)
+#define MOST_BYTES ((size_t)64 << 20) /* of a file */
 
 static const char *const dtypes[] = {
 	[WIRE_F16] = "f16", [WIRE_BF16] = "bf16", [WIRE_F32] = "f32", [WIRE_FP8] = "fp8"
@@ -37,133 +38,6 @@ uint32_t hf_dtype_find(const char *name)
 	for (uint32_t i = 1; i < N_DTYPES; i++)
 		if (strcmp(dtypes[i], name) == 0)
 			return i;
-	return 0;
-}
-
-/* ---- what cannot be mapped ---------------------------------------------- */
-
-static const struct {
-	const char *field;
-	const char *what;
-	bool by_layer_types; /* layer_types, where it is there, says better */
-} unmappable[] = {
-	{ "kv_lora_rank", "K and V are one latent vector a token (MLA), not heads of K and of V", false },
-	{ "compress_ratios", "K and V are compressed over several tokens", false },
-	{ "o_lora_rank", "K and V are one latent vector a token, compressed in part", false },
-	{ "index_topk", "an indexer keeps keys of its own for each token", false },
-	{ "sparse_attention_config", "an indexer keeps keys of its own for each token", false },
-	{ "per_layer_config", "layers have shapes of their own", false },
-	{ "block_configs", "layers have shapes of their own", false },
-	{ "use_cla", "layers share K and V in a way this tool does not know", false },
-	{ "is_encoder_decoder", "a decoder that also reads an encoder's K and V", false },
-	{ "cross_attention_layers", "some layers keep K and V of images, not of tokens", false },
-	{ "full_attention_interval", "most layers keep a state instead of K and V (linear attention)", true },
-	{ "linear_attn_config", "some layers keep a state instead of K and V (linear attention)", true },
-	{ "hybrid_override_pattern", "some layers keep a state instead of K and V", true },
-	{ "layers_block_type", "some layers keep a state instead of K and V", true },
-	{ "attn_layer_period", "some layers keep a state instead of K and V", true },
-	{ "attn_layer_indices", "some layers keep a state instead of K and V", true },
-	{ "attn_type_list", "some layers keep a state instead of K and V (linear attention)", true },
-	{ "block_types", "some layers keep a state instead of K and V", true },
-	{ "mamba_d_state", "some layers keep a state instead of K and V", true },
-	{ "ssm_state_size", "some layers keep a state instead of K and V", true },
-};
-
-static int refuse_unmappable(const struct hf_json *j, const struct hf_defaults *d)
-{
-	bool types = hf_json_field(j, "layer_types") || hf_json_field(j, "hybrid_layer_pattern");
-	bool chunks = json_object_get(j->object, "attention_chunk_size") ? hf_json_says(j, "attention_chunk_size")
-									 : d->chunk > 0;
-	char text[64];
-
-	for (size_t i = 0; i < sizeof(unmappable) / sizeof(unmappable[0]); i++)
-		if (!(unmappable[i].by_layer_types && types) && hf_json_says(j, unmappable[i].field))
-			return hf_json_say(j, HF_UNMAPPABLE, "%s%s is %s: %s", j->path, unmappable[i].field,
-					   hf_json_text(hf_json_field(j, unmappable[i].field), text, sizeof(text)),
-					   unmappable[i].what);
-	/* Some files of sliding windows carry a chunk size as well: there the layers' own list counts. */
-	if (chunks && !types)
-		return hf_json_say(j, HF_UNMAPPABLE,
-				   "%sattention_chunk_size is %s: attention in chunks forgets a whole chunk at a time, "
-				   "which no sliding window does",
-				   j->path,
-				   hf_json_field(j, "attention_chunk_size")
-					   ? hf_json_text(hf_json_field(j, "attention_chunk_size"), text, sizeof(text))
-					   : "that of its type");
-	return 0;
-}
-
-/* ---- heads -------------------------------------------------------------- */
-
-struct heads {
-	int64_t kv, k_dim, v_dim;
-};
-
-/* Of the layers that have no fields of their own. */
-static int read_heads(struct heads *out, const struct hf_json *j, const struct hf_defaults *d)
-{
-	int64_t heads = d->heads, hidden = 0;
-	int r;
-
-	*out = (struct heads){ .kv = d->kv_heads, .k_dim = d->head_dim };
-	if ((r = hf_json_count(j, "num_attention_heads", MAX_HEADS, &heads)) ||
-	    (r = hf_json_count(j, "num_key_value_heads", MAX_HEADS, &out->kv)) ||
-	    (r = hf_json_count(j, "hidden_size", MAX_HIDDEN, &hidden)) ||
-	    (r = hf_json_count(j, "head_dim", MAX_HEAD_DIM, &out->k_dim)))
-		return r;
-	if (!out->kv)
-		out->kv = heads;
-	if (!out->kv)
-		return hf_json_say(j, HF_BAD, "%snum_key_value_heads and num_attention_heads are missing", j->path);
-	if (!out->k_dim) {
-		if (!heads || !hidden)
-			return hf_json_say(j, HF_BAD, "%shead_dim is missing, and so is %s to compute it", j->path,
-					   heads ? "hidden_size" : "num_attention_heads");
-		if (hidden % heads || hidden / heads > MAX_HEAD_DIM)
-			return hf_json_say(j, HF_BAD,
-					   "%shead_dim is missing, and hidden_size %" PRId64
-					   " over num_attention_heads %" PRId64 " is no head dimension up to %d",
-					   j->path, hidden, heads, MAX_HEAD_DIM);
-		out->k_dim = hidden / heads;
-	}
-	out->v_dim = out->k_dim;
-	return hf_json_count(j, "v_head_dim", MAX_HEAD_DIM, &out->v_dim);
-}
-
-/* Fields that hold for sliding layers only. */
-static int read_sliding_heads(struct heads *h, const struct hf_json *j)
-{
-	int r;
-
-	if ((r = hf_json_count(j, "swa_num_key_value_heads", MAX_HEADS, &h->kv)) ||
-	    (r = hf_json_count(j, "swa_head_dim", MAX_HEAD_DIM, &h->k_dim)))
-		return r;
-	if (hf_json_field(j, "swa_head_dim") && !hf_json_field(j, "v_head_dim"))
-		h->v_dim = h->k_dim;
-	return hf_json_count(j, "swa_v_head_dim", MAX_HEAD_DIM, &h->v_dim);
-}
-
-/* Fields that hold for full layers only. */
-static int read_full_heads(struct heads *h, bool *k_is_v, struct hf_config *c, const struct hf_json *j,
-			   const struct hf_defaults *d)
-{
-	int64_t dim = d->full_head_dim;
-	bool own_heads = true;
-	int r;
-
-	*k_is_v = false;
-	if ((r = hf_json_bool(j, "attention_k_eq_v", k_is_v)) ||
-	    (r = hf_json_count(j, "global_head_dim", MAX_HEAD_DIM, &dim)))
-		return r;
-	if (dim)
-		h->k_dim = h->v_dim = dim;
-	/* Where the file says that V is not made of K, these heads are not in use. */
-	if (hf_json_field(j, "attention_k_eq_v"))
-		own_heads = *k_is_v;
-	if (own_heads)
-		return hf_json_count(j, "num_global_key_value_heads", MAX_HEADS, &h->kv);
-	if (hf_json_field(j, "num_global_key_value_heads"))
-		hf_note(c, "num_global_key_value_heads is not in use (attention_k_eq_v is false)");
 	return 0;
 }
 
@@ -193,6 +67,31 @@ static int read_dtype_of(const struct hf_json *j, const char *field, struct hf_c
 				    j->path, field, name);
 }
 
+/* What a quantisation keeps K and V in: fp8, or something that pages do not hold. */
+static int read_scheme(const struct hf_json *j, struct hf_config *c, uint32_t *dtype)
+{
+	struct hf_json q, scheme;
+	const char *algorithm, *type;
+
+	if (*dtype || !hf_json_inner(&q, j, "quantization_config"))
+		return 0;
+	algorithm = json_string_value(hf_json_field(&q, "kv_cache_quant_algo"));
+	type = hf_json_inner(&scheme, &q, "kv_cache_scheme") ? json_string_value(hf_json_field(&scheme, "type")) : NULL;
+	if ((algorithm && strcmp(algorithm, "FP8") == 0) ||
+	    (type && strcmp(type, "float") == 0 && json_integer_value(hf_json_field(&scheme, "num_bits")) == 8)) {
+		*dtype = WIRE_FP8;
+		hf_note(c, "K and V are fp8 (quantization_config)");
+		return 0;
+	}
+	if (!algorithm && !hf_json_says(&q, "kv_cache_scheme"))
+		return 0;
+	return hf_json_say(
+		j, HF_UNMAPPABLE,
+		"%squantization_config keeps K and V in a way that is not known: pages hold f16, bf16, f32 or "
+		"fp8 (choose one with --dtype)",
+		j->path);
+}
+
 /* Of the model's object first, then of the file's. */
 static int read_dtype(const struct hf_json *j, const struct hf_json *file, struct hf_config *c, uint32_t *dtype)
 {
@@ -200,6 +99,8 @@ static int read_dtype(const struct hf_json *j, const struct hf_json *file, struc
 	static const char *const fields[] = { "dtype", "torch_dtype" };
 	int r;
 
+	if ((r = read_scheme(j, c, dtype)) || (r = read_scheme(file, c, dtype)))
+		return r;
 	for (int i = 0; i < 4 && !*dtype; i++)
 		if ((r = read_dtype_of(objects[i / 2], fields[i % 2], c, dtype)))
 			return r;
@@ -210,45 +111,47 @@ static int read_dtype(const struct hf_json *j, const struct hf_json *file, struc
 	return 0;
 }
 
-/* The group of kind @kind, made when it is new. */
-static struct hf_group *group_of(struct hf_config *c, uint32_t kind, uint32_t layer)
+/* The group of layers like @layer, made when it is new; NULL: there are too many. */
+static struct hf_group *group_of(struct hf_config *c, const struct hf_layer *layer, uint32_t index, uint32_t dtype)
 {
-	for (uint32_t i = 0; i < c->n_groups; i++)
-		if (c->groups[i].shape.kind == kind)
+	struct wire_group shape = { .kind = layer->kind,
+				    .window = layer->window,
+				    .kv_heads = layer->kv_heads,
+				    .k_head_dim = layer->k_head_dim,
+				    .v_head_dim = layer->v_head_dim,
+				    .dtype = dtype };
+
+	for (uint32_t i = 0; i < c->n_groups; i++) {
+		shape.layers = c->groups[i].shape.layers;
+		if (memcmp(&c->groups[i].shape, &shape, sizeof(shape)) == 0)
 			return &c->groups[i];
-	c->groups[c->n_groups] = (struct hf_group){ .shape.kind = kind, .first_layer = layer };
+	}
+	if (c->n_groups == WIRE_MAX_GROUPS)
+		return NULL;
+	shape.layers = 0;
+	c->groups[c->n_groups] = (struct hf_group){ .shape = shape, .first_layer = index };
 	return &c->groups[c->n_groups++];
 }
 
-static void shape_group(struct hf_group *g, const struct heads *h, uint32_t dtype)
+static int make_groups(struct hf_config *c, const struct hf_layers *l, const struct hf_json *j, uint32_t dtype)
 {
-	g->shape.kv_heads = (uint32_t)h->kv;
-	g->shape.k_head_dim = (uint32_t)h->k_dim;
-	g->shape.v_head_dim = (uint32_t)h->v_dim;
-	g->shape.dtype = dtype;
-}
+	for (uint32_t i = 0; i < c->layers - c->shared; i++) {
+		const struct hf_layer *layer = &l->layer[i];
+		struct hf_group *g;
 
-static int read_groups(struct hf_config *c, const struct hf_layers *l, const struct hf_json *j,
-		       const struct hf_defaults *d, uint32_t dtype)
-{
-	struct heads heads, own;
-	int r = read_heads(&heads, j, d);
-
-	for (uint32_t i = 0; i < c->layers - c->shared; i++)
-		group_of(c, l->kind[i], i)->shape.layers++;
-	for (uint32_t i = 0; r == 0 && i < c->n_groups; i++) {
-		struct hf_group *g = &c->groups[i];
-
-		own = heads;
-		if (g->shape.kind == WIRE_GROUP_SLIDING) {
-			g->shape.window = l->window;
-			r = read_sliding_heads(&own, j);
-		} else {
-			r = read_full_heads(&own, &g->k_is_v, c, j, d);
-		}
-		shape_group(g, &own, dtype);
+		if (layer->kind == HF_KEEPS_NOTHING)
+			continue;
+		g = group_of(c, layer, i, dtype);
+		if (!g)
+			return hf_json_say(j, HF_UNMAPPABLE,
+					   "%slayer %" PRIu32 " is of the %dth shape: a model has at most %d groups",
+					   j->path, i, WIRE_MAX_GROUPS + 1, WIRE_MAX_GROUPS);
+		g->k_is_v = l->k_is_v && layer->kind == WIRE_GROUP_FULL;
+		g->shape.layers++;
 	}
-	return r;
+	if (!c->n_groups)
+		return hf_json_say(j, HF_UNMAPPABLE, "%sno layer keeps K and V of its own", j->path);
+	return 0;
 }
 
 /* ---- the file ----------------------------------------------------------- */
@@ -256,7 +159,8 @@ static int read_groups(struct hf_config *c, const struct hf_layers *l, const str
 /* From the file's object to that of the language model. */
 static int find_model(struct hf_json *j)
 {
-	static const char *const names[] = { "text_config", "language_config", "llm_config", "thinker_config" };
+	static const char *const names[] = { "text_config", "language_config", "llm_config", "thinker_config",
+					     "vlm_config" };
 
 	for (int depth = 0; depth < 3; depth++) {
 		const json_t *inner = NULL;
@@ -279,32 +183,36 @@ static int find_model(struct hf_json *j)
 	return 0;
 }
 
+/* Tokens that the model was made for, by whatever name. */
+static int read_max_seq(struct hf_config *c, const struct hf_json *j, const struct hf_defaults *d)
+{
+	static const char *const names[] = {
+		"max_position_embeddings", "n_positions",      "max_seq_len", "max_sequence_length",
+		"max_seq_length",          "seq_length",       "n_ctx",       "max_context_length",
+		"context_length",          "model_max_length", NULL
+	};
+	const char *name = hf_json_name(j, names);
+
+	if (!name && !hf_json_is_there(j, names))
+		c->max_seq = d->max_seq;
+	return name ? hf_json_count(j, name, INT32_MAX, &c->max_seq) : 0;
+}
+
 static int read_model(struct hf_config *c, const struct hf_json *file, uint32_t dtype)
 {
-	static const struct hf_layers no_layers;
-	struct hf_layers l = no_layers;
+	static struct hf_layers l;
 	const struct hf_defaults *d;
 	struct hf_json j = *file;
-	char direction[32] = "";
 	int r;
 
 	if ((r = find_model(&j)) || (r = hf_json_string(&j, "model_type", c->model_type, sizeof(c->model_type))))
 		return r;
 	d = hf_defaults_of(c->model_type);
-	if ((r = refuse_unmappable(&j, d)))
+	if ((r = hf_unmapped_refuse(&j, file, c->model_type, d)) || (r = hf_keys_refuse(&j, c->model_type)) ||
+	    (r = hf_layers_read(&l, c, &j, d)) || (r = hf_heads_read(&l, c, &j, d)) ||
+	    (r = read_dtype(&j, file, c, &dtype)) || (r = read_max_seq(c, &j, d)))
 		return r;
-	if (json_is_string(hf_json_field(&j, "use_bidirectional_attention")) &&
-	    (r = hf_json_string(&j, "use_bidirectional_attention", direction, sizeof(direction))))
-		return r;
-	if (strcmp(direction, "all") == 0)
-		return hf_json_say(&j, HF_UNMAPPABLE,
-				   "%suse_bidirectional_attention is \"all\": tokens read later ones, nothing slides",
-				   j.path);
-	c->max_seq = d->max_seq;
-	if ((r = hf_layers_read(&l, c, &j, d)) || (r = read_dtype(&j, file, c, &dtype)) ||
-	    (r = hf_json_count(&j, "max_position_embeddings", INT32_MAX, &c->max_seq)))
-		return r;
-	return read_groups(c, &l, &j, d, dtype);
+	return make_groups(c, &l, &j, dtype);
 }
 
 /* The reader's sentence quotes the file: no control character of it goes on. */
@@ -339,20 +247,45 @@ int hf_config_parse(struct hf_config *c, const char *text, size_t len, const cha
 	struct hf_json file = { .name = name, .why = why, .why_size = why_size };
 	json_error_t e = { 0 };
 
-	return read_root(c, &file, json_loadb(text, len, JSON_REJECT_DUPLICATES, &e), &e, dtype);
+	return read_root(c, &file, python_json_load(text, len, &e), &e, dtype);
+}
+
+/* All of a file, at most MOST_BYTES and one; *@len are there. NULL with errno. */
+static char *read_all(FILE *f, size_t *len)
+{
+	size_t size = 1 << 16;
+	char *text = malloc(size), *larger;
+
+	for (*len = 0; text; size *= 2) {
+		*len += fread(text + *len, 1, size - *len, f);
+		if (*len < size || *len > MOST_BYTES)
+			break;
+		larger = realloc(text, 2 * size);
+		if (!larger)
+			free(text);
+		text = larger;
+	}
+	if (text && !ferror(f))
+		return text;
+	free(text);
+	return NULL;
 }
 
 int hf_config_read(struct hf_config *c, const char *path, uint32_t dtype, char *why, size_t why_size)
 {
-	struct hf_json file = { .name = path, .why = why, .why_size = why_size };
-	AUTO_FCLOSE FILE *f = fopen(path, "re");
-	json_error_t e = { 0 };
-	json_t *root = f ? json_loadf(f, JSON_REJECT_DUPLICATES, &e) : NULL;
+	bool standard = strcmp(path, "-") == 0;
+	const char *name = standard ? "standard input" : path;
+	struct hf_json file = { .name = name, .why = why, .why_size = why_size };
+	AUTO_FCLOSE FILE *f = standard ? NULL : fopen(path, "re");
+	AUTO_FREE char *text = NULL;
+	size_t len = 0;
 
 	*c = (struct hf_config){ 0 };
-	if (!f || ferror(f)) {
-		json_decref(root);
+	if (f || standard)
+		text = read_all(standard ? stdin : f, &len);
+	if (!text)
 		return hf_json_say(&file, HF_BAD, "%s", strerror(errno));
-	}
-	return read_root(c, &file, root, &e, dtype);
+	if (len > MOST_BYTES)
+		return hf_json_say(&file, HF_BAD, "more than %zu bytes, which no config.json has", MOST_BYTES);
+	return hf_config_parse(c, text, len, name, dtype, why, why_size);
 }

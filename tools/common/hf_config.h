@@ -33,15 +33,16 @@ struct hf_config {
 	char model_type[64]; /* "" when the file does not say */
 	uint32_t layers;     /* of the model */
 	uint32_t shared;     /* of them: read the K and V of earlier layers, keep none */
+	uint32_t without;    /* of them: have no attention */
 	int64_t max_seq;     /* tokens the model was made for, 0: the file does not say */
 	uint32_t n_groups;
-	struct hf_group groups[2]; /* one sliding, one full; in order of their first layers */
+	struct hf_group groups[WIRE_MAX_GROUPS]; /* layers of one kind, window and shape; in order of first layers */
 	uint32_t n_notes;
 	char notes[HF_MAX_NOTES][HF_NOTE]; /* sentences on what was assumed or left aside */
 };
 
 /*
- * Reads file @path. 0; HF_BAD or HF_UNMAPPABLE with a sentence in @why
+ * Reads file @path, "-": standard input. 0; HF_BAD or HF_UNMAPPABLE with a sentence in @why
  * (@why_size bytes, HF_WHY is enough). @dtype: enum wire_dtype to take instead
  * of the file's, 0: the file's.
  */

@@ -96,3 +96,56 @@ int hf_json_string(const struct hf_json *j, const char *field, char *out, size_t
 	strlcpy(out, json_string_value(v), size);
 	return 0;
 }
+
+const char *hf_json_name(const struct hf_json *j, const char *const names[])
+{
+	for (; *names; names++)
+		if (hf_json_field(j, *names))
+			return *names;
+	return NULL;
+}
+
+int hf_json_one_name(const struct hf_json *j, const char *const names[], const char **name)
+{
+	char first[64], other[64];
+
+	*name = hf_json_name(j, names);
+	for (; *name && *names; names++) {
+		const json_t *a = hf_json_field(j, *name), *b = hf_json_field(j, *names);
+
+		if (b && !json_equal(a, b))
+			return hf_json_say(j, HF_BAD, "%s%s is %s, but %s, which means the same, is %s", j->path, *name,
+					   hf_json_text(a, first, sizeof(first)), *names,
+					   hf_json_text(b, other, sizeof(other)));
+	}
+	return 0;
+}
+
+int hf_json_count_by_name(const struct hf_json *j, const char *const names[], int64_t most, int64_t *out)
+{
+	const char *name;
+	int r = hf_json_one_name(j, names, &name);
+
+	return r || !name ? r : hf_json_count(j, name, most, out);
+}
+
+bool hf_json_is_there(const struct hf_json *j, const char *const names[])
+{
+	for (; *names; names++)
+		if (json_object_get(j->object, *names))
+			return true;
+	return false;
+}
+
+bool hf_json_inner(struct hf_json *out, const struct hf_json *j, const char *field)
+{
+	const json_t *inner = hf_json_field(j, field);
+
+	if (!json_is_object(inner))
+		return false;
+	*out = *j;
+	out->object = inner;
+	strlcat(out->path, field, sizeof(out->path));
+	strlcat(out->path, ".", sizeof(out->path));
+	return true;
+}

@@ -37,4 +37,19 @@ int hf_json_count(const struct hf_json *j, const char *field, int64_t most, int6
 int hf_json_bool(const struct hf_json *j, const char *field, bool *out);
 int hf_json_string(const struct hf_json *j, const char *field, char *out, size_t size);
 
+/*
+ * A thing that models call by several names: @names ends with NULL. Returns the
+ * first that is there, NULL when none is.
+ */
+const char *hf_json_name(const struct hf_json *j, const char *const names[]);
+/* The same; HF_BAD with the sentence when two of them are there and differ. *@name may become NULL. */
+int hf_json_one_name(const struct hf_json *j, const char *const names[], const char **name);
+/* As hf_json_count(), by any of its names. */
+int hf_json_count_by_name(const struct hf_json *j, const char *const names[], int64_t most, int64_t *out);
+/* True when the field is there, as null perhaps: its type's default is not meant then. */
+bool hf_json_is_there(const struct hf_json *j, const char *const names[]);
+
+/* Part @field of the object, whose fields are named with it in sentences. False when it is no object. */
+bool hf_json_inner(struct hf_json *out, const struct hf_json *j, const char *field);
+
 #endif

@@ -10,14 +10,14 @@ static json_t *group_json(const struct group_sizes *g, bool pool)
 	const struct wire_group *s = &g->shape;
 	bool slides = s->kind == WIRE_GROUP_SLIDING;
 	json_t *o = json_pack(
-		"{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "kind",
+		"{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "kind",
 		slides ? "sliding" : "full", "window", slides ? json_integer(s->window) : json_null(), "layers",
 		(json_int_t)s->layers, "first_layer", (json_int_t)g->first_layer, "kv_heads", (json_int_t)s->kv_heads,
 		"k_head_dim", (json_int_t)s->k_head_dim, "v_head_dim", (json_int_t)s->v_head_dim, "dtype",
 		hf_dtype_name(s->dtype), "page_tokens", (json_int_t)s->page_tokens, "v_from_k", g->k_is_v, "part",
 		(json_int_t)g->part, "parts", (json_int_t)g->parts, "bytes_per_token", (json_int_t)g->token_bytes,
 		"layer_stride", (json_int_t)g->layer_stride, "page_bytes", (json_int_t)g->page_bytes, "padding_bytes",
-		(json_int_t)g->padding, "width", (json_int_t)g->width);
+		(json_int_t)g->padding, "width", g->width ? json_integer(g->width) : json_null());
 
 	if (!pool)
 		return o;
@@ -74,10 +74,11 @@ void print_json(FILE *out, const char *path, const struct hf_config *c, const st
 		json_array_append_new(rules, rule_json(z, i));
 	for (uint32_t i = 0; i < c->n_notes; i++)
 		json_array_append_new(notes, json_string(c->notes[i]));
-	o = json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "file", path_json(path), "model_type",
-		      c->model_type, "layers", (json_int_t)c->layers, "shared_layers", (json_int_t)c->shared, "max_seq",
-		      (json_int_t)z->options.max_seq, "bytes_per_token", (json_int_t)z->token_bytes, "groups", groups,
-		      "sequence", rules, "notes", notes);
+	o = json_pack("{s:o, s:s, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:o}", "file", path_json(path), "model_type",
+		      c->model_type, "layers", (json_int_t)c->layers, "shared_layers", (json_int_t)c->shared,
+		      "layers_without_attention", (json_int_t)c->without, "max_seq",
+		      z->options.max_seq ? json_integer(z->options.max_seq) : json_null(), "bytes_per_token",
+		      (json_int_t)z->token_bytes, "groups", groups, "sequence", rules, "notes", notes);
 	if (z->options.pool)
 		json_object_set_new(o, "pool",
 				    json_pack("{s:I, s:I}", "bytes", (json_int_t)z->options.pool, "extent_bytes",

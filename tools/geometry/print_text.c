@@ -31,7 +31,7 @@ static const char *bytes_text(uint64_t bytes, char buf[32])
 
 static void print_groups(FILE *out, const struct sizes *z)
 {
-	char window[24];
+	char window[24], width[24];
 
 	fprintf(out,
 		"\ngroup  kind       window  layers  first  kv heads  K dim  V dim  dtype  bytes a token   page bytes  "
@@ -42,11 +42,13 @@ static void print_groups(FILE *out, const struct sizes *z)
 		bool slides = s->kind == WIRE_GROUP_SLIDING;
 
 		snprintf(window, sizeof(window), "%" PRId64, s->window);
+		snprintf(width, sizeof(width), "%" PRId32, g->width);
 		fprintf(out,
 			"%5" PRIu32 "  %-7s  %8s  %6" PRIu32 "  %5" PRIu32 "  %8" PRIu32 "  %5" PRIu32 "  %5" PRIu32
-			"  %-5s  %13" PRIu64 "  %11" PRIu64 "  %5" PRId32 "\n",
+			"  %-5s  %13" PRIu64 "  %11" PRIu64 "  %5s\n",
 			i, slides ? "sliding" : "full", slides ? window : "-", s->layers, g->first_layer, s->kv_heads,
-			s->k_head_dim, s->v_head_dim, hf_dtype_name(s->dtype), g->token_bytes, g->page_bytes, g->width);
+			s->k_head_dim, s->v_head_dim, hf_dtype_name(s->dtype), g->token_bytes, g->page_bytes,
+			g->width ? width : "-");
 	}
 	fprintf(out, "Page bytes are those of K; V has as many. A page holds %" PRIu32 " tokens.\n",
 		z->options.page_tokens);
@@ -56,6 +58,11 @@ static void print_rules(FILE *out, const struct sizes *z)
 {
 	char text[96], bytes[32];
 
+	if (!z->options.max_seq) {
+		fputs("\nThe file does not say how long a sequence may get: --max-seq N says what one reserves.\n",
+		      out);
+		return;
+	}
 	fprintf(out, "\na sequence of %" PRId64 " tokens reserves\n", z->options.max_seq);
 	for (uint32_t i = 0; i < z->options.n_rules; i++) {
 		const struct rule_sizes *r = &z->rules[i];
@@ -130,8 +137,8 @@ static void print_notes(FILE *out, const struct hf_config *c, const struct sizes
 void print_text(FILE *out, const char *path, const struct hf_config *c, const struct sizes *z)
 {
 	fprintf(out, "%s: %s, %" PRIu32 " layers, %" PRIu32 " with K and V of their own, %" PRIu64 " bytes a token\n",
-		path, c->model_type[0] ? c->model_type : "a model without a type", c->layers, c->layers - c->shared,
-		z->token_bytes);
+		path, c->model_type[0] ? c->model_type : "a model without a type", c->layers,
+		c->layers - c->shared - c->without, z->token_bytes);
 	print_groups(out, z);
 	print_rules(out, z);
 	if (z->options.pool)

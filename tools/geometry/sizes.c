@@ -201,13 +201,11 @@ int sizes_make(struct sizes *out, const struct hf_config *c, const struct sizes_
 	*out = (struct sizes){ .options = *o };
 	if (!out->options.max_seq)
 		out->options.max_seq = c->max_seq;
-	if (!out->options.max_seq) {
-		snprintf(why, why_size, "the file has no max_position_embeddings: say --max-seq");
-		return HF_BAD;
-	}
 	if ((r = add_groups(out, c, why, why_size)))
 		return r;
-	for (uint32_t i = 0; i < o->n_rules; i++)
+	if (!out->options.max_seq)
+		out->options.n_rules = 0;
+	for (uint32_t i = 0; i < out->options.n_rules; i++)
 		if ((r = add_rule(out, i, why, why_size)))
 			return r;
 	if (!half)
@@ -215,7 +213,7 @@ int sizes_make(struct sizes *out, const struct hf_config *c, const struct sizes_
 	out->options.extent = extent_of(out, half);
 	for (uint32_t i = 0; i < out->n_groups; i++)
 		measure_pool(&out->groups[i], half, out->options.extent);
-	for (uint32_t i = 0; i < o->n_rules; i++)
+	for (uint32_t i = 0; i < out->options.n_rules; i++)
 		fit(out, &out->rules[i], half);
 	return 0;
 }
