@@ -3,7 +3,9 @@
  * connect.c - see connect.h
  *
  * The socket is non-blocking and every wait has the deadline of the attach: a
- * broker that is stopped must not hang its clients.
+ * broker that is stopped must not hang its clients. A broker that refuses does so
+ * as soon as it knows, maybe before it has read or even got the hello: its answer
+ * is looked for whatever became of that.
  */
 #include "connect.h"
 
@@ -187,9 +189,22 @@ int connection_open(struct connection *c, const char *broker, const char *socket
 
 /* ---- greet ----------------------------------------------------------------------- */
 
+#define BROKER_PROCESS 40
+
+/* "pid 4711", or that it has none here. Returns @buf. */
+static const char *broker_process(const struct connection *c, char buf[BROKER_PROCESS])
+{
+	if (c->broker_pid)
+		snprintf(buf, BROKER_PROCESS, "pid %d", c->broker_pid);
+	else
+		snprintf(buf, BROKER_PROCESS, "in another pid namespace");
+	return buf;
+}
+
 static int connection_wait(struct connection *c, short events, struct text *why)
 {
 	struct pollfd p = { .fd = c->sock, .events = events };
+	char process[BROKER_PROCESS];
 
 	for (;;) {
 		uint64_t now = clock_ns();
@@ -199,9 +214,9 @@ static int connection_wait(struct connection *c, short events, struct text *why)
 			return 0;
 		if (r == 0)
 			return text_set(why, SWAKV_ETIMEDOUT,
-					"the broker '%s' (pid %d) did not answer the attach in time; 'swakv-status "
+					"the broker '%s' (%s) did not answer the attach in time; 'swakv-status "
 					"--name %s' shows whether it is stuck",
-					c->broker, c->broker_pid, c->broker);
+					c->broker, broker_process(c, process), c->broker);
 		if (errno != EINTR)
 			return text_set(why, SWAKV_ESYSTEM, "waiting for the broker failed: %s", strerror(errno));
 	}
@@ -243,7 +258,7 @@ static int connection_send(struct connection *c, const struct wire_hello *hello,
 			if (r < 0)
 				return r;
 		} else if (n >= 0 || errno != EINTR) {
-			return text_set(why, SWAKV_EGONE, "the broker '%s' closed the connection at once: %s",
+			return text_set(why, SWAKV_ESYSTEM, "the hello to the broker '%s' could not be sent: %s",
 					c->broker, n < 0 ? strerror(errno) : "short message");
 		}
 	}
@@ -277,12 +292,13 @@ static bool connection_take_fds(struct connection *c, struct msghdr *m)
 static int welcome_judge(const struct connection *c, struct wire_welcome *w, size_t n, struct text *why)
 {
 	bool has_text = n >= offsetof(struct wire_welcome, n_pools);
+	char process[BROKER_PROCESS];
 
 	if (n < offsetof(struct wire_welcome, version) + sizeof(w->version) || w->magic != WIRE_MAGIC)
 		return text_set(why, SWAKV_EVERSION, "what listens on %s is not a swakv broker", c->path);
 	w->text[sizeof(w->text) - 1] = '\0';
 	if (has_text && w->code != 0 && w->code >= SWAKV_EUNSUPPORTED && w->code < 0)
-		return text_set(why, w->code, "the broker '%s' (pid %d) refused: %s", c->broker, c->broker_pid,
+		return text_set(why, w->code, "the broker '%s' (%s) refused: %s", c->broker, broker_process(c, process),
 				w->text[0] ? w->text : swakv_error_text(w->code));
 	if (w->version < WIRE_VERSION_MIN || w->version > WIRE_VERSION_MAX)
 		return text_set(why, SWAKV_EVERSION,

@@ -19,7 +19,7 @@ struct connection {
 	int sock; /* -1: none */
 	int fds[WIRE_MAX_FDS];
 	uint32_t n_fds;
-	int broker_pid; /* as the kernel told, for texts */
+	int broker_pid; /* as the kernel told, for texts; 0: not of this pid namespace */
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	bool given;  /* the path came from the caller, not from the name */
 	bool missed; /* it is the second that was tried: the user's own folder has none of the name */

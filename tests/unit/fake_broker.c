@@ -211,6 +211,15 @@ static void *greet(void *arg)
 
 	f->sock = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC);
 	cr_assert_geq(f->sock, 0);
+	if (f->haste != FAKE_READS) {
+		struct pollfd p = { .fd = f->sock, .events = POLLIN };
+
+		cr_assert_geq(poll(&p, 1, f->haste == FAKE_DOES_NOT_WAIT ? 0 : -1), 0);
+		f->twist(f);
+		welcome_send(f);
+		fake_die(f);
+		return NULL;
+	}
 	hello_take(f);
 	if (f->twist)
 		f->twist(f);

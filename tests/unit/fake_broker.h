@@ -39,6 +39,9 @@ struct fake_command {
 	unsigned char payload[FAKE_MESSAGE * RING_SLOT];
 };
 
+/* Of a hello: or answers unread, or whether it has come or not. */
+enum fake_haste { FAKE_READS, FAKE_DOES_NOT_READ, FAKE_DOES_NOT_WAIT };
+
 struct fake {
 	char dir[64];
 	char path[96];
@@ -46,10 +49,11 @@ struct fake {
 	int sock; /* of the attached client */
 	int fds[WIRE_MAX_FDS];
 	uint32_t n_fds;
-	uint32_t send_fds;             /* how many of them go with the welcome */
-	size_t send_bytes;             /* of the welcome */
-	int client_pidfd;              /* that came with the hello, -1: none */
-	bool mute;                     /* accepts, and says nothing */
+	uint32_t send_fds; /* how many of them go with the welcome */
+	size_t send_bytes; /* of the welcome */
+	int client_pidfd;  /* that came with the hello, -1: none */
+	bool mute;         /* accepts, and says nothing */
+	enum fake_haste haste;
 	void (*twist)(struct fake *f); /* changes the welcome before it is sent */
 	int choice;                    /* for the twist */
 	struct wire_hello hello;

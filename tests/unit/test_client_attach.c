@@ -149,6 +149,17 @@ Test(client_attach, refusal_is_passed_on)
 	assert_refused(SWAKV_EDENIED, "uid 5 is not on the list");
 }
 
+/* The broker knows from the connection alone, and closes it over a hello unread, or before one has come. */
+Test(client_attach, a_refusal_is_heard_whatever_became_of_the_hello)
+{
+	fake.twist = twist_refuse;
+	fake.haste = FAKE_DOES_NOT_READ;
+	assert_refused(SWAKV_EDENIED, "uid 5 is not on the list");
+	fake.haste = FAKE_DOES_NOT_WAIT;
+	for (int i = 0; i < 100; i++)
+		assert_refused(SWAKV_EDENIED, "uid 5 is not on the list");
+}
+
 static void twist_version(struct fake *f)
 {
 	f->welcome.version = 9;
