@@ -42,6 +42,7 @@ struct admin_connection {
 	TAILQ_ENTRY(admin_connection) link;
 	struct admin *admin;
 	struct peer peer;
+	char name[PEER_NAME]; /* of its process, for people */
 	enum admin_state state;
 	int socket;
 	struct source source;
@@ -223,7 +224,7 @@ static void log_request(const struct admin_connection *c)
 
 	if (q->op == ADMIN_PING || q->op == ADMIN_LIST)
 		return;
-	log_info("administrator: pid %d uid %u: %s%s: %s", c->peer.pid, c->peer.uid, admin_op_name(q->op),
+	log_info("administrator: %s uid %u: %s%s: %s", c->name, c->peer.uid, admin_op_name(q->op),
 		 r->code ? " refused" : "", r->text);
 }
 
@@ -233,7 +234,7 @@ static void take_request(struct admin_connection *c, const void *message, size_t
 
 	r->code = admin_request_check(&c->job.request, message, bytes, r->text, sizeof(r->text));
 	if (r->code) {
-		log_refusal("administrator: pid %d uid %u: refused: %s", c->peer.pid, c->peer.uid, r->text);
+		log_refusal("administrator: %s uid %u: refused: %s", c->name, c->peer.uid, r->text);
 		answer(c);
 		return;
 	}
@@ -285,6 +286,7 @@ static bool greet(struct admin *a, int fd, const struct peer *p)
 		.size_reply = sizeof(struct admin_reply),
 		.size_session = sizeof(struct admin_session),
 	};
+	char name[PEER_NAME];
 
 	memcpy(g.boot_id, control->boot_id, sizeof(g.boot_id));
 	snprintf(g.name, sizeof(g.name), "%s", control->config->name);
@@ -293,7 +295,7 @@ static bool greet(struct admin *a, int fd, const struct peer *p)
 		snprintf(g.text, sizeof(g.text),
 			 "uid %u may not administer this broker: only root, its own user and those of admin_uid may",
 			 p->uid);
-		log_refusal("administrator: refused pid %d uid %u: not on the list", p->pid, p->uid);
+		log_refusal("administrator: refused %s uid %u: not on the list", peer_name(p, name), p->uid);
 	}
 	return send(fd, &g, sizeof(g), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(g) && g.code == 0;
 }
@@ -308,13 +310,17 @@ static int accept_one(struct admin *a)
 
 	if (fd < 0)
 		return errno == ECONNABORTED || errno == EINTR ? 0 : -errno;
-	if (peer_read(&peer, fd) < 0 || !greet(a, fd, &peer))
+	r = peer_read(&peer, fd);
+	if (r < 0)
+		log_refusal("administrator: the kernel does not say whose a connection is: %s", strerror(-r));
+	if (r < 0 || !greet(a, fd, &peer))
 		return 0;
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
 	c->admin = a;
 	c->peer = peer;
+	peer_name(&peer, c->name);
 	c->deadline = clock_ns() + a->control->config->hello_timeout_ms * NS_PER_MS;
 	r = dispatcher_add(&a->control->dispatcher, &c->source, fd, EPOLLIN | EPOLLRDHUP, on_socket, c);
 	if (r < 0) {
@@ -420,7 +426,7 @@ void admin_deadlines(struct admin *a, uint64_t now)
 	TAILQ_FOREACH_SAFE(c, &a->connections, link, next)
 	{
 		if (c->deadline && now >= c->deadline) {
-			log_refusal("administrator: pid %d uid %u: no request within %u ms", c->peer.pid, c->peer.uid,
+			log_refusal("administrator: %s uid %u: no request within %u ms", c->name, c->peer.uid,
 				    a->control->config->hello_timeout_ms);
 			hang_up(c);
 		}

@@ -24,11 +24,11 @@ static void private_pages_text(const struct channel *ch, char *buf, size_t size)
 
 static void log_attached(const struct channel *ch, const struct peer *peer)
 {
-	char pages[16 * WIRE_MAX_GROUPS];
+	char pages[16 * WIRE_MAX_GROUPS], name[PEER_NAME];
 
 	private_pages_text(ch, pages, sizeof(pages));
-	log_info("session %u.%u: attached: pid %d uid %u model \"%s\", %s pages a sequence, %" PRId32 " slots", ch->id,
-		 ch->generation, peer->pid, peer->uid, ch->model_name, pages, ch->model.max_batch);
+	log_info("session %u.%u: attached: %s uid %u model \"%s\", %s pages a sequence, %" PRId32 " slots", ch->id,
+		 ch->generation, peer_name(peer, name), peer->uid, ch->model_name, pages, ch->model.max_batch);
 }
 
 /* A sequence of max_seq tokens that this pool could never hold. */

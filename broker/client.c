@@ -48,6 +48,7 @@ struct client {
 	TAILQ_ENTRY(client) link;
 	struct control *control;
 	struct peer peer;
+	char name[PEER_NAME]; /* of its process, for people */
 	enum connection_state connection;
 	enum process_state process;
 	enum session_state session;
@@ -132,8 +133,8 @@ static void note_death(struct client *c, const char *how)
 {
 	if (c->session != SESSION_LIVE)
 		return;
-	log_info("session %u.%u: death: pid %d %s; its pages are quarantined", c->channel->id, c->channel->generation,
-		 c->peer.pid, how);
+	log_info("session %u.%u: death: %s %s; its pages are quarantined", c->channel->id, c->channel->generation,
+		 c->name, how);
 	c->session = SESSION_ENDED;
 }
 
@@ -170,8 +171,9 @@ static void on_pidfd(void *owner, uint32_t events)
 		return;
 	}
 	if (tellable(c))
-		log_info("session %u.%u: pid %d has ended; its pages return in %u ms, or when NVML no longer lists it",
-			 c->channel->id, c->channel->generation, c->peer.pid, grace);
+		log_info("session %u.%u: %s has ended; its pages return in %u ms%s", c->channel->id,
+			 c->channel->generation, c->name, grace,
+			 c->peer.pid ? ", or when NVML no longer lists it" : ": NVML cannot tell without its pid");
 	if (c->channel)
 		gpu_watch_ended(c->control->watch, c->channel->id - 1);
 	c->deadline = clock_ns() + grace * NS_PER_MS;
@@ -179,16 +181,22 @@ static void on_pidfd(void *owner, uint32_t events)
 
 /* ---- refusal ------------------------------------------------------------------ */
 
-static void refuse(struct client *c, const struct refusal *r)
+/* The last word to whoever @p is; its socket is still to be closed. */
+static void turn_away(struct control *control, int socket, const struct peer *p, const struct refusal *r)
 {
 	struct wire_welcome w;
+	char name[PEER_NAME];
 
-	welcome_refuse(&w, r, c->control->boot_id);
-	if (send(c->socket, &w, sizeof(w), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		errno = 0; /* it has left already */
-	log_refusal("refused pid %d uid %u: %s", c->peer.pid, c->peer.uid, r->text);
-	add_relaxed(&c->control->ring->refused_attaches, 1);
-	add_relaxed(&c->control->ring->refused_attaches_by[r->fault.reason], 1);
+	welcome_refuse(&w, r, control->boot_id);
+	packet_send_last(socket, &w, sizeof(w));
+	log_refusal("refused %s uid %u: %s", peer_name(p, name), p->uid, r->text);
+	add_relaxed(&control->ring->refused_attaches, 1);
+	add_relaxed(&control->ring->refused_attaches_by[r->fault.reason], 1);
+}
+
+static void refuse(struct client *c, const struct refusal *r)
+{
+	turn_away(c->control, c->socket, &c->peer, r);
 	close_connection(c);
 }
 
@@ -294,18 +302,22 @@ static int make_channel(struct client *c, struct refusal *r)
 	return code;
 }
 
-/* Everything that can be refused, in the order of the codes. @sent: a descriptor that came with the hello, or -1. */
-static int admit(struct client *c, const void *message, size_t bytes, int sent, struct refusal *r)
+/* Everything that can be refused, in the order of the codes. */
+static int admit(struct client *c, const void *message, size_t bytes, const struct packet_origin *origin,
+		 struct refusal *r)
 {
 	struct control *control = c->control;
+	char why[sizeof(r->text)];
 	uint32_t of_uid;
 	int code;
 
-	if (!peer_allowed(&c->peer, c->socket, control->config))
-		return refusal_set(r, FAULT_CREDENTIALS, c->peer.uid, 0);
-	c->pidfd = peer_pidfd(&c->peer, c->socket, sent);
+	c->pidfd = peer_pidfd(&c->peer, c->socket, origin, why, sizeof(why));
 	if (c->pidfd < 0)
-		return refusal_because(r, FAULT_NO_PIDFD, c->peer.pid, -c->pidfd);
+		return refusal_text(r, FAULT_NO_PIDFD, c->peer.pid, 0, why);
+	if (c->peer.pid == 0 && control->pool->mps)
+		return refusal_text(r, FAULT_NO_PIDFD, 0, 0,
+				    "the worker is in a pid namespace that the broker does not see: under the "
+				    "Multi-Process Service its work could not be ended after its death");
 	if (control->stop_at)
 		return refusal_set(r, FAULT_STOPPING, 0, 0);
 	c->handshake = calloc(1, sizeof(*c->handshake));
@@ -324,12 +336,12 @@ static int admit(struct client *c, const void *message, size_t bytes, int sent, 
 	return make_channel(c, r);
 }
 
-static void take_hello(struct client *c, const void *message, size_t bytes, int sent)
+static void take_hello(struct client *c, const void *message, size_t bytes, const struct packet_origin *origin)
 {
 	struct refusal r;
 
 	c->deadline = 0;
-	if (admit(c, message, bytes, sent, &r) != 0) {
+	if (admit(c, message, bytes, origin, &r) != 0) {
 		refuse(c, &r);
 		settle(c);
 		return;
@@ -400,8 +412,9 @@ static void on_socket(void *owner, uint32_t events)
 {
 	struct client *c = owner;
 	unsigned char message[sizeof(struct wire_hello) + 1]; /* one more tells a longer one */
-	AUTO_CLOSE int sent = -1;
-	ssize_t n = packet_receive(c->socket, message, sizeof(message), &sent);
+	struct packet_origin origin;
+	ssize_t n = packet_receive(c->socket, message, sizeof(message), &origin);
+	AUTO_CLOSE int sent = origin.fd;
 
 	(void)events;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -411,62 +424,88 @@ static void on_socket(void *owner, uint32_t events)
 		if (c->connection != CONNECTION_ENDED)
 			connection_ended(c, "lost its connection");
 	} else if (c->connection == CONNECTION_HELLO) {
-		take_hello(c, message, (size_t)n, sent);
+		take_hello(c, message, (size_t)n, &origin);
 	} else {
-		log_warning("session %u.%u: protocol violation: pid %d sent a message after the hello",
-			    c->channel ? c->channel->id : 0, c->channel ? c->channel->generation : 0, c->peer.pid);
+		log_warning("session %u.%u: protocol violation: %s sent a message after the hello",
+			    c->channel ? c->channel->id : 0, c->channel ? c->channel->generation : 0, c->name);
 		connection_ended(c, "was disconnected");
 	}
 }
 
 void client_turn_away(struct control *control)
 {
-	struct wire_welcome w;
 	struct refusal r;
+	struct peer peer;
 	int fd;
 
 	close_fd(&control->spare);
 	fd = accept4(control->listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (fd >= 0) {
+	if (fd >= 0 && peer_read(&peer, fd) == 0) {
 		refusal_set(&r, FAULT_BROKER_FILES, 0, 0);
-		welcome_refuse(&w, &r, control->boot_id);
-		if (send(fd, &w, sizeof(w), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-			errno = 0; /* it has left already */
-		add_relaxed(&control->ring->refused_attaches, 1);
-		add_relaxed(&control->ring->refused_attaches_by[FAULT_BROKER_FILES], 1);
-		log_refusal("refused a connection: %s", r.text);
-		close_fd(&fd);
+		turn_away(control, fd, &peer, &r);
 	}
+	close_fd(&fd);
 	control->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-int client_accept(struct control *control)
+/* Who may connect, before it takes any place. 0, or a code with *@r filled. */
+static int let_in(struct control *control, int socket, const struct peer *p, struct refusal *r)
 {
-	int fd = accept4(control->listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	struct client *c;
+	if (!peer_allowed(p, socket, control->config))
+		return refusal_set(r, FAULT_CREDENTIALS, p->uid, 0);
+	return 0;
+}
 
-	if (fd < 0)
-		return errno == ECONNABORTED || errno == EINTR ? 0 : -errno;
-	c = calloc(1, sizeof(*c));
-	if (!c) {
-		close(fd);
+static int take_client(struct control *control, int *fd, const struct peer *p)
+{
+	struct client *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c)
 		return -ENOMEM;
-	}
 	*c = (struct client){ .control = control,
-			      .socket = fd,
+			      .peer = *p,
+			      .socket = *fd,
 			      .pidfd = -1,
 			      .socket_source.fd = -1,
 			      .pidfd_source.fd = -1,
 			      .deadline = clock_ns() + control->config->hello_timeout_ms * NS_PER_MS };
+	peer_name(p, c->name);
+	r = dispatcher_add(&control->dispatcher, &c->socket_source, *fd, EPOLLIN | EPOLLRDHUP, on_socket, c);
+	if (r < 0) {
+		free(c);
+		return r;
+	}
+	steal_fd(fd);
 	TAILQ_INSERT_TAIL(&control->clients, c, link);
 	control->n_half_open++;
-	if (peer_read(&c->peer, fd) == 0 &&
-	    dispatcher_add(&control->dispatcher, &c->socket_source, fd, EPOLLIN | EPOLLRDHUP, on_socket, c) == 0)
+	return 0;
+}
+
+int client_accept(struct control *control)
+{
+	AUTO_CLOSE int fd = accept4(control->listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct refusal refusal;
+	struct peer peer;
+	int r;
+
+	if (fd < 0)
+		return errno == ECONNABORTED || errno == EINTR ? 0 : -errno;
+	r = peer_read(&peer, fd);
+	if (r < 0) {
+		log_refusal("refused a connection: the kernel does not say whose it is: %s", strerror(-r));
+		add_relaxed(&control->ring->refused_attaches, 1);
 		return 0;
-	log_refusal("refused a connection: its process cannot be told: %s", strerror(errno));
-	add_relaxed(&control->ring->refused_attaches, 1);
-	close_connection(c);
-	settle(c);
+	}
+	if (let_in(control, fd, &peer, &refusal) != 0) {
+		turn_away(control, fd, &peer, &refusal);
+		return 0;
+	}
+	r = take_client(control, &fd, &peer);
+	if (r < 0) {
+		refusal_because(&refusal, FAULT_BROKER_MEMORY, sizeof(struct client), -r);
+		turn_away(control, fd, &peer, &refusal);
+	}
 	return 0;
 }
 
@@ -489,15 +528,14 @@ void client_mail(struct client *c, const struct mail *m)
 		attached(c, (int)m->value);
 		break;
 	case MAIL_CLOSED:
-		log_info("session %u.%u: detached: pid %d", c->channel->id, c->channel->generation, c->peer.pid);
+		log_info("session %u.%u: detached: %s", c->channel->id, c->channel->generation, c->name);
 		c->session = SESSION_ENDED;
 		c->closed = true;
 		break;
 	case MAIL_KICKED:
 		log_warning(
-			"session %u.%u: protocol violation: pid %d: %s; its pages are quarantined until its process "
-			"ends",
-			c->channel->id, c->channel->generation, c->peer.pid, violation_name((int)m->value));
+			"session %u.%u: protocol violation: %s: %s; its pages are quarantined until its process ends",
+			c->channel->id, c->channel->generation, c->name, violation_name((int)m->value));
 		c->session = SESSION_ENDED;
 		if (c->connection != CONNECTION_ENDED)
 			connection_ended(c, "");
@@ -530,7 +568,7 @@ uint32_t client_generation(const struct client *c)
 int client_disconnect(struct client *c, char *why, size_t size)
 {
 	const struct channel *ch = c->channel;
-	char *end = why + snprintf(why, size, "session %u.%u of pid %d ", ch->id, ch->generation, c->peer.pid);
+	char *end = why + snprintf(why, size, "session %u.%u of %s ", ch->id, ch->generation, c->name);
 
 	size -= (size_t)(end - why);
 	if (c->session != SESSION_LIVE || c->connection != CONNECTION_OPEN) {
@@ -550,9 +588,16 @@ int client_kill(struct client *c, char *why, size_t size)
 	const struct channel *ch = c->channel;
 
 	if (c->process != PROCESS_ALIVE) {
-		snprintf(why, size, "session %u.%u: its process %d has ended already", ch->id, ch->generation,
-			 c->peer.pid);
+		snprintf(why, size, "session %u.%u: its process (%s) has ended already", ch->id, ch->generation,
+			 c->name);
 		return SWAKV_EGONE;
+	}
+	if (!c->peer.pid) { /* signals do not go there */
+		snprintf(why, size,
+			 "session %u.%u: its process is in another pid namespace, from which the broker may not kill "
+			 "it: disconnect the session instead",
+			 ch->id, ch->generation);
+		return SWAKV_EDENIED;
 	}
 	if (syscall(SYS_pidfd_send_signal, c->pidfd, SIGKILL, NULL, 0) < 0) {
 		snprintf(why, size, "session %u.%u: the broker may not kill its process %d: %s", ch->id, ch->generation,
@@ -622,13 +667,11 @@ static void report_overdue(struct client *c, uint64_t overdue)
 	if (overdue == c->overdue)
 		return;
 	if (overdue)
-		log_warning(
-			"session %u.%u: pid %d: a completion point of stream %u has been open for more than %u s: a "
-			"kernel that does not end, or a mark that did not come? its pages wait",
-			ch->id, ch->generation, c->peer.pid, (uint32_t)overdue - 1, c->control->config->watchdog_s);
+		log_warning("session %u.%u: %s: a completion point of stream %u has been open for more than %u s: a "
+			    "kernel that does not end, or a mark that did not come? its pages wait",
+			    ch->id, ch->generation, c->name, (uint32_t)overdue - 1, c->control->config->watchdog_s);
 	else if (c->session == SESSION_LIVE)
-		log_info("session %u.%u: pid %d: its completion points are on time again", ch->id, ch->generation,
-			 c->peer.pid);
+		log_info("session %u.%u: %s: its completion points are on time again", ch->id, ch->generation, c->name);
 	c->overdue = overdue;
 }
 
@@ -654,7 +697,7 @@ void client_deadlines(struct control *control, uint64_t now)
 			process_gone(c);
 			continue;
 		}
-		log_refusal("refused pid %d uid %u: it did not say hello within %u ms", c->peer.pid, c->peer.uid,
+		log_refusal("refused %s uid %u: it did not say hello within %u ms", c->name, c->peer.uid,
 			    control->config->hello_timeout_ms);
 		add_relaxed(&control->ring->refused_attaches, 1);
 		close_connection(c);

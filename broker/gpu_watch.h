@@ -41,7 +41,7 @@ void gpu_watch_deinit(struct gpu_watch *w);
 
 /* ---- control thread ---- */
 
-/* A live process takes place @i. */
+/* A live process takes place @i; of one without a pid in this namespace (0) nothing can be asked or proven. */
 void gpu_watch_begin(struct gpu_watch *w, uint32_t i, pid_t pid);
 /* It has ended: is it gone from the GPU as well? */
 void gpu_watch_ended(struct gpu_watch *w, uint32_t i);

@@ -25,7 +25,7 @@ int refusal_set(struct refusal *r, enum fault_reason reason, int64_t got, int64_
 	return code;
 }
 
-static int refuse_text(struct refusal *r, enum fault_reason reason, int64_t got, int64_t want, const char *text)
+int refusal_text(struct refusal *r, enum fault_reason reason, int64_t got, int64_t want, const char *text)
 {
 	int code = fault_set(&r->fault, reason, -1, got, want);
 
@@ -60,8 +60,8 @@ static int check_version(struct handshake *h, size_t bytes, struct refusal *r)
 	};
 
 	if (bytes < least || hello->magic != WIRE_MAGIC)
-		return refuse_text(r, FAULT_MESSAGE, (int64_t)bytes, (int64_t)sizeof(*hello),
-				   "the first message is no swakv hello");
+		return refusal_text(r, FAULT_MESSAGE, (int64_t)bytes, (int64_t)sizeof(*hello),
+				    "the first message is no swakv hello");
 	if (hello->version_min > hello->version_max || hello->version_max < WIRE_VERSION_MIN)
 		return refusal_set(r, FAULT_VERSION, hello->version_max, WIRE_VERSION_MAX);
 	if (hello->version_min > WIRE_VERSION_MAX)
@@ -87,9 +87,9 @@ static int check_reserved(const struct wire_hello *hello, struct refusal *r)
 			if (hello->groups[g].reserved[i])
 				return refusal_set(r, FAULT_RESERVED, hello->groups[g].reserved[i], 0);
 	if (memcmp(unused, zeroes, (WIRE_MAX_GROUPS - hello->n_groups) * sizeof(*unused)) != 0)
-		return refuse_text(r, FAULT_RESERVED,
-				   (int64_t)first_set(unused, (WIRE_MAX_GROUPS - hello->n_groups) * sizeof(*unused)), 0,
-				   "a layer group behind the last declared one is not zero");
+		return refusal_text(r, FAULT_RESERVED,
+				    (int64_t)first_set(unused, (WIRE_MAX_GROUPS - hello->n_groups) * sizeof(*unused)),
+				    0, "a layer group behind the last declared one is not zero");
 	return 0;
 }
 
@@ -109,12 +109,12 @@ static bool name_valid(const char name[WIRE_NAME])
 static int check_names(const struct wire_hello *hello, const struct backend_pool *pool, struct refusal *r)
 {
 	if (!name_valid(hello->pool))
-		return refuse_text(r, FAULT_POOL_NAME, 0, 1,
-				   "the pool's name is not a terminated, printable text of up to 31 bytes");
+		return refusal_text(r, FAULT_POOL_NAME, 0, 1,
+				    "the pool's name is not a terminated, printable text of up to 31 bytes");
 	if (!model_name_received(hello->model))
-		return refuse_text(r, FAULT_MODEL_NAME, 0, WIRE_MODEL_NAME - 1,
-				   "what stands for the model's name is none: " MODEL_NAME_RULE
-				   ", and zeroes behind it");
+		return refusal_text(r, FAULT_MODEL_NAME, 0, WIRE_MODEL_NAME - 1,
+				    "what stands for the model's name is none: " MODEL_NAME_RULE
+				    ", and zeroes behind it");
 	if (hello->pool[0] && strcmp(hello->pool, pool->name) != 0) {
 		fault_set(&r->fault, FAULT_POOL_NAME, -1, 0, 1);
 		snprintf(r->text, sizeof(r->text), "the broker has no pool \"%s\"; it serves \"%s\"", hello->pool,

@@ -38,6 +38,8 @@ int handshake_check(struct handshake *h, const void *message, size_t bytes, cons
 
 /* Fills *@r with a reason whose sentence needs no more than its values. Returns the code. */
 int refusal_set(struct refusal *r, enum fault_reason reason, int64_t got, int64_t want);
+/* As refusal_set(), with a sentence that says more than the reason's. */
+int refusal_text(struct refusal *r, enum fault_reason reason, int64_t got, int64_t want, const char *text);
 
 /* A welcome that says no. */
 void welcome_refuse(struct wire_welcome *w, const struct refusal *r, const uint8_t boot_id[16]);

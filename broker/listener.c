@@ -99,6 +99,7 @@ static int bind_socket(struct listener *l, bool everyone)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	struct stat st;
+	int yes = 1;
 
 	strcpy(address.sun_path, l->path);
 	/* The mode that bind() gives the socket, so that it is never wider than it should be. */
@@ -110,6 +111,8 @@ static int bind_socket(struct listener *l, bool everyone)
 	l->ino = st.st_ino;
 	l->bound = true;
 	if (everyone && chmod(l->path, 0666) < 0)
+		return -1;
+	if (setsockopt(l->fd, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes)) < 0) /* what is accepted inherits it */
 		return -1;
 	return listen(l->fd, BACKLOG);
 }

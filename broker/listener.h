@@ -36,7 +36,10 @@ struct listener {
 int listener_lock(struct listener *l, const char *path, bool everyone, char *why, size_t size);
 /* A second socket beside the first, under the same lock: "<socket><suffix>", which must fit. */
 void listener_beside(struct listener *l, const struct listener *first, const char *suffix);
-/* Replaces a stale socket and listens. 0, or an enum exit_code with the sentence in @why. */
+/*
+ * Replaces a stale socket and listens; every message over it names its sender
+ * (SO_PASSCRED). 0, or an enum exit_code with the sentence in @why.
+ */
 int listener_open(struct listener *l, bool everyone, char *why, size_t size);
 /* Stops listening and unlinks the socket; the lock stays. Safe to repeat. */
 void listener_close(struct listener *l);

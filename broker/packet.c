@@ -5,38 +5,51 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MAX_RECEIVED = 4, MAX_SENT = 8 };
+enum { MAX_RECEIVED = 4, MAX_SENT = 8, MAX_UNREAD = 64 };
 
-ssize_t packet_receive(int socket, void *buf, size_t size, int *sent)
+/* The first descriptor of @h goes to *@fd when that has none yet, the others are closed. */
+static void take_fds(struct cmsghdr *h, int *first)
+{
+	size_t count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+	for (size_t i = 0; i < count; i++) {
+		int fd;
+
+		memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof(fd));
+		if (*first < 0)
+			*first = fd;
+		else
+			close(fd);
+	}
+}
+
+ssize_t packet_receive(int socket, void *buf, size_t size, struct packet_origin *origin)
 {
 	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(MAX_RECEIVED * sizeof(int))];
+		struct cmsghdr align; /* the credentials come first: descriptors cannot crowd them out */
+		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(MAX_RECEIVED * sizeof(int))];
 	} control;
 	struct iovec iov = { .iov_base = buf, .iov_len = size };
 	struct msghdr msg = {
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)
 	};
 	ssize_t n = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct ucred sender;
 
-	*sent = -1;
+	*origin = (struct packet_origin){ .fd = -1 };
 	if (n < 0)
 		return n;
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(&msg); h; h = CMSG_NXTHDR(&msg, h)) {
-		size_t count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+		if (h->cmsg_level != SOL_SOCKET)
 			continue;
-		for (size_t i = 0; i < count; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof(fd));
-			if (*sent < 0)
-				*sent = fd;
-			else
-				close(fd);
+		if (h->cmsg_type == SCM_CREDENTIALS) {
+			memcpy(&sender, CMSG_DATA(h), sizeof(sender));
+			origin->pid = sender.pid;
+		} else if (h->cmsg_type == SCM_RIGHTS) {
+			take_fds(h, &origin->fd);
 		}
 	}
+	origin->lost = origin->fd < 0 && msg.msg_flags & MSG_CTRUNC;
 	return n;
 }
 
@@ -61,4 +74,19 @@ bool packet_send(int socket, const void *buf, size_t size, const int *fds, uint3
 		memcpy(CMSG_DATA(&control.align), fds, fd_bytes);
 	}
 	return sendmsg(socket, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size;
+}
+
+/*
+ * A socket closed over unread messages gives its peer an error before what was
+ * sent to it. So nothing more may come in, and what has come is taken out.
+ */
+void packet_send_last(int socket, const void *buf, size_t size)
+{
+	char byte;
+
+	if (send(socket, buf, size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return; /* it has left already */
+	shutdown(socket, SHUT_RD);
+	for (int i = 0; i < MAX_UNREAD && recv(socket, &byte, sizeof(byte), MSG_DONTWAIT) > 0; i++)
+		;
 }

@@ -8,13 +8,22 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/*
- * Takes the next message, at most @size bytes of it. *@sent: the first descriptor
- * that came with it, now the caller's, or -1; others are closed. Length, 0 at
- * the connection's end, -1 with errno; never waits.
- */
-ssize_t packet_receive(int socket, void *buf, size_t size, int *sent);
+/* What came with a message beside its bytes. */
+struct packet_origin {
+	pid_t pid; /* of the process that sent it, as the kernel says; 0: not of this pid namespace, or no SO_PASSCRED
+		    */
+	int fd;    /* the first descriptor that came with it, now the caller's; -1: none; others are closed */
+	bool lost; /* there was a descriptor, and this process had no number left for it */
+};
+
+/* Takes the next message, at most @size bytes of it. Length, 0 at the connection's end, -1 with errno; never waits. */
+ssize_t packet_receive(int socket, void *buf, size_t size, struct packet_origin *origin);
 /* Sends @buf with @n_fds descriptors, at most 8 of them, which stay the caller's. False: not all went; never waits. */
 bool packet_send(int socket, const void *buf, size_t size, const int *fds, uint32_t n_fds);
+/*
+ * The last word on a connection: sends @buf so that the peer reads it whatever it
+ * is just sending itself, and takes nothing more from it. @socket is still to be closed.
+ */
+void packet_send_last(int socket, const void *buf, size_t size);
 
 #endif

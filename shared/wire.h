@@ -63,7 +63,11 @@ enum {
 	WIRE_HELLO_CHUNK_MAPPED = 1, /* an extend binds every page of its chunk; else: only the final window */
 };
 
-/* Client to broker, first message. May carry one pidfd of the client itself by SCM_RIGHTS. */
+/*
+ * Client to broker, first message, from the process that connected. Carries one
+ * pidfd of that process by SCM_RIGHTS: a broker whose kernel (before Linux 6.5)
+ * does not tell it knows its worker by nothing else.
+ */
 struct wire_hello {
 	uint64_t magic;
 	uint32_t size; /* sizeof(struct wire_hello) */

@@ -66,14 +66,15 @@ def wait_until(condition, what, patience=PATIENCE):
         time.sleep(0.02)
 
 
-def read_all(fd):
-    """What comes from @fd until it is closed at the other end: then that descriptor is out of the count, too."""
+def read_all(fd, line=False):
+    """What comes from @fd until it is closed at the other end: then that descriptor is out of the count, too. @line:
+    or until a line has come, where somebody else keeps it open."""
     said = b""
     while select.select([fd], [], [], PATIENCE)[0]:
         piece = os.read(fd, 64)
-        if not piece:
-            return said
         said += piece
+        if not piece or (line and said.endswith(b"\n")):
+            return said
     return b""
 
 
@@ -82,7 +83,8 @@ class Broker:
 
     counter = 0
 
-    def __init__(self, size="64M", arguments=(), name=None, expect_ready=True, env=None, wrapper=()):
+    def __init__(self, size="64M", arguments=(), name=None, expect_ready=True, env=None, wrapper=(), beside=False):
+        """@beside: the wrapper stays as its parent."""
         Broker.counter += 1
         self.name = name or f"test-{os.getpid()}-{Broker.counter}"
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="swakv-test."))
@@ -93,6 +95,7 @@ class Broker:
         self.process = None
         self.expect_ready = expect_ready
         self.wrapper = wrapper
+        self.beside = beside
 
     def __enter__(self):
         try:
@@ -111,7 +114,7 @@ class Broker:
         os.close(ready_child)
         try:
             if self.expect_ready:
-                said = read_all(ready)
+                said = read_all(ready, line=self.beside)
                 check(said, "the broker did not get ready:", self.text())
         finally:
             os.close(ready)

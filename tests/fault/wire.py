@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker in a few lines: speaks shared/wire.h by socket, mmap and struct, so that it can also lie."""
 import array
+import contextlib
 import ctypes
 import mmap
 import os
@@ -18,6 +19,7 @@ OPS = ["", "nop", "begin", "prefill_prepare", "prefill_complete", "step_prepare"
        "rewind", "reserve"]
 OP = {name: number for number, name in enumerate(OPS)}
 DONE, LINE, FAILED, POINT = range(4)
+PIDFDS = {}
 
 
 def code_name(code):
@@ -80,16 +82,21 @@ def receive_welcome(s):
     return data, list(fds)
 
 
-class Worker:
-    """An attached session."""
+def own_pidfd():
+    """Of this process, opened once in each: what a kernel before 6.5 wants in a hello."""
+    if os.getpid() not in PIDFDS:
+        PIDFDS[os.getpid()] = os.pidfd_open(os.getpid())
+    return PIDFDS[os.getpid()]
 
-    def __init__(self, path, message=None, fds=(), **change):
+
+class Worker:
+    """An attached session. A hello carries this process's pidfd unless @fds says what else it carries."""
+
+    def __init__(self, path, message=None, fds=None, **change):
         self.socket = connect(path)
         message = message if message is not None else hello(**change)
-        if fds:
-            socket.send_fds(self.socket, [message], list(fds))
-        else:
-            self.socket.send(message)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # refused before: the answer lies there
+            socket.send_fds(self.socket, [message], [own_pidfd()] if fds is None else list(fds))
         data, self.fds = receive_welcome(self.socket)
         if not data:
             raise Gone("no welcome")

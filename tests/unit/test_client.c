@@ -3,9 +3,9 @@
  * test_client.c - the broker's side of one connection, event by event
  *
  * No thread runs: each test is the loop of the control thread and, at the other
- * end of the mailboxes, the ring thread. The worker is a child that connects and
- * then does nothing; the test keeps a copy of its socket, so that connection,
- * process and session end in any order.
+ * end of the mailboxes, the ring thread. The worker is a child that connects,
+ * says hello, and then does nothing; the test keeps a copy of its socket, so that
+ * connection, process and session end in any order.
  */
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -35,6 +35,7 @@ static struct listener listener;
 static struct ring_thread ring;
 static struct control control;
 static int signals;
+static struct wire_hello hello;
 static struct sockaddr_un address;
 static socklen_t address_bytes = sizeof(address);
 
@@ -48,7 +49,9 @@ struct worker {
 static void setup(void)
 {
 	const uint8_t boot_id[16] = { 1 };
+	int yes = 1;
 
+	hello = good_hello();
 	config_init(&config);
 	config.max_sessions = 1;
 	ring.inbox = mailbox_new(config.max_sessions);
@@ -60,6 +63,7 @@ static void setup(void)
 	cr_assert_eq(bind(listener.fd, (struct sockaddr *)&address, sizeof(address.sun_family)), 0);
 	cr_assert_eq(getsockname(listener.fd, (struct sockaddr *)&address, &address_bytes), 0);
 	cr_assert_eq(listen(listener.fd, 4), 0);
+	cr_assert_eq(setsockopt(listener.fd, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes)), 0);
 	cr_assert(ring.inbox && ring.outbox);
 	cr_assert_eq(gpu_watch_init(&watch), 0);
 	cr_assert_eq(control_init(&control, &config, &pool, &watch, &listener, &ring, NULL, boot_id, signals), 0);
@@ -105,41 +109,64 @@ static void tell(enum mail_kind kind, struct channel *channel)
 	mailbox_post_spsc(ring.outbox, kind, channel, 0);
 }
 
-static void connect_worker(struct worker *w)
+/* Once it has done its next step. */
+static void wait_for(const struct worker *w)
 {
 	int status = -1;
 
-	*w = (struct worker){ .socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0) };
-	w->pid = fork();
-	if (w->pid == 0) { /* the peer is who connects, whoever holds the socket later */
-		if (connect(w->socket, (struct sockaddr *)&address, address_bytes) < 0)
+	cr_assert_eq(waitpid(w->pid, &status, WUNTRACED), w->pid);
+	cr_assert(WIFSTOPPED(status), "the worker has ended");
+}
+
+/* The peer is who connects and says hello, whoever holds the socket later. */
+static struct worker connect_worker(void)
+{
+	struct worker w = { .socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0) };
+
+	w.pid = fork();
+	if (w.pid == 0) {
+		if (connect(w.socket, (struct sockaddr *)&address, address_bytes) < 0)
+			_exit(1);
+		raise(SIGSTOP);
+		if (send(w.socket, &hello, sizeof(hello), 0) != (ssize_t)sizeof(hello))
 			_exit(1);
 		raise(SIGSTOP);
 		for (;;)
 			pause();
 	}
-	cr_assert_eq(waitpid(w->pid, &status, WUNTRACED), w->pid);
-	cr_assert(WIFSTOPPED(status), "the worker cannot connect");
-	w->pidfd = (int)syscall(SYS_pidfd_open, w->pid, 0);
-	cr_assert_geq(w->pidfd, 0);
+	wait_for(&w);
+	w.pidfd = (int)syscall(SYS_pidfd_open, w.pid, 0);
+	cr_assert_geq(w.pidfd, 0);
+	turn();
+	return w;
+}
+
+static void say_hello(const struct worker *w)
+{
+	kill(w->pid, SIGCONT);
+	wait_for(w);
+	turn();
+}
+
+/* The answer to its hello: its code. */
+static int answer(const struct worker *w)
+{
+	struct wire_welcome welcome = { 0 };
+
+	cr_assert_eq(recv(w->socket, &welcome, sizeof(welcome), MSG_DONTWAIT), (ssize_t)sizeof(welcome));
+	return welcome.code;
 }
 
 /* Ready to be served: welcomed, and the ring thread has its channel. */
 static struct worker attach(void)
 {
-	struct wire_hello hello = good_hello();
-	struct wire_welcome welcome = { 0 };
-	struct worker w;
+	struct worker w = connect_worker();
 
-	connect_worker(&w);
-	turn();
-	cr_assert_eq(send(w.socket, &hello, sizeof(hello), 0), (ssize_t)sizeof(hello));
-	turn();
+	say_hello(&w);
 	w.channel = told(MAIL_ATTACH);
 	tell(MAIL_ATTACHED, w.channel);
 	turn();
-	cr_assert_eq(recv(w.socket, &welcome, sizeof(welcome), MSG_DONTWAIT), (ssize_t)sizeof(welcome));
-	cr_assert_eq(welcome.code, 0);
+	cr_assert_eq(answer(&w), 0);
 	return w;
 }
 

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "cleanup.h"
+#include "old_kernel.h"
 #include "peer.h"
+#include "process.h"
 
 static int pair[2];
+static char why[256];
 
 static void setup(void)
 {
@@ -48,6 +50,22 @@ Test(peer, a_pidfd_is_matched_with_its_process_only)
 	cr_assert_not(pidfd_is_of(childs, child), "a process that is gone has no pid");
 }
 
+/* What the broker makes of a hello that came with @fd, sent by @sender over @socket of @peer. -1: refused. */
+static int judge(const struct peer *p, pid_t sender, int fd)
+{
+	struct packet_origin hello = { .pid = sender, .fd = fd };
+
+	why[0] = '\0';
+	return peer_pidfd(p, pair[0], &hello, why, sizeof(why));
+}
+
+#define REFUSED(p, sender, fd, words)                                                                                  \
+	do {                                                                                                           \
+		cr_assert_eq(judge(p, sender, fd), -1);                                                                \
+		cr_assert(strstr(why, words), "\"%s\" lacks \"%s\"", why, words);                                      \
+		cr_assert_lt(strlen(why), sizeof(((struct wire_welcome *)0)->text));                                   \
+	} while (0)
+
 Test(peer, the_pidfd_got_is_the_peers)
 {
 	struct peer p;
@@ -56,29 +74,112 @@ Test(peer, the_pidfd_got_is_the_peers)
 	cr_assert_eq(peer_read(&p, pair[0]), 0);
 	cr_assert_eq(p.pid, getpid());
 	cr_assert_eq(p.uid, geteuid());
-	fd = peer_pidfd(&p, pair[0], -1);
-	cr_assert_geq(fd, 0);
+	fd = judge(&p, getpid(), -1);
+	cr_assert_geq(fd, 0, "%s", why);
 	cr_assert(pidfd_is_of(fd, getpid()));
 }
 
-/* Where the kernel does not say, as on something that is no Unix socket, a foreign pidfd is not believed. */
-Test(peer, a_foreign_pidfd_is_not_believed)
+/* A number can be another process's by the time it is looked up: whatever the kernel, none is ever opened. */
+Test(peer, an_old_kernel_needs_the_pidfd_in_the_hello)
+{
+	AUTO_CLOSE int own = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	struct packet_origin lost = { .pid = getpid(), .fd = -1, .lost = true };
+	struct peer p = { .pid = getpid() };
+	AUTO_CLOSE int got = -1;
+
+	peerpidfd_error = ENOPROTOOPT;
+	got = judge(&p, getpid(), own);
+	cr_assert_geq(got, 0, "%s", why);
+	cr_assert_neq(got, own, "it is the sender's to close");
+	cr_assert(pidfd_is_of(got, getpid()));
+	REFUSED(&p, getpid(), -1, "came without its pidfd");
+	cr_assert_eq(peer_pidfd(&p, pair[0], &lost, why, sizeof(why)), -1);
+	cr_assert(strstr(why, "open files"), "%s", why);
+}
+
+Test(peer, an_old_kernel_believes_no_other_descriptor)
 {
 	pid_t child = sleeper();
 	AUTO_CLOSE int childs = (int)syscall(SYS_pidfd_open, child, 0);
-	AUTO_CLOSE int own = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	AUTO_CLOSE int counter = eventfd(0, EFD_CLOEXEC);
+	AUTO_CLOSE int file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	AUTO_CLOSE int folder = open("/proc/self", O_RDONLY | O_CLOEXEC);
+	AUTO_CLOSE int thread = (int)syscall(SYS_pidfd_open, getpid(), O_EXCL); /* PIDFD_THREAD, Linux 6.9 */
 	struct peer p = { .pid = getpid() };
-	AUTO_CLOSE int got = peer_pidfd(&p, childs, childs);
-	AUTO_CLOSE int good = peer_pidfd(&p, childs, own);
 
-	cr_assert_geq(got, 0);
-	cr_assert(pidfd_is_of(got, getpid()));
-	cr_assert(pidfd_is_of(good, getpid()));
-	cr_assert_neq(good, own);
+	peerpidfd_error = ENOPROTOOPT;
+	REFUSED(&p, getpid(), childs, "no pidfd of the process that sent it");
+	REFUSED(&p, getpid(), counter, "no pidfd of the process that sent it");
+	REFUSED(&p, getpid(), file, "no pidfd of the process that sent it");
+	REFUSED(&p, getpid(), folder, "no pidfd of the process that sent it");
+	REFUSED(&p, getpid(), pair[1], "no pidfd of the process that sent it");
+	if (thread >= 0) /* it would tell the end of one thread */
+		REFUSED(&p, getpid(), thread, "no pidfd of the process that sent it");
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
-	p.pid = child;
-	cr_assert_lt(peer_pidfd(&p, childs, -1), 0, "nobody is there to be watched");
+}
+
+/* Not waited for, it still has its number. */
+Test(peer, an_old_kernel_takes_no_process_that_has_ended)
+{
+	pid_t child = sleeper();
+	AUTO_CLOSE int childs = (int)syscall(SYS_pidfd_open, child, 0);
+	struct pollfd ended = { .fd = childs, .events = POLLIN };
+	struct peer p = { .pid = child };
+
+	peerpidfd_error = ENOPROTOOPT;
+	kill(child, SIGKILL);
+	cr_assert_eq(poll(&ended, 1, 60000), 1);
+	REFUSED(&p, child, childs, "has ended");
+	waitpid(child, NULL, 0);
+	REFUSED(&p, child, childs, "no pidfd of the process that sent it");
+}
+
+Test(peer, an_old_kernel_cannot_tell_another_pid_namespace)
+{
+	AUTO_CLOSE int own = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	struct peer p = { .pid = 0 };
+
+	peerpidfd_error = ENOPROTOOPT;
+	REFUSED(&p, 0, own, "pid namespace");
+	peerpidfd_error = 0;
+	own = judge(&p, 0, -1); /* a newer one can */
+	cr_assert_geq(own, 0, "%s", why);
+}
+
+/* The death of the process that connected says nothing of the one that would get the memory, or the other way round. */
+Test(peer, whoever_says_hello_must_have_connected)
+{
+	AUTO_CLOSE int own = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	const int errors[] = { 0, ENOPROTOOPT };
+	struct peer p = { .pid = getpid() }, unseen = { .pid = 0 };
+
+	for (int i = 0; i < 2; i++) {
+		peerpidfd_error = errors[i];
+		REFUSED(&p, getppid(), own, "whoever attaches must connect itself");
+		REFUSED(&p, 0, own, "from a process of another pid namespace");
+		REFUSED(&unseen, getpid(), own, "from a process of another pid namespace");
+	}
+}
+
+Test(peer, a_kernel_that_fails_to_say_is_no_old_one)
+{
+	AUTO_CLOSE int own = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	const int errors[] = { ENODATA, ESRCH, EINVAL, EMFILE, ENOMEM, EOPNOTSUPP, EPERM };
+	struct peer p = { .pid = getpid() };
+
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		peerpidfd_error = errors[i];
+		REFUSED(&p, getpid(), own, process_error(errors[i]));
+	}
+}
+
+Test(peer, a_process_without_a_number_is_named_so)
+{
+	char name[PEER_NAME];
+
+	cr_assert_str_eq(peer_name(&(struct peer){ .pid = 4711 }, name), "pid 4711");
+	cr_assert_str_eq(peer_name(&(struct peer){ .pid = 0 }, name), "a process of another pid namespace");
 }
 
 /* A zombie has ended: its pidfd says so before its parent has waited for it. */
