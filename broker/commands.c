@@ -158,8 +158,8 @@ static int do_begin(struct workspace *w, struct channel *c, uint64_t now_ns)
 
 	if (c->drained)
 		return fault_set(&w->fault, FAULT_DRAINED, -1, 0, 0);
-	if (begin->flags || begin->reserved)
-		return fault_set(&w->fault, FAULT_RESERVED, -1, begin->flags ? begin->flags : begin->reserved, 0);
+	if ((begin->flags & ~(uint32_t)WIRE_BEGIN_UNORDERED) || begin->reserved)
+		return fault_set(&w->fault, FAULT_RESERVED, -1, begin->reserved ? begin->reserved : begin->flags, 0);
 	b = (struct begin){
 		.stream = begin->stream,
 		.n_slots = head->n,
@@ -167,6 +167,7 @@ static int do_begin(struct workspace *w, struct channel *c, uint64_t now_ns)
 		.slots = slots,
 		.wait = may_wait(c) ? begin->wait_ms * NS_PER_MS : 0,
 		.ticket = head->user_data,
+		.unordered = begin->flags & WIRE_BEGIN_UNORDERED,
 	};
 	code = request_begin_waiting(c->session, &b, &w->value, &w->fault);
 	for (uint32_t i = 0; code == 0 && i < head->n; i++)

@@ -203,7 +203,10 @@ int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *o, s
 		return SWAKV_ENOMEM;
 	c->out = out;
 	c->wait_ms = o->wait_ms;
-	body = (struct wire_begin){ .stream = o->stream, .max_tokens = o->max_tokens, .wait_ms = o->wait_ms };
+	body = (struct wire_begin){ .stream = o->stream,
+				    .flags = s->streams[o->stream].unordered ? WIRE_BEGIN_UNORDERED : 0,
+				    .max_tokens = o->max_tokens,
+				    .wait_ms = o->wait_ms };
 	parts[0] = (struct part){ &body, sizeof(body) };
 	parts[1] = (struct part){ request->slots, o->n_slots * sizeof(request->slots[0]) };
 	r = call_send(s, c, 0, o->n_slots, parts, 2);

@@ -4,9 +4,10 @@
  *
  * The broker has no context to do it with; it says which columns of which rows
  * have just been bound to such pages. They are in nobody's use: the broker has
- * seen the end of all work of their former owner, and this session enqueues its
- * own only after the answer. So a scrub needs no order but to come before that
- * work, and it takes the stream of the row's slot.
+ * seen the end of all work of their former owner, this session enqueues its own
+ * only after the answer, and no page is among them that a step of the request
+ * has had before. So a scrub needs no order but to come before that work, and it
+ * takes the stream of the row's slot.
  *
  * The broker hears of no scrub that fails, and would hand those pages out to this
  * session again as its own. So such a session gets no more pages: to the broker

@@ -56,6 +56,7 @@ struct stream {
 	uint64_t armed;         /* last value stored to line->armed */
 	uint64_t marked;        /* last value whose write was enqueued */
 	uint32_t n_prepared;    /* requests of this stream between a prepare and its complete */
+	bool unordered;         /* work of a step may run beside that of the step before it */
 	bool failed;            /* an operation failed and no synchronisation has succeeded since */
 	char why[STREAM_WHY];
 };

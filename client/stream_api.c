@@ -120,6 +120,16 @@ int swakv_stream_bind_custom(swakv_session *s, uint32_t stream, const struct swa
 	return st ? stream_result(s, st, stream_bind_custom(st, ops, arg)) : r;
 }
 
+int swakv_stream_set_unordered(swakv_session *s, uint32_t stream, bool unordered)
+{
+	int r;
+	struct stream *st = stream_of(s, stream, &r);
+
+	if (st)
+		st->unordered = unordered;
+	return r;
+}
+
 void *swakv_stream_cuda(swakv_session *s, uint32_t stream)
 {
 	int r;

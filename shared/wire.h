@@ -265,9 +265,12 @@ struct wire_fence {
 };
 
 /* Payloads, by op. What is not listed has none. */
+enum {
+	WIRE_BEGIN_UNORDERED = 2, /* the stream keeps no order: work of a step may run beside that of the next */
+};
 struct wire_begin { /* BEGIN; then int32 slots[n] */
 	uint32_t stream;
-	uint32_t flags;     /* 0 */
+	uint32_t flags;     /* WIRE_BEGIN_* */
 	int64_t max_tokens; /* 0: not given */
 	uint32_t wait_ms;   /* how long the request may wait for pages, 0: not at all */
 	uint32_t reserved;

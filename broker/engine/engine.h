@@ -56,7 +56,7 @@ struct model {
 	int32_t max_batch;
 	int64_t max_seq;     /* tokens */
 	int64_t max_advance; /* tokens a step for which pages are reserved, 0: any */
-	uint32_t in_flight;  /* steps prepared whose completion is not seen, with max_advance; 0: 2 */
+	uint32_t in_flight;  /* steps prepared whose completion is not seen; 0: 2 */
 	uint32_t max_rewind; /* tokens */
 	bool chunk_mapped;   /* an extend binds its whole chunk */
 	struct wire_group groups[WIRE_MAX_GROUPS];
@@ -103,8 +103,17 @@ struct session *session_free(struct session *s);
  * backwards is ignored.
  */
 void session_reach(struct session *s, uint32_t line, uint64_t word);
-/* Completion points that a session may have open: beyond it a prepare or begin is refused with `pending`. */
-#define ENGINE_MAX_POINTS(max_batch) (4 * (uint32_t)(max_batch) + 256)
+/*
+ * Completion points that a session may have open: beyond it a prepare or begin is
+ * refused with `pending`. As many steps as the model declares, of requests of one
+ * sequence each, and what completes, drops and ends may open beside them.
+ */
+static inline uint32_t engine_max_points(const struct model *m)
+{
+	uint64_t n = (uint64_t)m->max_batch * ((m->in_flight ? m->in_flight : MODEL_IN_FLIGHT) + 3) + 256;
+
+	return n < 65536 ? (uint32_t)n : 65536;
+}
 /*
  * Points opened from here on carry @stamp: a number that only rises and that
  * means something to the caller, say a time.
@@ -211,6 +220,7 @@ struct begin {
 	const int32_t *slots;
 	uint64_t wait;   /* for pages that are not free, in stamps; 0: not at all */
 	uint64_t ticket; /* the caller's, for the answer */
+	bool unordered;  /* the stream keeps no order between the steps of the request */
 };
 /*
  * As request_begin(). SWAKV_EAGAIN: it waits, its slots count as busy, and
@@ -238,7 +248,8 @@ struct step {
  * faults[0..*n_faults) with the entries that were refused, in order; returns an
  * error only when the step as a whole is malformed: then nothing happened. @faults has room for n.
  * A sequence that advances by more than max_advance takes the pages it lacks
- * from the class, and gives them back behind the step's completion point.
+ * from the class; what it holds beyond its reservation goes back there when the
+ * last value that the request was given has been reached.
  */
 int step_prepare(struct session *s, const struct step *step, struct wire_entry_fault *faults, uint32_t *n_faults,
 		 struct delivery *d, struct fault *f);
@@ -251,7 +262,7 @@ int step_complete(struct session *s, const struct step *step, const uint64_t *ar
 /*
  * Takes @tokens[i] settled tokens of sequence i back. SWAKV_ELIMIT: further than
  * max_rewind below the highest endpoint it ever had; nothing changed. Pages
- * behind the new endpoint return at the request's last completion point.
+ * behind the new endpoint are the sequence's own for its next steps.
  */
 int request_rewind(struct session *s, uint64_t handle, const int32_t *tokens, uint32_t n, struct fault *f);
 /* Raises the length that the request's sequences may reach, and what is reserved for it: all or nothing. */

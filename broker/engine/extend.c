@@ -5,8 +5,8 @@
  * `retained`: only the final window is bound, so a long chunk skips pages, and
  * all of it stays. `mapped`: the whole chunk is bound, nothing leaves before the
  * complete, and a part of it may be accepted. What a step lacks beyond the
- * model's max_advance is taken from the class, and goes back there behind the
- * step's completion point.
+ * model's max_advance is taken from the class, and goes back there when every
+ * value that the request was given has been reached.
  */
 #include "bug.h"
 #include "internal.h"
@@ -174,28 +174,28 @@ static int check_accepted(const struct session *s, const struct request *r, cons
 
 /* Clears what endpoint @e does not retain of a row, in the order of the columns. */
 static void clear_outside(struct session *s, struct group *g, struct request *r, struct seq *q, const struct mapped *m,
-			  int64_t e, bool reached, struct page_chains *staged)
+			  int64_t e, struct leaving *l)
 {
 	int32_t begin = seq_retained_begin(g, q, e), end = window_end(&g->window, e);
 
-	seq_unbind(s, g, r, q, m->lo, m->gap < begin ? m->gap : begin, reached, staged);
-	seq_unbind(s, g, r, q, end > m->lo ? end : m->lo, m->gap, reached, staged);
-	seq_unbind(s, g, r, q, m->resume, m->hi < begin ? m->hi : begin, reached, staged);
-	seq_unbind(s, g, r, q, end > m->resume ? end : m->resume, m->hi, reached, staged);
+	seq_unbind(s, g, r, q, m->lo, m->gap < begin ? m->gap : begin, l);
+	seq_unbind(s, g, r, q, end > m->lo ? end : m->lo, m->gap, l);
+	seq_unbind(s, g, r, q, m->resume, m->hi < begin ? m->hi : begin, l);
+	seq_unbind(s, g, r, q, end > m->resume ? end : m->resume, m->hi, l);
 }
 
 int extend_complete(struct session *s, struct request *r, const struct counts *accepted, const struct wire_fence *fence,
 		    uint64_t armed, struct fault *f)
 {
-	struct page_chains staged;
 	struct resolved_fence p;
+	struct leaving leaving;
 	int code;
 
 	if ((code = check_accepted(s, r, accepted, f)) || (code = fence_resolve(s, r, fence, armed, &p, f)))
 		return code;
 	if (p.failed)
 		return request_poison(s, r, f);
-	page_chains_init(s, &staged);
+	leaving_init(s, r, p.value, &leaving);
 	for (uint32_t i = 0; i < r->n_seqs; i++) {
 		struct seq *q = request_seq(s, r, i);
 		int64_t e = seq_endpoint(r, q) + accepted_of(accepted, i, pending_tokens(r, q));
@@ -203,13 +203,13 @@ int extend_complete(struct session *s, struct request *r, const struct counts *a
 		FOR_EACH_GROUP (g, s) {
 			struct mapped m = seq_mapped(s, g, r, q);
 
-			clear_outside(s, g, r, q, &m, e, p.reached, &staged);
+			clear_outside(s, g, r, q, &m, e, &leaving);
 		}
 		seq_settle(s, r, q, e);
 	}
 	transition_end(s, r);
 	agenda_build(s, r);
-	note_fence(s, r, &p, &staged);
+	note_fence(s, r, &p, &leaving);
 	return 0;
 }
 
@@ -242,17 +242,15 @@ static int check_rewind(const struct session *s, const struct request *r, const 
 
 int request_rewind(struct session *s, uint64_t handle, const int32_t *tokens, uint32_t n, struct fault *f)
 {
-	struct page_chains staged;
+	struct leaving leaving;
 	struct request *r;
-	bool reached;
 	int code;
 
 	if ((code = request_check_executing(s, handle, &r, f)))
 		return code;
 	if ((code = check_rewind(s, r, tokens, n, f)))
 		return code;
-	reached = r->last_value <= s->lines[r->stream].reached;
-	page_chains_init(s, &staged);
+	leaving_init(s, r, 0, &leaving);
 	for (uint32_t i = 0; i < n; i++) {
 		struct seq *q = request_seq(s, r, i);
 		int64_t e = seq_endpoint(r, q) - tokens[i];
@@ -261,13 +259,13 @@ int request_rewind(struct session *s, uint64_t handle, const int32_t *tokens, ui
 		FOR_EACH_GROUP (g, s) {
 			struct mapped m = seq_mapped(s, g, r, q);
 
-			clear_outside(s, g, r, q, &m, e, reached, &staged);
+			clear_outside(s, g, r, q, &m, e, &leaving);
 		}
 		seq_settle(s, r, q, e);
 	}
 	agenda_build(s, r);
-	if (!reached) /* takes no room: the request has a point of that value */
-		point_open(s, r->stream, r->last_value, r, &staged);
+	if (!leaving.through) /* takes no room: the request has a point of that value */
+		point_open(s, r->stream, r->last_value, r, &leaving.staged);
 	s->change++;
 	return 0;
 }

@@ -45,10 +45,10 @@ struct group {
 	uint32_t serial;      /* names the group to the page class, for as long as the engine lives */
 	struct window window; /* what is retained: W and max_rewind; of a full group everything */
 	struct page_table table;
-	int32_t private_pages; /* of a sequence that may reach max_seq */
+	int32_t most_reserved; /* for any sequence */
 	int64_t n_held;        /* pages leased or in quarantine */
 	struct span *spans;    /* [max_batch], by sequence */
-	int32_t *reserved;     /* [max_batch][private_pages]: stack of each sequence */
+	int32_t *reserved;     /* [max_batch][most_reserved]: stack of each sequence */
 };
 
 /* One admitted sequence. */
@@ -68,6 +68,7 @@ struct request {
 	uint8_t phase;       /* enum phase; PHASE_NONE: the entry is free */
 	uint8_t transition;  /* enum transition */
 	bool move_rows;      /* of the pending compaction */
+	bool unordered;      /* its stream keeps no order between its steps */
 	uint32_t stream;
 	uint32_t n_seqs;
 	uint32_t first;        /* its sequences: order[first .. first + n_seqs), and the same part of agenda */
@@ -214,7 +215,7 @@ static inline struct span *seq_span(const struct group *g, const struct seq *q)
 
 static inline int32_t *seq_reserved(const struct group *g, const struct seq *q)
 {
-	return g->reserved + (int64_t)q->index * g->private_pages;
+	return g->reserved + (int64_t)q->index * g->most_reserved;
 }
 
 /* Number of a slot's row of @g over all groups. */
@@ -262,15 +263,22 @@ struct mapped seq_mapped(const struct session *s, const struct group *g, const s
 /* Binds columns [first, end) of the row, from the reservation, and beyond it from the class; says what is dirty. */
 void seq_bind(struct session *s, struct group *g, struct request *r, struct seq *q, int32_t first, int32_t end,
 	      struct delivery *d);
-/* Clears columns [first, end) of the row: their pages return to the sequence now, or wait on @staged. */
+/* Pages that leave rows of one request, with a complete or a rewind. */
+struct leaving {
+	bool through; /* no work of the request is under way: every value that it was given has been reached */
+	struct page_chains staged; /* those that wait for the last of these values */
+};
+/* @value: what the request is being given now, 0: nothing. */
+void leaving_init(const struct session *s, const struct request *r, uint64_t value, struct leaving *l);
+/* Clears columns [first, end) of the row: their pages return to the sequence now, or wait. */
 void seq_unbind(struct session *s, struct group *g, struct request *r, struct seq *q, int32_t first, int32_t end,
-		bool reached, struct page_chains *staged);
+		struct leaving *l);
 /* @page comes back to @q: to its reservation, or to the class while it holds more than that. */
-void seq_give_back(struct session *s, struct group *g, struct seq *q, int32_t page);
+void seq_give_back(struct group *g, struct seq *q, int32_t page);
 /* The sequence has reached @endpoint: what is retained, and when that changes next. */
 void seq_settle(struct session *s, const struct request *r, struct seq *q, int64_t endpoint);
-/* Pages of @g that a sequence of up to @capacity tokens reserves. */
-int32_t group_reservation(const struct session *s, const struct group *g, int64_t capacity);
+/* Pages of @g that a sequence of up to @capacity tokens reserves; @unordered: on a stream that keeps no order. */
+int32_t group_reservation(const struct session *s, const struct group *g, int64_t capacity, bool unordered);
 
 /* ---- points.c ---- */
 
@@ -349,8 +357,8 @@ void transition_begin(struct session *s, struct request *r, enum transition t);
 void transition_end(struct session *s, struct request *r);
 int transition_check(const struct request *r, enum transition t, struct fault *f);
 struct resolved_fence;
-/* The request's work has been completed with fence @p: a point, unless it was reached. @staged NULL: no pages. */
-void note_fence(struct session *s, struct request *r, const struct resolved_fence *p, const struct page_chains *staged);
+/* The request's work has been completed with fence @p: a point, unless it was reached. @l NULL: no pages leave. */
+void note_fence(struct session *s, struct request *r, const struct resolved_fence *p, const struct leaving *l);
 
 /* Counts of one entry: @of one a sequence, or NULL: @each for all. */
 struct counts {

@@ -61,8 +61,7 @@ static int derive(const struct model *m, const struct wire_group *g, uint64_t ha
 		  struct fault *f)
 {
 	uint32_t dim = g->k_head_dim > g->v_head_dim ? g->k_head_dim : g->v_head_dim;
-	struct window w =
-		window_make(g->kind == WIRE_GROUP_FULL ? WINDOW_UNLIMITED : g->window + m->max_rewind, g->page_tokens);
+	struct window w = window_kept(g->window, m->max_rewind, g->page_tokens);
 	uint64_t n;
 
 	/* At most 2^8 * 2^12 * 2^13 * 2^2 * 2^12 = 2^47 bytes: no overflow. */
@@ -78,9 +77,7 @@ static int derive(const struct model *m, const struct wire_group *g, uint64_t ha
 	out->width = window_width(&w, m->max_seq);
 	if ((int64_t)out->width * m->max_batch > MAX_TABLE_ENTRIES)
 		return fault_set(f, FAULT_MODEL_TABLE, -1, (int64_t)out->width * m->max_batch, MAX_TABLE_ENTRIES);
-	out->private_pages = m->max_advance ? window_bounded_pages(&w, out->width, m->max_advance,
-								   m->in_flight ? m->in_flight : MODEL_IN_FLIGHT, 0)
-					    : window_private_pages(&w, out->width);
+	out->private_pages = window_reservation(&w, m->max_seq, m->max_advance, 1);
 	return 0;
 }
 

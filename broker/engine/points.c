@@ -147,7 +147,7 @@ static void chain_give_back(struct session *s, struct group *g, const struct pag
 
 		next = g->class->link[page];
 		seq_span(g, q)->n_staged--;
-		seq_give_back(s, g, q, page);
+		seq_give_back(g, q, page);
 	}
 }
 

@@ -24,6 +24,7 @@ struct wait {
 	uint32_t stream, n_slots;
 	int32_t first_slot; /* chained by the slots */
 	int64_t max_tokens;
+	bool unordered;
 	int64_t needs[WIRE_MAX_GROUPS]; /* pages */
 	bool claims;                    /* what comes free is kept for it */
 	uint32_t refusal;               /* enum fault_reason: it will not be admitted, and why; FAULT_NONE */

@@ -226,7 +226,7 @@ static int check_begin(struct session *s, const struct begin *b, struct fault *f
 static void begin_needs(const struct session *s, const struct begin *b, int32_t *reservation, int64_t *needs)
 {
 	FOR_EACH_GROUP (g, s) {
-		reservation[g->index] = group_reservation(s, g, begin_capacity(s, b));
+		reservation[g->index] = group_reservation(s, g, begin_capacity(s, b), b->unordered);
 		needs[g->index] = (int64_t)reservation[g->index] * b->n_slots;
 	}
 }
@@ -237,6 +237,7 @@ static uint64_t begin(struct session *s, const struct begin *b, const int32_t *r
 	struct request *r = request_new(s, b->stream, b->n_slots);
 
 	r->capacity = begin_capacity(s, b);
+	r->unordered = b->unordered;
 	memcpy(r->reservation, reservation, s->n_groups * sizeof(reservation[0]));
 	for (uint32_t i = 0; i < b->n_slots; i++)
 		admit_sequence(s, r, i, b->slots[i]);
@@ -330,7 +331,7 @@ int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, stru
 	FOR_EACH_GROUP (g, s) {
 		uint32_t i = g->index;
 
-		more[i] = group_reservation(s, g, max_tokens) - r->reservation[i];
+		more[i] = group_reservation(s, g, max_tokens, r->unordered) - r->reservation[i];
 		needs[i] = (int64_t)more[i] * r->n_seqs;
 		held[i] = (int64_t)r->reservation[i] * r->n_seqs;
 	}

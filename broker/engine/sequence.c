@@ -5,33 +5,21 @@
  * In every group its pages are in its row, in its reservation, or behind an
  * open completion point; together they are its reservation, and for a while
  * more when a step took what the reservation lacked.
+ *
+ * A page that a step leaves behind goes straight back to the reservation, though
+ * that step may still be running: only the sequence's own next steps can bind it,
+ * and they come later on the same stream. Pages wait for the request's last value
+ * only where somebody else may get them, since the sequence holds more than its
+ * reservation, or where the stream keeps no order.
  */
 #include "bug.h"
 #include "internal.h"
 
-/*
- * Pages that a group reserves for a sequence of up to @capacity tokens.
- *
- * With max_advance n, D steps in flight, R tokens of rewind: let E be the
- * settled endpoint from which the oldest step set out whose completion has not
- * been seen. Nothing below begin(E) is held any more, since what the steps
- * before E cleared has come back; nothing at or above end(E + D n) is bound
- * yet. So what is held covers no more than the positions [E - R - W, E + D n):
- * L = W + R + D n tokens in a row, and these touch at most
- * ceil((L - 1) / P) + 1 pages, wherever they begin on a page. The least number
- * that always does, as one E reaches it. A partly accepted step also leaves the
- * pages that it bound too far behind its completion point; while several of
- * those are open a later step may have to wait (`pending`), as it may with more
- * than D steps in flight.
- */
-int32_t group_reservation(const struct session *s, const struct group *g, int64_t capacity)
+int32_t group_reservation(const struct session *s, const struct group *g, int64_t capacity, bool unordered)
 {
-	int32_t width = window_width(&g->window, capacity);
 	const struct model *m = &s->model;
 
-	if (m->max_advance == 0)
-		return window_private_pages(&g->window, width);
-	return window_bounded_pages(&g->window, width, m->max_advance, m->in_flight, 0);
+	return window_reservation(&g->window, capacity, m->max_advance, unordered ? m->in_flight : 1);
 }
 
 struct mapped seq_mapped_at(const struct session *s, const struct group *g, const struct seq *q, int64_t e)
@@ -76,16 +64,22 @@ struct mapped seq_mapped(const struct session *s, const struct group *g, const s
 	}
 }
 
-/* Columns [first, end) have been bound: the delivery says so if they must be scrubbed. */
+/*
+ * Columns [first, end) have been bound: the delivery says which must be scrubbed,
+ * from the first dirty one on. A page that an earlier step may still read is none
+ * of them: it came back on top of the reservation, so it is bound before all
+ * those that were never bound since they were leased, and is not dirty itself.
+ */
 static void tell_dirty(struct session *s, const struct group *g, const struct seq *q, int32_t first, int32_t end,
 		       struct delivery *d)
 {
-	bool dirty = false;
+	int32_t dirty = end;
 
 	for (int32_t c = first; c < end; c++)
-		dirty |= page_class_bind(g->class, page_table_get(&g->table, q->slot, c), g->serial);
-	if (dirty)
-		delivery_scrub(d, group_row(g, q->slot), first, end);
+		if (page_class_bind(g->class, page_table_get(&g->table, q->slot, c), g->serial) && c < dirty)
+			dirty = c;
+	if (dirty < end)
+		delivery_scrub(d, group_row(g, q->slot), dirty, end);
 }
 
 void seq_bind(struct session *s, struct group *g, struct request *r, struct seq *q, int32_t first, int32_t end,
@@ -107,7 +101,7 @@ void seq_bind(struct session *s, struct group *g, struct request *r, struct seq 
 	row_list_note(s, g, &r->dirty, q->slot);
 }
 
-void seq_give_back(struct session *s, struct group *g, struct seq *q, int32_t page)
+void seq_give_back(struct group *g, struct seq *q, int32_t page)
 {
 	struct span *p = seq_span(g, q);
 
@@ -120,10 +114,18 @@ void seq_give_back(struct session *s, struct group *g, struct seq *q, int32_t pa
 	}
 }
 
-void seq_unbind(struct session *s, struct group *g, struct request *r, struct seq *q, int32_t first, int32_t end,
-		bool reached, struct page_chains *staged)
+void leaving_init(const struct session *s, const struct request *r, uint64_t value, struct leaving *l)
 {
-	struct page_chain *chain = &staged->of[g->index];
+	uint64_t last = value > r->last_value ? value : r->last_value;
+
+	l->through = last <= s->lines[r->stream].reached;
+	page_chains_init(s, &l->staged);
+}
+
+void seq_unbind(struct session *s, struct group *g, struct request *r, struct seq *q, int32_t first, int32_t end,
+		struct leaving *l)
+{
+	bool waits = !l->through && (r->unordered || seq_span(g, q)->n_extra > 0);
 
 	if (first >= end)
 		return;
@@ -132,11 +134,11 @@ void seq_unbind(struct session *s, struct group *g, struct request *r, struct se
 		int32_t page = page_table_get(&g->table, q->slot, c);
 
 		page_table_put(&g->table, q->slot, c, -1);
-		if (reached) {
-			seq_give_back(s, g, q, page);
-		} else {
-			page_chain_add(g->class, chain, page, q->index);
+		if (waits) {
+			page_chain_add(g->class, &l->staged.of[g->index], page, q->index);
 			seq_span(g, q)->n_staged++;
+		} else {
+			seq_give_back(g, q, page);
 		}
 	}
 	page_table_close(&g->table, q->slot);

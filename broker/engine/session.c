@@ -95,7 +95,7 @@ static bool session_allocate(struct session *s)
 	s->order = calloc(2 * n, sizeof(*s->order));
 	s->agenda = calloc(2 * n, sizeof(*s->agenda));
 	s->waits = calloc(ENGINE_MAX_WAITS(n), sizeof(*s->waits));
-	s->max_points = ENGINE_MAX_POINTS(n);
+	s->max_points = engine_max_points(&s->model);
 	s->points = calloc(s->max_points, sizeof(*s->points));
 	s->point_pages = calloc((size_t)s->max_points * s->n_groups, sizeof(*s->point_pages));
 	return s->seqs && s->rows && s->scratch && s->slot_scratch && s->free_seqs && s->slots && s->requests &&
@@ -126,22 +126,15 @@ static void session_fill(struct session *s)
 	}
 }
 
-/* What a group retains of an endpoint: its window and what a rewind may bring back; a full group everything. */
-static struct window group_window(const struct model *m, const struct wire_group *g)
-{
-	int64_t tokens = g->kind == WIRE_GROUP_FULL ? WINDOW_UNLIMITED : g->window + m->max_rewind;
-
-	return window_make(tokens, g->page_tokens);
-}
-
 static bool group_init(struct session *s, struct group *g, const struct geometry *geometry,
 		       const struct session_tables *tables)
 {
+	const struct wire_group *declared = &s->model.groups[g->index];
 	size_t n = (size_t)s->model.max_batch;
 	int index;
 
-	g->window = group_window(&s->model, &s->model.groups[g->index]);
-	g->private_pages = geometry->private_pages;
+	g->window = window_kept(declared->window, s->model.max_rewind, declared->page_tokens);
+	g->most_reserved = group_reservation(s, g, s->model.max_seq, true);
 	g->serial = ++s->engine->last_serial;
 	g->class = pool_class(&s->engine->pool, geometry->page_bytes, &index);
 	if (!g->class)
@@ -149,7 +142,7 @@ static bool group_init(struct session *s, struct group *g, const struct geometry
 	g->class_index = (uint32_t)index;
 	g->class->n_sessions++; /* at once: a class without one may lose its place to the next group's */
 	g->spans = calloc(n, sizeof(*g->spans));
-	g->reserved = calloc(n * (size_t)g->private_pages, sizeof(*g->reserved));
+	g->reserved = calloc(n * (size_t)g->most_reserved, sizeof(*g->reserved));
 	return g->spans && g->reserved &&
 	       page_table_init(&g->table, tables->cells, tables->rows, s->model.max_batch, geometry->width,
 			       geometry->num_pages) == 0;
@@ -168,8 +161,8 @@ static bool groups_init(struct session *s, const struct geometry geometry[], con
 		g->table.first_cell = cell;
 		g->table.first_row = i * (uint32_t)s->model.max_batch;
 		cell += (uint32_t)(s->model.max_batch * geometry[i].width);
-		if (g->private_pages > s->scratch_width)
-			s->scratch_width = g->private_pages;
+		if (g->most_reserved > s->scratch_width)
+			s->scratch_width = g->most_reserved;
 	}
 	return true;
 }

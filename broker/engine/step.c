@@ -4,7 +4,7 @@
  *
  * A prepare binds what the new endpoint needs from the sequence's own
  * reservation; what leaves the window stays in the row until the complete, and
- * leased until the completion point. Inside a page a step only counts.
+ * then goes back there. Inside a page a step only counts.
  */
 #include "bug.h"
 #include "internal.h"
@@ -55,12 +55,14 @@ int transition_check(const struct request *r, enum transition t, struct fault *f
 	return 0;
 }
 
-void note_fence(struct session *s, struct request *r, const struct resolved_fence *p, const struct page_chains *staged)
+void note_fence(struct session *s, struct request *r, const struct resolved_fence *p, const struct leaving *l)
 {
 	if (p->value > r->last_value)
 		r->last_value = p->value;
 	if (!p->reached)
-		point_open(s, r->stream, p->value, r, staged);
+		point_open(s, r->stream, p->value, r, NULL);
+	if (l && page_chains_count(s, &l->staged) > 0) /* takes no room: the request has a point of that value */
+		point_open(s, r->stream, r->last_value, r, &l->staged);
 }
 
 /* ---- prefill -------------------------------------------------------------- */
@@ -290,11 +292,32 @@ int step_prepare(struct session *s, const struct step *step, struct wire_entry_f
 	return 0;
 }
 
+/* The sequences at the @n_due places in the scratch change more than their count with the step that is done. */
+static void settle_due(struct session *s, struct request *r, uint32_t n_due, const struct resolved_fence *p)
+{
+	struct leaving leaving;
+
+	leaving_init(s, r, p->value, &leaving);
+	for (uint32_t i = 0; i < n_due; i++) {
+		struct seq *q = agenda_seq(s, r, s->slot_scratch[i]);
+		int64_t e = seq_endpoint(r, q);
+
+		FOR_EACH_GROUP (g, s) {
+			int32_t begin = seq_retained_begin(g, q, e);
+
+			if (begin > seq_span(g, q)->begin)
+				seq_unbind(s, g, r, q, seq_span(g, q)->begin, begin, &leaving);
+		}
+		seq_settle(s, r, q, e);
+	}
+	agenda_settle(s, r, n_due);
+	note_fence(s, r, p, &leaving);
+}
+
 /* The step of one token is done for every sequence: only those that are due change more than their count. */
 static int decode_complete(struct session *s, struct request *r, const struct wire_fence *fence, uint64_t armed,
 			   struct fault *f)
 {
-	struct page_chains staged;
 	struct resolved_fence p;
 	uint32_t n_due;
 	int code;
@@ -304,23 +327,12 @@ static int decode_complete(struct session *s, struct request *r, const struct wi
 	if (p.failed)
 		return request_poison(s, r, f);
 	transition_end(s, r);
-	page_chains_init(s, &staged);
 	r->steps++;
 	n_due = agenda_due(s, r, r->steps);
-	for (uint32_t i = 0; i < n_due; i++) {
-		struct seq *q = agenda_seq(s, r, s->slot_scratch[i]);
-		int64_t e = seq_endpoint(r, q);
-
-		FOR_EACH_GROUP (g, s) {
-			int32_t begin = seq_retained_begin(g, q, e);
-
-			if (begin > seq_span(g, q)->begin)
-				seq_unbind(s, g, r, q, seq_span(g, q)->begin, begin, p.reached, &staged);
-		}
-		seq_settle(s, r, q, e);
-	}
-	agenda_settle(s, r, n_due);
-	note_fence(s, r, &p, &staged);
+	if (n_due)
+		settle_due(s, r, n_due, &p);
+	else
+		note_fence(s, r, &p, NULL);
 	return 0;
 }
 

@@ -65,6 +65,7 @@ int wait_add(struct session *s, const struct begin *b, const int64_t *needs, str
 		.n_slots = b->n_slots,
 		.first_slot = b->slots[0],
 		.max_tokens = b->max_tokens,
+		.unordered = b->unordered,
 	};
 	memcpy(w->needs, needs, s->n_groups * sizeof(needs[0]));
 	for (uint32_t i = 0; i + 1 < b->n_slots; i++)
@@ -154,7 +155,11 @@ static int try(struct wait *w, struct admission *out)
 {
 	struct session *s = w->session;
 	struct begin b = {
-		.stream = w->stream, .max_tokens = w->max_tokens, .slots = s->slot_scratch, .n_slots = w->n_slots
+		.stream = w->stream,
+		.max_tokens = w->max_tokens,
+		.slots = s->slot_scratch,
+		.n_slots = w->n_slots,
+		.unordered = w->unordered,
 	};
 	int32_t slot = w->first_slot;
 	int code;

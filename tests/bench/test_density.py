@@ -47,7 +47,7 @@ def needs(index, row, w, p, max_seq, in_flight, max_rewind):
     golden = 0.61803398874989485 * (index + 1)
     endpoint = context + 1 + int((golden - math.floor(golden)) * generated)
     any_step = min(2 * (ceil(w, p) + 1) + 1, width)
-    one = min(ceil(w + max_rewind + in_flight - 1, p) + 1, width)
+    one = min(ceil(w + max_rewind, p) + 1, width)
     needed = mapped(endpoint, w, p)
     return {"full": final, "any": any_step, "max_advance_1": one, "any_max_tokens": min(any_step, final),
             "max_advance_1_max_tokens": min(one, final), "on_demand": needed}

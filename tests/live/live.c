@@ -157,6 +157,11 @@ static void synchronize_all(swakv_session *s)
 		LIVE_OK(s, swakv_stream_synchronize(s, i));
 }
 
+struct driver *live_driver(swakv_session *s)
+{
+	return live_is_cuda() ? device_open(s) : NULL;
+}
+
 /* A copy of a group's device table when all streams have run dry; to be freed. */
 static int32_t *device_table(swakv_session *s, uint32_t group, uint32_t n_rows, struct swakv_layout *l)
 {

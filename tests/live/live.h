@@ -50,6 +50,9 @@ void live_expect_free(swakv_session *s, int64_t pages);
 /* Waits until all that the request's streams were given has ended and the broker has seen it: no page is staged. */
 void live_settle(swakv_session *s, swakv_request *r);
 
+/* The test's own look at the GPU; NULL on the host backend. */
+struct driver *live_driver(swakv_session *s);
+
 /* Runs @fn in stream order. */
 void live_launch(swakv_session *s, uint32_t stream, void (*fn)(void *), void *arg);
 

@@ -233,16 +233,18 @@ static void gate(void *arg)
 		usleep(500);
 }
 
-Test(live, staged_page_waits_for_the_word)
+Test(live, pages_wait_for_the_word_before_others_get_them)
 {
 	swakv_session *s = live_attach(&watched, 129, 128, 1, 1, 1024);
 	struct swakv_sequence_state st;
 	struct swakv_fence fence;
 	int32_t length = 384;
+	int64_t before, now;
 	swakv_request *r;
 
 	if (!live_is_cuda())
 		LIVE_OK(s, swakv_stream_bind_host(s, 0, true));
+	LIVE_OK(s, swakv_session_free_pages(s, &before));
 	r = begin_one(s, 0);
 	live_prefill(s, r, &length, 1);
 	LIVE_OK(s, swakv_decode_prepare(r, NULL));
@@ -250,13 +252,17 @@ Test(live, staged_page_waits_for_the_word)
 	LIVE_OK(s, swakv_stream_mark(s, 0, &fence));
 	LIVE_OK(s, swakv_decode_complete(r, fence, NULL));
 	expect_state(s, r, 385, -1, 2, 4, &st);
-	cr_expect_eq(st.n_staged, 1, "%u staged", st.n_staged);
+	cr_expect_eq(st.n_staged, 0, "%u staged", st.n_staged);
+	cr_expect_eq(st.n_reserved, 5, "%u reserved: the page that the step left is the sequence's own", st.n_reserved);
 	swakv_sequence_state_clear(&st);
+	LIVE_OK(s, swakv_request_finish(r, NULL));
+	LIVE_OK(s, swakv_session_free_pages(s, &now));
+	cr_expect_eq(now, before - 7, "%lld pages are free while the step runs", (long long)now);
 	cr_expect_not(swakv_fence_reached(s, fence));
 	gate_open = true;
 	LIVE_OK(s, swakv_stream_synchronize(s, 0));
 	cr_expect(swakv_fence_reached(s, fence));
-	live_settle(s, r);
+	live_expect_free(s, before);
 	swakv_request_free(r);
 	swakv_session_close(s);
 }

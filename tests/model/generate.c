@@ -40,7 +40,7 @@ static uint32_t draw_fence(struct rng *r, const struct mood *mood, bool ending)
 		return FENCE_POINT;
 	if (!mood->late || rng_one_in(r, 8))
 		return FENCE_DONE;
-	return rng_one_in(r, 6) ? (rng_one_in(r, 2) ? FENCE_ARMED : FENCE_OLD) : FENCE_NEW;
+	return rng_one_in(r, 3) ? (rng_one_in(r, 2) ? FENCE_ARMED : FENCE_OLD) : FENCE_NEW;
 }
 
 static int32_t label_of(const struct world *w, uint32_t session, const struct ref_request *q)
@@ -130,7 +130,7 @@ static int64_t how_many(const struct ref_session *s)
 
 		for (uint32_t i = 0; i < s->n_groups; i++)
 			if (s->groups[i].class == s->groups[g].class)
-				one += ref_reservation(s, i, s->max_seq);
+				one += ref_reservation(s, i, s->max_seq, false);
 		if (ref_tally(s->pool, s->groups[g].class_index)->available / one < least)
 			least = s->groups[g].class->available / one;
 	}
@@ -147,6 +147,7 @@ static void draw_begin(struct rng *r, const struct mood *mood, const struct ref_
 	c->op = OP_BEGIN;
 	c->new_batch = rng_one_in(r, mood->wait) ? (int32_t)rng_between(r, 1, 400) : 0;
 	c->stream = (uint32_t)rng_between(r, 0, s->n_streams - 1);
+	c->flags = rng_one_in(r, 8);
 	c->value = rng_one_in(r, 4) ? rng_between(r, 1, s->max_seq) : 0;
 	for (int32_t i = 0; i < s->max_batch; i++)
 		if (s->slots[i].owner < 0 && !s->slots[i].waiting && (n == 0 || (n < fit && (all || rng_one_in(r, 2)))))
@@ -411,7 +412,7 @@ static bool draw_reach(struct rng *r, const struct mood *mood, const struct worl
 		return false;
 	c->op = OP_REACH;
 	c->stream = stream;
-	c->value = rng_one_in(r, 2) ? 0 : rng_between(r, 0, (int64_t)behind / 2);
+	c->value = rng_one_in(r, 3) ? 0 : rng_one_in(r, 3) ? 1 : rng_between(r, 0, (int64_t)behind / 2);
 	return true;
 }
 

@@ -54,12 +54,12 @@ static int begin_check(struct ref_session *s, const struct ref_begin *b)
 	return s->spare < 1 ? SWAKV_EPENDING : SWAKV_OK;
 }
 
-static void begin_need(const struct ref_session *s, int64_t max_tokens, uint32_t n, int64_t *need)
+static void begin_need(const struct ref_session *s, const struct ref_begin *b, int64_t *need)
 {
 	memset(need, 0, REF_CLASSES * sizeof *need);
 	for (uint32_t g = 0; g < s->n_groups; g++)
 		need[s->groups[g].class_index] +=
-			(int64_t)n * ref_reservation(s, g, max_tokens ? max_tokens : s->max_seq);
+			(int64_t)b->n * ref_reservation(s, g, b->max_tokens ? b->max_tokens : s->max_seq, b->unordered);
 }
 
 static void begin_seq(struct ref_session *s, struct ref_seq *q, int32_t slot)
@@ -81,7 +81,7 @@ static void reserve(const struct ref_session *s, struct ref_request *r, int64_t 
 {
 	r->max_tokens = max_tokens;
 	for (uint32_t g = 0; g < s->n_groups; g++) {
-		r->more[g] = ref_reservation(s, g, max_tokens) - r->reservation[g];
+		r->more[g] = ref_reservation(s, g, max_tokens, r->unordered) - r->reservation[g];
 		r->reservation[g] += r->more[g];
 	}
 }
@@ -98,6 +98,7 @@ static struct ref_request *begin(struct ref_session *s, const struct ref_begin *
 	r->live = true;
 	r->stream = b->stream;
 	r->phase = PHASE_ADMITTED;
+	r->unordered = b->unordered;
 	reserve(s, r, b->max_tokens ? b->max_tokens : s->max_seq);
 	r->pending_batch = -1;
 	r->n_seqs = (int32_t)b->n;
@@ -117,7 +118,7 @@ int ref_begin(struct ref_session *s, const struct ref_begin *b, int said, struct
 	*out = NULL;
 	if (code)
 		return code;
-	begin_need(s, b->max_tokens, b->n, need);
+	begin_need(s, b, need);
 	/* nobody overtakes in a model's queue */
 	if (!ref_head(s->pool, s->quota))
 		code = ref_admit(s, need, need, false, NULL, heard);
@@ -151,7 +152,8 @@ static void wait_for_pages(struct ref_session *s, const struct ref_begin *b)
 				.deadline = p->stamp + b->wait,
 				.stream = b->stream,
 				.n = b->n,
-				.max_tokens = b->max_tokens };
+				.max_tokens = b->max_tokens,
+				.unordered = b->unordered };
 	memcpy(w->slots, b->slots, b->n * sizeof *b->slots);
 	mark_slots(w, true);
 }
@@ -186,7 +188,11 @@ void ref_claim(struct ref_pool *p)
 
 static struct ref_begin begin_of(const struct ref_wait *w)
 {
-	return (struct ref_begin){ .stream = w->stream, .n = w->n, .max_tokens = w->max_tokens, .slots = w->slots };
+	return (struct ref_begin){ .stream = w->stream,
+				   .n = w->n,
+				   .max_tokens = w->max_tokens,
+				   .unordered = w->unordered,
+				   .slots = w->slots };
 }
 
 /* What a head is told when it is looked at. */
@@ -199,7 +205,7 @@ static int head_code(struct ref_wait *w, int said)
 	mark_slots(w, false);
 	code = begin_check(w->session, &b);
 	mark_slots(w, true);
-	begin_need(w->session, w->max_tokens, w->n, need);
+	begin_need(w->session, &b, need);
 	/* What stands in the way of its slots or points, and will pass, is waited for as well. */
 	if (code == SWAKV_EPENDING || code == SWAKV_EBUSY)
 		return SWAKV_EAGAIN;
@@ -293,7 +299,7 @@ static int reserve_check(struct ref_session *s, const struct ref_request *r, int
 	int64_t need[REF_CLASSES] = { 0 }, total[REF_CLASSES] = { 0 };
 
 	for (uint32_t g = 0; g < s->n_groups; g++) {
-		int64_t wanted = ref_reservation(s, g, max_tokens);
+		int64_t wanted = ref_reservation(s, g, max_tokens, r->unordered);
 
 		total[s->groups[g].class_index] += r->n_seqs * wanted;
 		need[s->groups[g].class_index] += r->n_seqs * (wanted - r->reservation[g]);

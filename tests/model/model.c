@@ -13,6 +13,13 @@
  *   compaction) go together, when the line has reached the fence's value and
  *   every value that the request was given before: DONE proves the step it is
  *   given for, not those that are open.
+ * - A page that leaves a row is the sequence's own at once, whatever is open:
+ *   its next step comes later on the same stream. It waits, as pages do that
+ *   leave for good, where the sequence holds more than its reservation at that
+ *   time, or where the request's steps have no order. So a step within what the
+ *   model declared never lacks a page of an ordered request that holds no more.
+ * - A scrub begins with the first dirty page that is bound and ends with the
+ *   last one; none of its pages was bound before, since it was given out.
  * - Shutdown looks at every fence for its form, and at those of streams that
  *   have pages in quarantine for what they say: FAILED is `poisoned`, a value
  *   that was not reached `pending`.
@@ -78,7 +85,7 @@ int64_t ref_end_of(const struct ref_session *s, uint32_t g, int64_t endpoint)
 	return ref_retained_end(endpoint, s->groups[g].page_tokens);
 }
 
-int32_t ref_reservation(const struct ref_session *s, uint32_t g, int64_t tokens)
+int32_t ref_reservation(const struct ref_session *s, uint32_t g, int64_t tokens, bool unordered)
 {
 	const struct ref_group *o = &s->groups[g];
 	int64_t width = ref_end_of(s, g, tokens), window = o->window + s->max_rewind, most;
@@ -88,7 +95,7 @@ int32_t ref_reservation(const struct ref_session *s, uint32_t g, int64_t tokens)
 	if (s->max_advance == 0)
 		most = 2 * (ceil_div(window, o->page_tokens) + 1) + 1;
 	else
-		most = ceil_div(window + s->in_flight * s->max_advance - 1, o->page_tokens) + 1;
+		most = ceil_div(window + (unordered ? s->in_flight : 1) * s->max_advance - 1, o->page_tokens) + 1;
 	return (int32_t)(most < width ? most : width);
 }
 
@@ -273,11 +280,14 @@ static void note_bound(struct ref_session *s, int32_t slot, uint32_t g, int64_t 
 	struct ref_group *o = &s->groups[g];
 	struct ref_line *l = &s->slots[slot].lines[g];
 
-	if (l->bound_end == l->bound_first)
-		l->bound_first = (int32_t)column;
 	l->bound_end = (int32_t)column + 1;
-	if (page_is_dirty(s, o, id))
+	if (!l->dirty && page_is_dirty(s, o, id)) {
 		l->dirty = true;
+		l->dirty_first = (int32_t)column;
+	}
+	if (l->dirty && o->class->written[id])
+		ref_complain(s->pool, "slot %d, group %u: page %d is scrubbed, and an earlier step had it", slot, g,
+			     id);
 	o->class->writer[id] = o->name;
 	o->class->written[id] = true;
 }
@@ -332,6 +342,11 @@ void ref_bind_new(struct ref_session *s, const struct ref_request *r, struct ref
 	}
 }
 
+static bool holds_more(const struct ref_session *s, const struct ref_request *r, const struct ref_seq *q, uint32_t g)
+{
+	return ref_held(s, q, g) > r->reservation[g];
+}
+
 /* A page returns to the sequence, or to the class when that has its share without it. */
 static void come_back(struct ref_session *s, const struct ref_request *r, struct ref_seq *q, uint32_t g, int32_t page)
 {
@@ -347,15 +362,17 @@ void ref_leave(struct ref_session *s, const struct ref_request *r, struct ref_se
 	       const struct when *w)
 {
 	struct ref_part *t = &q->parts[g];
+	struct when others = ref_leaving(s, r, *w);
+	bool waits = !others.now && (r->unordered || holds_more(s, r, q, g));
 	int32_t page = t->row[column];
 
 	if (page < 0)
 		return;
 	t->row[column] = -1;
-	if (w->now)
-		come_back(s, r, q, g, page);
+	if (waits)
+		t->staged[t->n_staged++] = (struct ref_staged){ page, others.value };
 	else
-		t->staged[t->n_staged++] = (struct ref_staged){ page, w->value };
+		come_back(s, r, q, g, page);
 }
 
 /* ---- deliveries ----------------------------------------------------------------- */
@@ -382,9 +399,8 @@ static void deliver_row(struct ref_session *s, uint32_t g, int32_t slot, struct 
 
 static void deliver_scrub(struct ref_line *l, struct ref_row *out)
 {
-	out->scrub_first = l->bound_first;
-	out->scrub_n = l->dirty ? l->bound_end - l->bound_first : 0;
-	l->bound_end = l->bound_first = 0;
+	out->scrub_first = l->dirty_first;
+	out->scrub_n = l->dirty ? l->bound_end - l->dirty_first : 0;
 	l->dirty = false;
 }
 

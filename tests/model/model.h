@@ -81,6 +81,7 @@ struct ref_wait {
 	uint64_t ticket, since, deadline;
 	uint32_t stream, n;
 	int64_t max_tokens;
+	bool unordered;
 	int32_t slots[REF_BATCH];
 	bool claims; /* what comes free is kept for it */
 };
@@ -140,6 +141,7 @@ struct ref_request {
 	enum phase phase;
 	enum transition transition;
 	int32_t n_seqs;
+	bool unordered;                  /* its steps may run beside each other */
 	int64_t max_tokens;              /* a sequence's capacity */
 	int32_t reservation[REF_GROUPS]; /* pages of each sequence */
 	int32_t more[REF_GROUPS];        /* by so many did its begin or last reserve raise that */
@@ -162,9 +164,10 @@ struct ref_tail {
 /* A row of one group. */
 struct ref_line {
 	uint32_t version;
-	int32_t device[REF_WIDTH];      /* what the client's table shows */
-	int32_t bound_first, bound_end; /* columns that this command has bound */
-	bool dirty;                     /* one of those pages is */
+	int32_t device[REF_WIDTH]; /* what the client's table shows */
+	int32_t bound_end;         /* behind the last column that this command has bound */
+	int32_t dirty_first;       /* the first one whose page is dirty */
+	bool dirty;                /* there is one */
 };
 
 struct ref_slot {
@@ -246,8 +249,8 @@ int64_t ref_retained_begin(int64_t endpoint, int64_t window, int64_t page_tokens
 /* First page that a sequence of group @g keeps whose highest endpoint is @highest. */
 int64_t ref_begin_of(const struct ref_session *s, uint32_t g, int64_t highest);
 int64_t ref_end_of(const struct ref_session *s, uint32_t g, int64_t endpoint);
-/* Pages of group @g that are reserved for a sequence of at most @tokens tokens. */
-int32_t ref_reservation(const struct ref_session *s, uint32_t g, int64_t tokens);
+/* Pages of group @g that are reserved for a sequence of at most @tokens tokens; @unordered: steps may overlap. */
+int32_t ref_reservation(const struct ref_session *s, uint32_t g, int64_t tokens, bool unordered);
 
 /* ---- pool --------------------------------------------------------------- */
 
@@ -286,6 +289,7 @@ void ref_reach(struct ref_session *s, uint32_t line, uint64_t word);
 struct ref_begin {
 	uint32_t stream, n;
 	int64_t max_tokens;
+	bool unordered;
 	const int32_t *slots;
 	uint64_t wait, ticket;
 };

@@ -19,8 +19,35 @@ MUTATIONS = [
     ("reservation one page short", "window.h", [
         ("return m >= width ? width : (int32_t)(2 * m + 1 < width ? 2 * m + 1 : width);",
          "return m >= width ? width : (int32_t)(2 * m < width ? 2 * m : width);")]),
-    ("staged page reused before its point", "sequence.c", [
-        ("\t\tif (reached) {\n\t\t\tseq_give_back", "\t\tif (reached || 1) {\n\t\t\tseq_give_back")]),
+    ("own page returned to another owner early", "sequence.c", [
+        ("bool waits = !l->through && (r->unordered || seq_span(g, q)->n_extra > 0);",
+         "bool waits = !l->through && r->unordered;")]),
+    ("own page waits for the point", "sequence.c", [
+        ("bool waits = !l->through && (r->unordered || seq_span(g, q)->n_extra > 0);",
+         "bool waits = !l->through;")]),
+    ("a stream without order is taken for one with", "sequence.c", [
+        ("bool waits = !l->through && (r->unordered || seq_span(g, q)->n_extra > 0);",
+         "bool waits = !l->through && seq_span(g, q)->n_extra > 0;")]),
+    ("extras returned at complete without the point", "sequence.c", [
+        ("\tl->through = last <= s->lines[r->stream].reached;\n", "\tl->through = true;\n")]),
+    ("wrong last_value: that of the step which leaves the page", "sequence.c", [
+        ("uint64_t last = value > r->last_value ? value : r->last_value;", "uint64_t last = value;")]),
+    ("wrong last_value: extras are filed under the step's own value", "step.c", [
+        ("\t\tpoint_open(s, r->stream, r->last_value, r, &l->staged);\n",
+         "\t\tpoint_open(s, r->stream, p->value > s->lines[r->stream].reached ? p->value : r->last_value, r, "
+         "&l->staged);\n")]),
+    ("wrong last_value: a smaller one takes its place", "step.c", [
+        ("\tif (p->value > r->last_value)\n\t\tr->last_value = p->value;\n", "\tr->last_value = p->value;\n")]),
+    ("rejected page lost", "sequence.c", [
+        ("\t\tseq_reserved(g, q)[p->n_reserved++] = page;\n",
+         "\t\tif (page % 64 != 63)\n\t\t\tseq_reserved(g, q)[p->n_reserved++] = page;\n")]),
+    ("a scrub covers pages that an earlier step may read", "sequence.c", [
+        ("delivery_scrub(d, group_row(g, q->slot), dirty, end);",
+         "delivery_scrub(d, group_row(g, q->slot), first, end);")]),
+    ("the order of a request's stream is forgotten", "request.c", [
+        ("\tr->unordered = b->unordered;\n", "")]),
+    ("a begin that waited forgets that its stream has no order", "wait.c", [
+        ("\t\t.unordered = w->unordered,\n", "")]),
     ("a point is reached one value early", "points.c", [
         ("s->points[l->first_point].value <= word", "s->points[l->first_point].value <= word + 1")]),
     ("a point is reached one value late", "points.c", [
@@ -130,7 +157,7 @@ MUTATIONS = [
         ("tell_dirty(s, g, q, first, end, d);", "tell_dirty(s, g, q, first, end - 1, d);")]),
     # layer groups
     ("the window of another group is used", "session.c", [
-        ("group_window(&s->model, &s->model.groups[g->index])", "group_window(&s->model, &s->model.groups[0])")]),
+        ("&s->model.groups[g->index];\n\tsize_t", "&s->model.groups[0];\n\tsize_t")]),
     ("cells are counted within their group", "session.c", [
         ("\t\tg->table.first_cell = cell;\n", "\t\tg->table.first_cell = 0;\n")]),
     ("one group is admitted only", "request.c", [
@@ -140,8 +167,8 @@ MUTATIONS = [
         ("\t\tneeds[g->index] = (int64_t)reservation[g->index] * b->n_slots;\n",
          "\t\tneeds[g->index] = g->index ? 0 : (int64_t)reservation[g->index] * b->n_slots;\n")]),
     ("a reserve of one group only", "request.c", [
-        ("\t\tmore[i] = group_reservation(s, g, max_tokens) - r->reservation[i];\n",
-         "\t\tmore[i] = i ? 0 : group_reservation(s, g, max_tokens) - r->reservation[i];\n")]),
+        ("\t\tmore[i] = group_reservation(s, g, max_tokens, r->unordered) - r->reservation[i];\n",
+         "\t\tmore[i] = i ? 0 : group_reservation(s, g, max_tokens, r->unordered) - r->reservation[i];\n")]),
     ("pages of a later group do not come back at a point", "points.c", [
         ("\t\telse\n\t\t\tchain_give_back(s, g, chain);\n",
          "\t\telse if (g->index < 2)\n\t\t\tchain_give_back(s, g, chain);\n")]),
@@ -153,7 +180,9 @@ MUTATIONS = [
         ("\treturn span + 1 < width ? (int32_t)span + 1 : width;\n",
          "\treturn span < width ? (int32_t)span : width;\n")]),
     ("max_rewind does not count in a reservation", "model.c", [
-        ("WINDOW_UNLIMITED : g->window + m->max_rewind", "WINDOW_UNLIMITED : g->window")]),
+        ("window_kept(g->window, m->max_rewind, g->page_tokens)", "window_kept(g->window, 0, g->page_tokens)")]),
+    ("steps in flight cost pages", "sequence.c", [
+        ("unordered ? m->in_flight : 1)", "m->in_flight)")]),
     ("extra pages are kept", "sequence.c", [
         ("\tif (p->n_extra > 0) {\n\t\tp->n_extra--;", "\tif (p->n_extra > 1) {\n\t\tp->n_extra--;")]),
     ("a step that lacks pages waits for ever", "extend.c", [
@@ -166,7 +195,7 @@ MUTATIONS = [
         ("int32_t begin = s->model.chunk_mapped ? p->begin : seq_retained_begin(g, q, e);",
          "int32_t begin = seq_retained_begin(g, q, e);")]),
     ("a part of a step is accepted without clearing the tail", "extend.c", [
-        ("\tseq_unbind(s, g, r, q, end > m->resume ? end : m->resume, m->hi, reached, staged);\n", "")]),
+        ("\tseq_unbind(s, g, r, q, end > m->resume ? end : m->resume, m->hi, l);\n", "")]),
     ("a part of a step is accepted where all must stay", "extend.c", [
         ("if (n < tokens && !s->model.chunk_mapped)", "if (n + 1 < tokens && !s->model.chunk_mapped)")]),
     ("none of a step accepted means all of it", "extend.c", [
@@ -181,8 +210,8 @@ MUTATIONS = [
         ("\treturn e > q->high ? e : q->high;\n", "\treturn q->high;\n")]),
     ("begin falls after a rewind", "internal.h", [
         ("return window_begin(&g->window, e > q->high ? e : q->high);", "return window_begin(&g->window, e);")]),
-    ("rewound pages return before the last point", "extend.c", [
-        ("\treached = r->last_value <= s->lines[r->stream].reached;\n", "\treached = true;\n")]),
+    ("rewound extras return before the last point", "extend.c", [
+        ("\tleaving_init(s, r, 0, &leaving);\n", "\tleaving_init(s, r, 0, &leaving);\n\tleaving.through = true;\n")]),
     # limits, and begins that wait
     ("a floor is not honoured", "quota.c", [
         ("\tif (q->floor > used)\n", "\tif (q->floor > used && q->ceiling)\n")]),

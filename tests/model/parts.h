@@ -26,7 +26,7 @@ struct when ref_leaving(const struct ref_session *s, const struct ref_request *r
 /* A completed step is open until its value is reached; steps of the same value are open together. */
 void ref_open_point(struct ref_session *s, struct ref_request *r, const struct when *w);
 
-/* The page of @column leaves the row, to return to the sequence (or the class, if that has more than its share). */
+/* The page of @column leaves the row, for the sequence, or for the class when that has more than its share. */
 void ref_leave(struct ref_session *s, const struct ref_request *r, struct ref_seq *q, uint32_t g, int64_t column,
 	       const struct when *w);
 

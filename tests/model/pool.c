@@ -315,7 +315,7 @@ static void join_quota(struct ref_session *s, struct ref_quota *q)
 	q->n_shares = s->n_groups;
 	for (uint32_t g = 0; g < s->n_groups; g++) {
 		q->shares[g].page_bytes = s->groups[g].class->page_bytes;
-		q->shares[g].pages = (uint64_t)ref_reservation(s, g, s->max_seq);
+		q->shares[g].pages = (uint64_t)ref_reservation(s, g, s->max_seq, false);
 	}
 }
 

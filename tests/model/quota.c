@@ -104,8 +104,9 @@ static bool keep_claim(struct ref_pool *p, struct ref_quota *q, const struct ref
 		return false;
 	for (uint32_t g = 0; g < w->session->n_groups; g++)
 		need[w->session->groups[g].class_index] +=
-			(int64_t)w->n *
-			ref_reservation(w->session, g, w->max_tokens ? w->max_tokens : w->session->max_seq);
+			(int64_t)w->n * ref_reservation(w->session, g,
+							w->max_tokens ? w->max_tokens : w->session->max_seq,
+							w->unordered);
 	if (q->ceiling && *used + bytes_of(p, need) > q->ceiling)
 		return false;
 	for (uint32_t i = 0; i < p->n_classes; i++)

@@ -269,6 +269,8 @@ static void write_command(FILE *out, const struct world *w, const struct command
 		fprintf(out, " -> error=%s", swakv_error_name(w->code));
 	if (c->op == OP_BEGIN && c->stream)
 		fprintf(out, " # on stream %u", c->stream);
+	if (c->op == OP_BEGIN && (c->flags & 1))
+		fprintf(out, " # its steps may overlap");
 }
 
 static void expect_row(FILE *out, const struct ref_session *s, uint32_t session, uint32_t g, const struct ref_seq *q)

@@ -143,7 +143,7 @@ static int64_t bytes_of_one(const struct ref_model *m)
 
 	ref_declare(&s, m);
 	for (uint32_t g = 0; g < s.n_groups; g++)
-		bytes += ref_reservation(&s, g, s.max_seq) * (int64_t)ref_page_bytes(&m->groups[g]);
+		bytes += ref_reservation(&s, g, s.max_seq, false) * (int64_t)ref_page_bytes(&m->groups[g]);
 	return bytes;
 }
 

@@ -31,7 +31,7 @@ static bool well_formed(const struct ref_session *s, const struct ref_step *step
 
 /* ---- prepare ------------------------------------------------------------------------------ */
 
-/* Pages reserved for the sequence suffice for @tokens, as long as no more steps are in flight than was declared. */
+/* Pages reserved for the sequence suffice for @tokens. */
 static bool promised(const struct ref_session *s, int64_t tokens)
 {
 	if (s->max_advance == 0)
@@ -55,6 +55,9 @@ static int advance_code(const struct ref_session *s, const struct ref_request *r
 		lack = end - begin - t->n_free;
 		if (lack <= 0)
 			continue;
+		if (promised(s, q->pending_endpoint - q->endpoint) && !r->unordered && t->n_staged == 0)
+			ref_complain(s->pool, "slot %d, group %u lacks %lld pages within what was declared", q->slot, g,
+				     (long long)lack);
 		if (promised(s, q->pending_endpoint - q->endpoint) || lack <= t->n_staged)
 			return SWAKV_EPENDING;
 		if (ref_in_row(s, q, g) + end - begin > s->groups[g].class->num_pages)

@@ -61,7 +61,7 @@ const char *quota_name(uint32_t quota)
 static void attach_group(struct world *w, struct ref_session *s, struct side *e, uint32_t i, const struct geometry *g)
 {
 	struct ref_group *o = &s->groups[i];
-	int64_t private = ref_reservation(s, i, s->max_seq);
+	int64_t private = ref_reservation(s, i, s->max_seq, false);
 
 	if (g->page_bytes != o->class->page_bytes || g->num_pages != o->class->num_pages || g->width != o->width ||
 	    g->private_pages != private || g->page_bytes % g->layer_stride)
@@ -600,11 +600,12 @@ void count_spare(struct world *w, uint32_t session)
 {
 	struct ref_session *s = &w->sessions[session];
 	struct session_counts counts;
+	int64_t most = s->max_batch * (s->in_flight + 3) + 256;
 
 	if (!s->attached)
 		return;
 	session_count(w->sides[session].session, &counts);
-	s->spare = (int64_t)ENGINE_MAX_POINTS(s->max_batch) - counts.open_points - ref_live(s);
+	s->spare = (most < 65536 ? most : 65536) - counts.open_points - ref_live(s);
 	for (int i = 0; i < REF_REQUESTS; i++)
 		if (s->requests[i].live && s->requests[i].transition != TRANSITION_NONE)
 			s->spare -= REF_PROMISE;

@@ -21,7 +21,8 @@ enum op {
 	OP_RECLAIM, /* session: proof is there that its device work has ended */
 	OP_ARM,     /* session, stream: work is enqueued, and a write of the next value behind it */
 	OP_REACH,   /* session, stream: of the values that are armed but not written all but `value` are written */
-	OP_BEGIN,   /* session, request, stream, value: max_tokens, list[n]: slots, new_batch: how long it may wait */
+	OP_BEGIN,   /* session, request, stream, value: max_tokens, list[n]: slots, new_batch: how long it may wait,
+		       flags: 1, its steps may overlap */
 	OP_PREFILL_PREPARE,  /* session, request, list[n]: lengths */
 	OP_PREFILL_COMPLETE, /* session, request, fence */
 	OP_STEP_PREPARE,     /* session, entries[n], counts[n_counts] */

@@ -76,6 +76,35 @@ static int compact(swakv_request *r, const int32_t *map, uint32_t n, int32_t new
 	return swakv_wait(session, t);
 }
 
+/* Flags of a begin on @stream, which is refused. */
+static uint32_t flags_of_begin(uint32_t stream)
+{
+	const struct swakv_begin_options o = { .stream = stream, .slots = (int32_t[]){ 1 }, .n_slots = 1 };
+	struct wire_begin body;
+	struct fake_command c;
+	swakv_request *r;
+	swakv_ticket t;
+
+	cr_assert_eq(swakv_request_begin(session, &o, &r, &t), 0);
+	fake_take(&fake, WIRE_OP_BEGIN, &c);
+	memcpy(&body, c.payload, sizeof(body));
+	fake_refuse(&fake, &c, FAULT_NO_PAGES, 9, 1);
+	cr_expect_eq(swakv_wait(session, t), SWAKV_ENOPAGES);
+	return body.flags;
+}
+
+Test(client_request, an_unordered_stream_is_said_at_begin)
+{
+	cr_expect_eq(flags_of_begin(1), 0);
+	cr_expect_eq(swakv_stream_set_unordered(session, 1, true), 0);
+	cr_expect_eq(flags_of_begin(1), WIRE_BEGIN_UNORDERED);
+	cr_expect_eq(flags_of_begin(0), 0);
+	cr_expect_eq(swakv_stream_set_unordered(session, 1, false), 0);
+	cr_expect_eq(flags_of_begin(1), 0);
+	cr_expect_eq(swakv_stream_set_unordered(session, WIRE_MAX_STREAMS, true), SWAKV_EINVALID);
+	cr_expect_eq(swakv_stream_set_unordered(NULL, 0, true), SWAKV_EINVALID);
+}
+
 Test(client_request, survivors_keep_their_slots)
 {
 	int32_t slots[] = { 3, 0, 2 }, map[] = { 1, -1, 0 }, copy[3] = { 9, 9, 9 };

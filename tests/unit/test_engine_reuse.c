@@ -106,10 +106,10 @@ Test(engine_reuse, leaving_page_stays_leased_and_mapped_during_the_step)
 	cr_assert_eq(state(&w, h, 0).n_retiring, 1);
 	cr_assert_eq(decode_complete(&w, h, fence_line(&w, 0, 1)), 0);
 	cr_assert_eq(k_id(&w, 0, 1), -1);
-	cr_assert_eq(state(&w, h, 0).n_staged, 1);
+	cr_assert_eq(counts(&w).leased, w.g.private_pages);
+	cr_assert_eq(state(&w, h, 0).n_reserved, w.g.private_pages - 2);
 	cr_assert_eq(request_state(&w, h).open_points, 1);
 	reach(&w, 0, 1);
-	cr_assert_eq(state(&w, h, 0).n_staged, 0);
 	cr_assert_eq(request_state(&w, h).open_points, 0);
 }
 
@@ -123,46 +123,4 @@ Test(engine_reuse, v_id_is_k_id_plus_num_pages)
 	for (int32_t c = 0; c < 3; c++)
 		cr_assert_eq(v_id(&w, 0, c), k_id(&w, 0, c) + 17);
 	cr_assert_eq(v_id(&w, 0, 3), -1);
-}
-
-Test(engine_reuse, staged_page_waits_for_its_own_step_and_every_earlier_one)
-{
-	uint64_t h;
-
-	open_with(64, 32, 16, 1, 8192);
-	h = begin(&w, 0);
-	prefill(&w, h, 46);
-	cr_assert_eq(decode_prepare(&w, h), 0);
-	cr_assert_eq(decode_complete(&w, h, fence_line(&w, 0, 1)), 0);
-	cr_assert_eq(decode_prepare(&w, h), 0); /* endpoint 48: page 0 leaves */
-	cr_assert_eq(decode_complete(&w, h, fence_line(&w, 0, 2)), 0);
-	cr_assert_eq(request_state(&w, h).open_points, 2);
-	reach(&w, 0, 1);
-	cr_assert_eq(state(&w, h, 0).n_staged, 1);
-	reach(&w, 0, 2);
-	cr_assert_eq(state(&w, h, 0).n_staged, 0);
-}
-
-Test(engine_reuse, prepare_that_lacks_staged_pages_is_pending_and_changes_nothing)
-{
-	struct wire_sequence_state before, after;
-	uint64_t h, value = 0;
-	int r;
-
-	open_with(64, 16, 16, 1, 8192); /* 5 pages: 2 live, the rest runs out while nothing is reached */
-	h = begin(&w, 0);
-	prefill(&w, h, 16);
-	for (;;) {
-		before = state(&w, h, 0);
-		r = decode_prepare(&w, h);
-		if (r)
-			break;
-		cr_assert_eq(decode_complete(&w, h, fence_line(&w, 0, ++value)), 0);
-	}
-	cr_assert_eq(r, SWAKV_EPENDING);
-	after = state(&w, h, 0);
-	cr_assert_eq(memcmp(&before, &after, sizeof(before)), 0);
-	cr_assert_eq(before.n_reserved, 0);
-	reach(&w, 0, value);
-	cr_assert_eq(decode_prepare(&w, h), 0);
 }

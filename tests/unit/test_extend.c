@@ -45,13 +45,13 @@ Test(extend, a_bounded_advance_reserves_fewer_pages_than_any)
 	worker_close(&w);
 	m.max_advance = 1;
 	worker_open(&w, e, m, 100ull * 128 * TOKEN_BYTES, 2);
-	cr_assert_eq(w.g.private_pages, 10); /* ceil((1024 + 2 - 1) / 128) + 1 */
+	cr_assert_eq(w.g.private_pages, 9); /* ceil((1024 + 1 - 1) / 128) + 1 */
 	worker_close(&w);
-	m.in_flight = 4;
+	m.in_flight = 4; /* costs nothing */
 	m.max_advance = 32;
-	m.max_rewind = 8;
+	m.max_rewind = 98;
 	worker_open(&w, e, m, 100ull * 128 * TOKEN_BYTES, 3);
-	cr_assert_eq(w.g.private_pages, 11); /* ceil((1024 + 8 + 128 - 1) / 128) + 1 */
+	cr_assert_eq(w.g.private_pages, 11); /* ceil((1024 + 98 + 32 - 1) / 128) + 1 */
 }
 
 Test(extend, decodes_of_a_bounded_advance_never_lack_pages_with_two_in_flight)
@@ -60,7 +60,7 @@ Test(extend, decodes_of_a_bounded_advance_never_lack_pages_with_two_in_flight)
 	uint64_t h, value = 0;
 
 	m.max_advance = 1;
-	open_model(4, m); /* ceil((32 + 2 - 1) / 16) + 1 = 4: all of the pool */
+	open_model(3, m); /* ceil((32 + 1 - 1) / 16) + 1 = 3: all of the pool */
 	h = begin(&w, 0);
 	prefill(&w, h, 1);
 	for (int i = 0; i < 500; i++) {
@@ -164,7 +164,7 @@ Test(extend, a_mapped_chunk_binds_every_page_and_stages_nothing_at_prepare)
 	cr_assert_str_eq(mapped(&w, 0, 0), "6,7,8");
 }
 
-Test(extend, a_part_is_accepted_and_the_rest_leaves_behind_the_completion_point)
+Test(extend, a_part_is_accepted_and_the_rest_is_there_for_the_next_step)
 {
 	int32_t none = 0;
 	uint64_t h;
@@ -177,9 +177,7 @@ Test(extend, a_part_is_accepted_and_the_rest_leaves_behind_the_completion_point)
 	cr_assert_eq(step_one_complete(&w, h, 10, NULL, fence_line(&w, 0, 1)), 0); /* to 50 */
 	cr_assert_str_eq(mapped(&w, 0, 0), "1,2,3");
 	cr_assert_eq(state(&w, h, 0).endpoint, 50);
-	cr_assert_eq(state(&w, h, 0).n_staged, 6);
-	reach(&w, 0, 1);
-	cr_assert_eq(state(&w, h, 0).n_staged, 0);
+	cr_assert_eq(state(&w, h, 0).n_reserved, w.g.private_pages - 3);
 	cr_assert_eq(step_one(&w, h, 1, NULL), 0);
 	cr_assert_eq(step_one_complete(&w, h, -1, &none, fence_done), 0); /* a rejected decode */
 	cr_assert_eq(state(&w, h, 0).endpoint, 50);
@@ -195,16 +193,16 @@ Test(extend, a_larger_extend_takes_what_it_lacks_and_gives_it_back_at_its_point)
 {
 	uint64_t h;
 
-	open_model(20, mapped_model(32, 1, 0)); /* reserves 4 */
+	open_model(20, mapped_model(32, 1, 0)); /* reserves 3 */
 	h = begin(&w, 0);
 	prefill(&w, h, 40);
-	cr_assert_eq(counts(&w).leased, 4);
+	cr_assert_eq(counts(&w).leased, 3);
 	cr_assert_eq(step_one(&w, h, 200, NULL), 0); /* to 240: 15 pages */
 	cr_assert_eq(counts(&w).leased, 15);
 	cr_assert_eq(step_one_complete(&w, h, 0, NULL, fence_line(&w, 0, 1)), 0);
 	cr_assert_eq(counts(&w).leased, 15);
 	reach(&w, 0, 1);
-	cr_assert_eq(counts(&w).leased, 4);
+	cr_assert_eq(counts(&w).leased, 3);
 	cr_assert_str_eq(mapped(&w, 0, 0), "13,14");
 }
 
@@ -218,26 +216,26 @@ Test(extend, pages_that_are_not_there_refuse_it_and_change_nothing)
 	cr_assert_eq(step_one(&w, h, 300, NULL), SWAKV_ENEVER); /* 22 pages */
 	cr_assert_eq(w.f.reason, FAULT_STEP_NEVER);
 	cr_assert_eq(begin(&w, 1) != 0, true);
-	cr_assert_eq(step_one(&w, h, 170, NULL), SWAKV_ENOPAGES); /* 14 pages, 10 are left */
+	cr_assert_eq(step_one(&w, h, 170, NULL), SWAKV_ENOPAGES); /* 14 pages, 11 are left */
 	cr_assert_eq(w.f.reason, FAULT_STEP_NO_PAGES);
-	cr_assert_eq(counts(&w).leased, 8);
+	cr_assert_eq(counts(&w).leased, 6);
 	cr_assert_str_eq(mapped(&w, 0, 0), "0,1,2");
 	cr_assert_eq(step_one(&w, h, 100, NULL), 0);
 }
 
-Test(extend, what_waits_behind_open_points_is_pending)
+Test(extend, what_a_longer_step_took_and_left_waits_and_so_may_the_next_step)
 {
-	uint64_t h, value = 0;
+	uint64_t h;
 
-	open_model(64, mapped_model(32, 16, 0)); /* ceil((32 + 32 - 1) / 16) + 1 = 5 */
+	open_model(64, mapped_model(32, 16, 0)); /* ceil((32 + 16 - 1) / 16) + 1 = 4 */
 	h = begin(&w, 0);
 	prefill(&w, h, 33);
-	for (int i = 0; i < 2; i++) {
-		cr_assert_eq(step_one(&w, h, 16, NULL), 0);
-		cr_assert_eq(step_one_complete(&w, h, 0, NULL, fence_line(&w, 0, ++value)), 0);
-	}
+	cr_assert_eq(step_one(&w, h, 95, NULL), 0); /* to 128: 8 pages */
+	cr_assert_eq(step_one_complete(&w, h, 0, NULL, fence_line(&w, 0, 1)), 0);
+	cr_assert_eq(state(&w, h, 0).n_staged, 6);
 	cr_assert_eq(step_one(&w, h, 16, NULL), SWAKV_EPENDING);
 	reach(&w, 0, 1);
+	cr_assert_eq(counts(&w).leased, 4);
 	cr_assert_eq(step_one(&w, h, 16, NULL), 0);
 }
 
@@ -267,7 +265,7 @@ Test(extend, rewind_goes_back_from_the_highest_endpoint_and_no_further)
 	cr_assert_eq(state(&w, h, 0).endpoint, 132);
 }
 
-Test(extend, rewound_pages_wait_for_the_last_completion_point)
+Test(extend, rewound_pages_are_there_for_the_next_step)
 {
 	int32_t back = 8;
 	uint64_t h;
@@ -280,9 +278,8 @@ Test(extend, rewound_pages_wait_for_the_last_completion_point)
 	cr_assert_eq(request_rewind(w.s, h, &back, 1, &w.f), 0);
 	check_all(e);
 	cr_assert_str_eq(mapped(&w, 0, 0), "1,2,3");
-	cr_assert_eq(state(&w, h, 0).n_staged, 1); /* page 4 */
-	reach(&w, 0, 1);
-	cr_assert_eq(state(&w, h, 0).n_staged, 0);
+	cr_assert_eq(state(&w, h, 0).n_reserved, w.g.private_pages - 3); /* page 4 */
+	cr_assert_eq(request_state(&w, h).open_points, 1);
 }
 
 Test(extend, rewind_needs_an_idle_request_and_counts_for_all)

@@ -22,9 +22,9 @@
 #include <string.h>
 
 #include "cleanup.h"
-#include "engine/window.h"
 #include "number.h"
 #include "trace.h"
+#include "window.h"
 
 #define GIB ((int64_t)1 << 30)
 
@@ -115,14 +115,15 @@ static void need_of(struct density *d, size_t i)
 {
 	const struct density_options *o = d->options;
 	struct window w = window_make(o->window, (uint32_t)o->page_tokens);
+	struct window kept = window_kept(o->window, o->max_rewind, (uint32_t)o->page_tokens);
 	const struct trace_row *row = &d->trace.rows[i];
-	int32_t width = window_width(&w, o->max_seq), all = window_width(&w, row->context + row->generated);
+	int32_t all = window_width(&w, row->context + row->generated);
 	double golden = 0.61803398874989485 * (double)(i + 1);
 	int64_t endpoint = row->context + 1 + (int64_t)((golden - floor(golden)) * (double)row->generated);
 
 	d->need[FULL][i] = all;
-	d->need[ANY][i] = window_private_pages(&w, width);
-	d->need[MAX_ADVANCE_1][i] = window_bounded_pages(&w, width, 1, o->in_flight, o->max_rewind);
+	d->need[ANY][i] = window_reservation(&w, o->max_seq, 0, 1);
+	d->need[MAX_ADVANCE_1][i] = window_reservation(&kept, o->max_seq, 1, 1);
 	d->need[ANY_MAX_TOKENS][i] = smaller(d->need[ANY][i], all);
 	d->need[MAX_ADVANCE_1_MAX_TOKENS][i] = smaller(d->need[MAX_ADVANCE_1][i], all);
 	d->need[ON_DEMAND][i] = needed_at(&w, endpoint);

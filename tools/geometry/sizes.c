@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "engine/window.h"
+#include "window.h"
 
 #define DEFAULT_EXTENT (64ull << 20)
 #define MOST_PAGES     (INT32_MAX / 2) /* so that V ids are int32, too */
@@ -29,7 +29,7 @@ static void measure(struct group_sizes *g, int64_t max_seq)
 	uint64_t larger = s->k_head_dim > s->v_head_dim ? s->k_head_dim : s->v_head_dim;
 	uint64_t both = (uint64_t)s->k_head_dim + s->v_head_dim;
 	uint64_t row = s->kv_heads * element_bytes(s->dtype); /* bytes of one element of all heads */
-	struct window w = window_make(s->window, s->page_tokens);
+	struct window w = window_kept(s->window, 0, s->page_tokens);
 
 	g->token_bytes = row * both * s->layers;
 	g->layer_stride = row * larger * s->page_tokens;
@@ -93,15 +93,11 @@ static int add_groups(struct sizes *z, const struct hf_config *c, char *why, siz
 
 /* ---- sequences ---------------------------------------------------------- */
 
-static int32_t pages_of(const struct group_sizes *g, const struct rule *r)
+static int32_t pages_of(const struct group_sizes *g, int64_t max_seq, const struct rule *r)
 {
-	struct window w = window_make(g->shape.window, g->shape.page_tokens);
+	struct window w = window_kept(g->shape.window, r->max_advance ? r->max_rewind : 0, g->shape.page_tokens);
 
-	if (g->shape.kind == WIRE_GROUP_FULL)
-		return g->width;
-	if (r->max_advance == 0)
-		return window_private_pages(&w, g->width);
-	return window_bounded_pages(&w, g->width, r->max_advance, r->in_flight, r->max_rewind);
+	return window_reservation(&w, max_seq, r->max_advance, 1);
 }
 
 static int add_rule(struct sizes *z, uint32_t index, char *why, size_t why_size)
@@ -111,7 +107,7 @@ static int add_rule(struct sizes *z, uint32_t index, char *why, size_t why_size)
 	for (uint32_t i = 0; i < z->n_groups; i++) {
 		uint64_t bytes;
 
-		r->pages[i] = pages_of(&z->groups[i], &z->options.rules[index]);
+		r->pages[i] = pages_of(&z->groups[i], z->options.max_seq, &z->options.rules[index]);
 		if (__builtin_mul_overflow(2 * z->groups[i].page_bytes, (uint64_t)r->pages[i], &bytes) ||
 		    __builtin_add_overflow(r->bytes, bytes, &r->bytes) || r->bytes > INT64_MAX) {
 			snprintf(why, why_size,

@@ -85,12 +85,15 @@ struct swakv_model {
 	int64_t max_seq;                  /* tokens one sequence may reach */
 	/*
 	 * What sliding groups reserve for a sequence follows from these. 0 (any):
-	 * pages for a chunk of any length. n: pages for steps of up to n tokens,
-	 * in_flight of them prepared and not yet seen complete; a longer extend
-	 * takes what it lacks when it is prepared, if there is any.
+	 * pages for a chunk of any length. n: pages for steps of up to n tokens; a
+	 * longer extend takes what it lacks when it is prepared, if there is any.
 	 */
 	int64_t max_advance;
-	uint32_t in_flight;  /* 0: 2 */
+	/*
+	 * Steps prepared and not yet seen complete; 0: 2. They cost no pages, but on
+	 * streams that keep no order (swakv_stream_set_unordered()).
+	 */
+	uint32_t in_flight;
 	uint32_t max_rewind; /* tokens below the longest it ever was that a sequence may go back to */
 	enum swakv_chunk chunk;
 };
@@ -282,6 +285,14 @@ int swakv_stream_set_replay(swakv_session *s, uint32_t stream, bool on);
 int swakv_stream_replay(swakv_session *s, uint32_t stream, void *graph, struct swakv_fence *fence);
 
 int swakv_stream_bind_custom(swakv_session *s, uint32_t stream, const struct swakv_stream_ops *ops, void *arg);
+/*
+ * Requests that begin on @stream from now on: @unordered, work of a step may run
+ * beside that of the step before it (a custom stream that keeps no order, side
+ * streams that wait for nothing). What a step leaves behind then waits for its
+ * completion, and a sequence reserves for in_flight steps. Streams are ordered
+ * until this says something else.
+ */
+int swakv_stream_set_unordered(swakv_session *s, uint32_t stream, bool unordered);
 /* The CUstream of a CUDA stream, NULL otherwise: of another backend, unbound, or of no session. */
 void *swakv_stream_cuda(swakv_session *s, uint32_t stream);
 
@@ -374,7 +385,8 @@ int swakv_extend_prepare(swakv_request *r, const int32_t *tokens, uint32_t n, sw
 /*
  * @accepted[i] tokens of sequence i stay, 0 to all of the step, @n of them, the
  * batch; NULL (@n 0): all. Fewer than all needs SWAKV_CHUNK_MAPPED. The pages
- * that this leaves behind return when @fence is reached.
+ * that this leaves behind are the sequence's own for its next steps; what it has
+ * beyond its reservation returns when all the request's fences are reached.
  */
 int swakv_extend_complete(swakv_request *r, struct swakv_fence fence, const int32_t *accepted, uint32_t n,
 			  swakv_ticket *ticket);
@@ -382,7 +394,7 @@ int swakv_extend_complete(swakv_request *r, struct swakv_fence fence, const int3
  * Takes the last @tokens[i] >= 0 settled tokens of sequence i back, @n of them,
  * the batch; between steps. SWAKV_ELIMIT, nothing changed: lower than
  * max_rewind below the longest that the sequence ever was. Pages that become
- * empty return at the request's last completion point.
+ * empty are the sequence's own for its next steps.
  */
 int swakv_rewind(swakv_request *r, const int32_t *tokens, uint32_t n, swakv_ticket *ticket);
 /*

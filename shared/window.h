@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * window.h - window arithmetic (spec section 2), all in 64 bits
+ * window.h - window arithmetic and what a sequence reserves (spec section 2), all in 64 bits
  *
  * The window counts the current token: a sequence with endpoint e reads
  * positions [e - W, e). Logical page j holds positions [j * P, (j + 1) * P).
@@ -23,6 +23,12 @@ static inline struct window window_make(int64_t tokens, uint32_t per_page)
 	return (struct window){ tokens, per_page, __builtin_ctz(per_page) };
 }
 
+/* What a layer group keeps of an endpoint: its window (0: full attention) and what a rewind may bring back. */
+static inline struct window window_kept(int64_t window, int64_t max_rewind, uint32_t per_page)
+{
+	return window_make(window ? window + max_rewind : WINDOW_UNLIMITED, per_page);
+}
+
 /* One past the last logical page that endpoint @e retains. */
 static inline int32_t window_end(const struct window *w, int64_t e)
 {
@@ -41,7 +47,13 @@ static inline int64_t window_most_pages(const struct window *w)
 	return (w->tokens >> w->shift) + ((w->tokens & (w->per_page - 1)) != 0) + 1;
 }
 
-/* Pages a sequence reserves that may grow to @width pages: min(2M + 1, width). */
+/* Columns of a row that holds @tokens. */
+static inline int32_t window_width(const struct window *w, int64_t tokens)
+{
+	return (int32_t)((tokens + w->per_page - 1) >> w->shift);
+}
+
+/* Pages of steps of any length, of a row of @width: min(2M + 1, width). */
 static inline int32_t window_private_pages(const struct window *w, int32_t width)
 {
 	int64_t m = window_most_pages(w);
@@ -50,18 +62,13 @@ static inline int32_t window_private_pages(const struct window *w, int32_t width
 }
 
 /*
- * Pages that a sequence needs at most at a time when it advances by at most @n
- * tokens a step, with @in_flight steps prepared whose completion nobody has
- * seen, the new one included, and @rewind settled tokens that may be taken back:
- * the oldest position that must stay and the newest one that is mapped lie less
- * than W + R + D * n tokens apart, and so many tokens touch at most
- * ceil((that - 1) / P) + 1 pages. @n, @in_flight and @rewind below 2^31.
+ * Pages of a window and of @tokens behind it: so many positions in a row touch at
+ * most ceil((W + @tokens - 1) / P) + 1, wherever they begin on a page. @tokens
+ * below 2^62.
  */
-static inline int32_t window_bounded_pages(const struct window *w, int32_t width, int64_t n, int64_t in_flight,
-					   int64_t rewind)
+static inline int32_t window_bounded_pages(const struct window *w, int32_t width, int64_t tokens)
 {
-	int64_t span = in_flight * n - 1 + rewind;
-	int64_t most = (int64_t)width << w->shift;
+	int64_t span = tokens - 1, most = (int64_t)width << w->shift;
 
 	/* Compared as differences: W may be close to the largest integer. */
 	if (span >= most || w->tokens >= most - span)
@@ -70,10 +77,27 @@ static inline int32_t window_bounded_pages(const struct window *w, int32_t width
 	return span + 1 < width ? (int32_t)span + 1 : width;
 }
 
-/* Columns of a row that holds @tokens. */
-static inline int32_t window_width(const struct window *w, int64_t tokens)
+/*
+ * Pages that a sequence of up to @tokens tokens reserves, of a group that keeps
+ * @w (W + R tokens, or everything), when its longest step has @max_advance
+ * tokens (0: any). @overlapping is 1 where the steps of a request run in the
+ * order of its stream, whatever their number in flight.
+ *
+ * Between two steps a sequence holds what lies in [H - R - W, E), H the highest
+ * endpoint it ever had and E <= H; a step of n tokens maps up to E + n, and what
+ * it leaves behind comes back when it completes, for the steps behind it on its
+ * stream. So it never holds more than W + R + n tokens in a row touch, and for
+ * some E as many: how many steps are in flight does not matter. Where steps have
+ * no order, what D of them use is there at a time: W + R + D n.
+ */
+static inline int32_t window_reservation(const struct window *w, int64_t tokens, int64_t max_advance,
+					 int64_t overlapping)
 {
-	return (int32_t)((tokens + w->per_page - 1) >> w->shift);
+	int32_t width = window_width(w, tokens);
+
+	if (max_advance == 0)
+		return window_private_pages(w, width);
+	return window_bounded_pages(w, width, overlapping * max_advance);
 }
 
 /*
