@@ -18,7 +18,7 @@ import sys
 
 GROUPS = ("build", "test", "ci")
 # Words of scripts that are programs, too, and not meant: plain English, and what the shell has built in.
-WORDS = {"file", "free", "kill", "look", "make", "man", "time", "write"}
+WORDS = {"file", "free", "kill", "look", "make", "man", "time", "top", "watch", "write"}
 
 
 def run(*command: str) -> str:
@@ -99,7 +99,7 @@ def pkg_config(build: pathlib.Path) -> dict[str, set[str]]:
 
 
 def scripts(source: pathlib.Path) -> list[tuple[str, str]]:
-    """(path, text without comments) of each shell script, and of what meson looks for."""
+    """(path, text without comments and what it prints) of each shell script, and of what meson looks for."""
     found = []
     for name in run("git", "-C", str(source), "ls-files", "-z").split("\0"):
         path = source / name
@@ -107,7 +107,9 @@ def scripts(source: pathlib.Path) -> list[tuple[str, str]]:
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         if re.match(r"#!(/usr/bin/env bash|/bin/bash|/bin/sh)\n", text):
-            found.append((name, re.sub(r"(?m)(^|\s)#.*$", "", text)))
+            for talk in (r"(?ms)<<'?END'?$.*?^END$", r"(?m)(^|\s)#.*$", r'"[^"$`\n]*"'):
+                text = re.sub(talk, " ", text)
+            found.append((name, text))
         elif path.name == "meson.build":
             found.append((name, " ".join(re.findall(r"find_program\('([^']+)'\)", text))))
             # What the build may go without is there for tests/run, which builds all.
