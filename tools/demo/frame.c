@@ -11,7 +11,8 @@
  * attention shows a wrong page inside the window, the copy also a wrong entry
  * outside it, or a V id that is not K id + num_pages. And once every request has
  * been prepared, no change of the broker's own table is left to be delivered:
- * then that one must equal the mirror, too.
+ * then that one must equal the mirror, too. One vector of each group is read
+ * at an address of the checker's own: see probe.h.
  */
 #include "frame.h"
 
@@ -47,6 +48,7 @@ static int part_init(struct frame_part *part, const struct worker *w, const stru
 	part->q = take(at, vectors * p->q_heads * p->head_dim * sizeof(float));
 	part->out = take(at, vectors * p->q_heads * p->head_dim * sizeof(float));
 	part->table = take(at, table_bytes(w, g));
+	part->probed = take(at, 2 * probe_bytes(&g->layout));
 	part->expected = malloc(table_bytes(w, g));
 	return part->expected ? 0 : SWAKV_ENOMEM;
 }
@@ -255,6 +257,28 @@ static void expect_tables(struct frame *f, struct worker *w)
 	}
 }
 
+/* Reads a vector of one of the sequences; of which, the steps take in turn. */
+static int probe(struct frame *f, struct worker *w, uint32_t group)
+{
+	const struct frame_entry *e = &f->entries[w->stats.steps % f->n];
+	const struct swakv_layout *l = &w->groups[group].layout;
+	struct frame_part *part = &f->parts[group];
+	size_t bytes = probe_bytes(l);
+	int32_t page;
+	int rc;
+
+	part->probe = probe_choose(l, e->seq->id, e->endpoint, w->stats.steps);
+	page = mirror_page(&w->mirrors[group], e->seq->slot, probe_column(l, &part->probe));
+	if (page < 0) {
+		memset(host(f, part->probed), 0xff, 2 * bytes); /* not what it must be: that is for the check to say */
+		return 0;
+	}
+	rc = device_read(&w->device, &f->buffer, part->probed, probe_address(l, &part->probe, page, false), bytes);
+	return rc ? rc
+		  : device_read(&w->device, &f->buffer, part->probed + bytes,
+				probe_address(l, &part->probe, page, true), bytes);
+}
+
 static int read_back(struct frame *f, struct worker *w)
 {
 	int rc = 0;
@@ -266,6 +290,8 @@ static int read_back(struct frame *f, struct worker *w)
 				     g->shape.layers * q_elements(f, g) * sizeof(float));
 		if (!rc)
 			rc = device_read(&w->device, &f->buffer, f->parts[i].table, g->layout.table, table_bytes(w, g));
+		if (!rc)
+			rc = probe(f, w, i);
 	}
 	return rc;
 }
@@ -362,6 +388,30 @@ static int check_entry(struct frame *f, struct worker *w, uint32_t group, uint32
 	return 0;
 }
 
+static void check_probe(const struct frame *f, struct worker *w, uint32_t group)
+{
+	const struct group *g = &w->groups[group];
+	const struct frame_part *part = &f->parts[group];
+	const struct probe *p = &part->probe;
+
+	for (int v = 0; v < 2; v++) {
+		const uint16_t *bits = host(f, part->probed + (v ? probe_bytes(&g->layout) : 0));
+		uint32_t wrong;
+
+		w->stats.vectors++;
+		if (probe_holds(p, &g->layout, &w->gen, g->first_layer, v, bits, &wrong))
+			continue;
+		w->stats.vectors_wrong++;
+		if (w->n_vectors_printed++ < PRINTED)
+			fprintf(stderr,
+				"swakv-demo-worker: %s: WRONG VECTOR %s of sequence %llu position %lld layer %u head "
+				"%u: "
+				"element %u of the page holds %04x\n",
+				w->opt.name, v ? "V" : "K", (unsigned long long)p->sequence, (long long)p->position,
+				g->first_layer + p->layer, p->head, wrong, bits[wrong]);
+	}
+}
+
 int frame_check(struct frame *f, struct worker *w)
 {
 	if (!f->in_flight)
@@ -369,8 +419,10 @@ int frame_check(struct frame *f, struct worker *w)
 	int rc = device_wait(&w->device, f->fence);
 	if (rc)
 		return worker_fail_detail(w, rc, "waiting for a step", device_why(&w->device));
-	for (uint32_t g = 0; g < w->n_groups; g++)
+	for (uint32_t g = 0; g < w->n_groups; g++) {
 		compare_table(f, w, g, host(f, f->parts[g].table), "the device");
+		check_probe(f, w, g);
+	}
 	for (uint32_t i = 0; i < f->n; i++) {
 		for (uint32_t g = 0; g < w->n_groups && !rc; g++)
 			rc = check_entry(f, w, g, i);

@@ -11,6 +11,7 @@
 
 #include "device.h"
 #include "presets.h"
+#include "probe.h"
 
 struct worker;
 struct sequence;
@@ -24,6 +25,8 @@ struct frame_entry {
 struct frame_part {
 	size_t k, v, q, out, table;
 	int32_t *expected; /* [batch][2][width]: what the device table must hold */
+	struct probe probe;
+	size_t probed; /* offset of the probe's K, and behind it its V */
 };
 
 struct frame {
@@ -44,7 +47,7 @@ void frame_deinit(struct frame *f, struct worker *w);
 
 /* Adds a sequence whose next token has been prepared, and moves its endpoint. */
 void frame_add(struct frame *f, struct sequence *seq);
-/* Enqueues the step: KV write, attention, read back, poison of sequences that end, mark. 0 or a code. */
+/* Enqueues the step: KV write, attention, probe, read back, poison of sequences that end, mark. 0 or a code. */
 int frame_submit(struct frame *f, struct worker *w);
 /*
  * Waits for the step if it is in flight and checks every result. 0 or a code;

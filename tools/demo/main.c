@@ -27,7 +27,7 @@ static void catch_signals(void)
 
 static int exit_status(const struct worker *w)
 {
-	if (worker_mismatches(w) || w->stats.cells_wrong)
+	if (worker_mismatches(w) || w->stats.cells_wrong || w->stats.vectors_wrong)
 		return EXIT_MISMATCH;
 	switch (w->code) {
 	case SWAKV_OK:

@@ -31,13 +31,26 @@ static json_t *counters(const struct worker *w)
 			 (json_int_t)c.rescues);
 }
 
-static json_t *group(const struct preset_group *p, const struct group *g)
+/* Where the group's table and pages lie: bytes from the start of the pool. */
+static json_t *layout(const struct worker *w, const struct swakv_layout *l)
 {
-	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "window",
+	uint64_t pool = w->info.pool_device;
+
+	if (!l->width)
+		return json_null();
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "table", (json_int_t)(l->table - pool), "k",
+			 (json_int_t)(l->k_base - pool), "v", (json_int_t)(l->v_base - pool), "page_stride",
+			 (json_int_t)l->page_stride, "layer_stride", (json_int_t)l->layer_stride, "width",
+			 (json_int_t)l->width, "pages", (json_int_t)l->num_pages);
+}
+
+static json_t *group(const struct worker *w, const struct preset_group *p, const struct group *g)
+{
+	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "window",
 			 p->window ? json_integer(p->window) : json_null(), "layers", (json_int_t)p->layers, "kv_heads",
 			 (json_int_t)p->kv_heads, "q_heads", (json_int_t)p->q_heads, "head_dim",
 			 (json_int_t)p->head_dim, "results", (json_int_t)g->results, "mismatches",
-			 (json_int_t)g->mismatches);
+			 (json_int_t)g->mismatches, "layout", layout(w, &g->layout));
 }
 
 static json_t *model(const struct worker *w)
@@ -46,7 +59,7 @@ static json_t *model(const struct worker *w)
 	json_t *groups = json_array();
 
 	for (uint32_t i = 0; i < p->n_groups; i++)
-		json_array_append_new(groups, group(&p->groups[i], &w->groups[i]));
+		json_array_append_new(groups, group(w, &p->groups[i], &w->groups[i]));
 	return json_pack("{s:s, s:I, s:s, s:I, s:o}", "preset", p->name, "scale", (json_int_t)w->opt.scale, "dtype",
 			 p->dtype == SWAKV_F16 ? "f16" : "bf16", "page_tokens", (json_int_t)p->page_tokens, "groups",
 			 groups);
@@ -82,6 +95,8 @@ static json_t *report_json(const struct worker *w, const char *state)
 	add(r, "mismatches", worker_mismatches(w));
 	add(r, "table_entries", s->cells);
 	add(r, "table_entries_wrong", s->cells_wrong);
+	add(r, "vectors", s->vectors);
+	add(r, "vectors_wrong", s->vectors_wrong);
 	json_object_set_new(r, "max_error", json_real(s->max_error));
 	json_object_set_new(r, "tolerance", json_real(s->tolerance));
 	add(r, "begins_refused", s->nopages);
@@ -121,7 +136,7 @@ static void print_progress(const struct worker *w)
 		"%s: %" PRIu64 " rows done, %u requests, %" PRIu64 " tokens decoded, %" PRIu64
 		" results checked, %" PRIu64 " mismatches%s\n",
 		w->opt.name, s->rows_done, w->n_jobs, s->tokens_decoded, worker_results(w),
-		worker_mismatches(w) + s->cells_wrong, w->retry_ns ? "; waiting for pages" : "");
+		worker_mismatches(w) + s->cells_wrong + s->vectors_wrong, w->retry_ns ? "; waiting for pages" : "");
 }
 
 void report_tick(struct worker *w)
@@ -162,6 +177,8 @@ static void print_text(const struct worker *w, const char *state)
 	       s->max_error, s->tolerance);
 	printf("  table      %" PRIu64 " entries compared with the updates, %" PRIu64 " wrong\n", s->cells,
 	       s->cells_wrong);
+	printf("  vectors    %" PRIu64 " of K and V found where the checker expects them, %" PRIu64 " wrong\n",
+	       s->vectors - s->vectors_wrong, s->vectors_wrong);
 	printf("  prepare    p50 %.1f us, p99 %.1f us\n", us(&s->prepare, 0.5), us(&s->prepare, 0.99));
 	printf("  complete   p50 %.1f us, p99 %.1f us\n", us(&s->complete, 0.5), us(&s->complete, 0.99));
 	printf("  client     %" PRIu64 " commands, %" PRIu64 " doorbells, %" PRIu64 " sleeps, %" PRIu64

@@ -58,8 +58,9 @@ struct stats {
 	uint64_t rows_done, rows_clipped;
 	uint64_t tokens_prefilled, tokens_decoded;
 	uint64_t steps, requests, compactions;
-	uint64_t cells, cells_wrong; /* entries of tables and compaction mappings */
-	uint64_t nopages, pending;   /* refusals answered by waiting */
+	uint64_t cells, cells_wrong;     /* entries of tables and compaction mappings */
+	uint64_t vectors, vectors_wrong; /* read where the checker itself finds them */
+	uint64_t nopages, pending;       /* refusals answered by waiting */
 	double max_error, tolerance;
 	struct histogram prepare, complete; /* ns */
 };
@@ -93,8 +94,9 @@ struct worker {
 
 	uint64_t started_ns, next_report_ns, next_progress_ns;
 	struct stats stats;
-	uint32_t n_printed, n_cells_printed; /* wrong results and table entries shown in full */
-	int code;                            /* why it failed, 0: it has not */
+	uint32_t n_printed, n_cells_printed,
+		n_vectors_printed; /* wrong results, table entries and vectors shown in full */
+	int code;                  /* why it failed, 0: it has not */
 	char why[512];
 };
 
