@@ -161,6 +161,80 @@ Test(client_delivery, row_read_ahead_skips_what_it_contains)
 	cr_expect_eq(row_faults(), 0);
 }
 
+/* The answer names a part of the row; the broker has written another part since. */
+static swakv_request *row_moved_on(const struct wire_row *named, uint32_t version)
+{
+	swakv_request *r = begin(0, 2);
+	struct fake_delivery d = { .flags = WIRE_DELIVERY_BY_REFERENCE, .rows = named, .n_rows = 1 };
+
+	fake_row(&fake, 2, (int32_t[]){ 9, 4, 5, 8 }, version);
+	cr_expect_eq(fake_prefill(&fake, session, r, &d), 0);
+	return r;
+}
+
+/* What comes later is skipped, as the row that was read holds it: so it must be there, whole. */
+Test(client_delivery, row_by_reference_that_has_moved_on_is_read_whole)
+{
+	const struct wire_row named[] = { { 2, 1, 1, 3 } }, second[] = { { 2, 2, 0, 0 } };
+	const struct wire_update u[] = { { CELL(2, 0), 9 }, { CELL(2, 3), 8 } };
+	swakv_request *r = row_moved_on(named, 2);
+
+	assert_device_row(2, (int32_t[]){ 9, 4, 5, 8 });
+	cr_expect_eq(decode(r, &DELIVERY(u, second)), 0);
+	assert_device_row(2, (int32_t[]){ 9, 4, 5, 8 });
+	cr_expect_eq(row_faults(), 0);
+}
+
+Test(client_delivery, row_by_reference_as_it_was_named_is_read_in_part)
+{
+	const struct wire_row named[] = { { 2, 1, 1, 3 } };
+
+	row_moved_on(named, 1);
+	assert_device_row(2, (int32_t[]){ -1, 4, 5, -1 });
+}
+
+/* All of it was there when an earlier answer had the row read: nothing is read again, nor taken for lost. */
+Test(client_delivery, row_by_reference_that_was_read_already_is_left)
+{
+	const struct wire_row named[] = { { 2, 1, 1, 3 } }, second[] = { { 2, 2, 0, 4 } }, third[] = { { 2, 3, 0, 1 } };
+	struct fake_delivery d = { .flags = WIRE_DELIVERY_BY_REFERENCE, .rows = second, .n_rows = 1 };
+	swakv_request *r = row_moved_on(named, 2);
+
+	fake_row(&fake, 2, (int32_t[]){ 1, 4, 5, 8 }, 3);
+	cr_expect_eq(decode(r, &d), 0);
+	assert_device_row(2, (int32_t[]){ 9, 4, 5, 8 });
+	d.rows = third;
+	cr_expect_eq(decode(r, &d), 0);
+	assert_device_row(2, (int32_t[]){ 1, 4, 5, 8 });
+	cr_expect_eq(row_faults(), 0);
+}
+
+/* A version that does not follow, by reference: every column counts, not only those that are named. */
+Test(client_delivery, row_by_reference_whose_version_does_not_follow_is_read_whole)
+{
+	const struct wire_row named[] = { { 2, 5, 1, 3 } };
+
+	row_moved_on(named, 5);
+	assert_device_row(2, (int32_t[]){ 9, 4, 5, 8 });
+	cr_expect_eq(row_faults(), 1);
+}
+
+/* Versions are numbers that wrap: what is newer is told by the difference. */
+Test(client_delivery, versions_wrap)
+{
+	const struct wire_row named[] = { { 2, UINT32_MAX, 0, 0 } }, next[] = { { 2, 0, 0, 0 } },
+			      last[] = { { 2, 1, 0, 0 } };
+	const struct wire_update u[] = { { CELL(2, 1), 3 } }, w[] = { { CELL(2, 1), 2 } };
+	swakv_request *r = row_moved_on(named, UINT32_MAX);
+
+	cr_expect_eq(row_faults(), 1);
+	cr_expect_eq(decode(r, &DELIVERY(u, next)), 0);
+	assert_device_row(2, (int32_t[]){ 9, 3, 5, 8 });
+	cr_expect_eq(decode(r, &DELIVERY(w, last)), 0);
+	assert_device_row(2, (int32_t[]){ 9, 2, 5, 8 });
+	cr_expect_eq(row_faults(), 1);
+}
+
 Test(client_delivery, row_that_stays_locked_ends_the_session)
 {
 	struct fake_delivery d = { .flags = WIRE_DELIVERY_BY_REFERENCE, .rows = row0, .n_rows = 1 };
