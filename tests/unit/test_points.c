@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Completion points: as many as a session may have, and which of them is the oldest. */
+#include "engine_fixture.h"
+
+enum { PAGE_TOKENS = 16, BATCH = 6, MAX_SEQ = 4096 };
+
+static struct worker w;
+static struct engine *engine;
+static uint64_t value; /* marked last on line 0 */
+
+static void setup(void)
+{
+	const uint64_t half = 2 << 20;
+	struct model m = make_model(8 * PAGE_TOKENS, PAGE_TOKENS, BATCH, MAX_SEQ);
+
+	m.max_rewind = 4;
+	engine = engine_new(&(struct engine_config){ .half_bytes = half, .extent_bytes = 64 << 10 });
+	cr_assert_not_null(engine);
+	worker_open(&w, engine, m, half, 1);
+	value = 0;
+}
+
+static void teardown(void)
+{
+	worker_close(&w);
+	engine_free(engine);
+}
+
+TestSuite(points, .init = setup, .fini = teardown, .timeout = 60);
+
+static struct wire_fence next_mark(void)
+{
+	return fence_line(&w, 0, ++value);
+}
+
+/* A request of one sequence that executes. */
+static uint64_t executing(int32_t slot)
+{
+	uint64_t h = begin(&w, slot);
+
+	prefill(&w, h, 3);
+	return h;
+}
+
+/* Steps of @h, each with a mark that the device does not reach, until no point is left for one more. */
+static uint32_t fill_points(uint64_t h)
+{
+	struct session_counts n;
+	int r;
+
+	while ((r = decode_prepare(&w, h)) == 0)
+		cr_assert_eq(decode_complete(&w, h, next_mark()), 0);
+	cr_assert_eq(r, SWAKV_EPENDING);
+	cr_assert_eq(w.f.reason, FAULT_POINTS_FULL, "refused for another reason, %d", w.f.reason);
+	session_count(w.s, &n);
+	return n.open_points;
+}
+
+#define PENDS(call)                                                                                                    \
+	do {                                                                                                           \
+		cr_expect_eq((call), SWAKV_EPENDING);                                                                  \
+		cr_expect_eq(w.f.reason, FAULT_POINTS_FULL, "%s: reason %d", #call, w.f.reason);                       \
+		check_all(engine);                                                                                     \
+	} while (0)
+
+static int compact(uint64_t h)
+{
+	static const int32_t keep[] = { 0 };
+
+	return request_compact_begin(w.s, h, keep, 1, 1, 0, &w.d, &w.f);
+}
+
+/* A prepare opens as many points as its complete may need, so it is the one that is refused. */
+Test(points, all_that_need_a_point_wait_when_none_is_left)
+{
+	const int32_t slot = 5, length = 7;
+	uint64_t admitted = begin(&w, 1), h = executing(0), other;
+	uint32_t n = fill_points(h);
+
+	cr_expect_gt(n, 2 * BATCH, "%u points are few", n);
+	PENDS(decode_prepare(&w, h));
+	PENDS(step_one(&w, h, 3, NULL));
+	PENDS(prefill_prepare(&w, admitted, 1, &length));
+	PENDS(compact(h));
+	/* One that is left over does for a begin; requests take what is left until none is. */
+	for (int32_t s = 2; begin_on(&w, 0, &other, 1, &s) == 0; s++)
+		cr_assert_lt(s, slot, "begins do not end");
+	PENDS(begin_on(&w, 0, &other, 1, &slot));
+}
+
+Test(points, all_goes_on_once_the_word_is_reached)
+{
+	const int32_t length = 7;
+	uint64_t admitted = begin(&w, 1), h = executing(0), other;
+	int32_t slot = 5;
+
+	fill_points(h);
+	reach(&w, 0, value);
+	cr_expect_eq(step_one(&w, h, 3, NULL), 0);
+	cr_expect_eq(step_one_complete(&w, h, 0, NULL, next_mark()), 0);
+	cr_expect_eq(prefill_prepare(&w, admitted, 1, &length), 0);
+	cr_expect_eq(prefill_complete(&w, admitted, next_mark()), 0);
+	cr_expect_eq(compact(h), 0);
+	cr_expect_eq(request_compact_complete(w.s, h, &fence_done, w.armed[0], &w.d, &w.f), 0);
+	check_all(engine);
+	cr_expect_eq(begin_on(&w, 0, &other, 1, &slot), 0);
+	cr_expect_eq(decode_prepare(&w, h), 0);
+}
+
+/* What ends a request must never be refused for want of a point: one is kept for each. */
+Test(points, requests_end_when_no_point_is_left)
+{
+	uint64_t h = executing(0), second = executing(1), third = begin(&w, 2);
+
+	fill_points(h);
+	cr_expect_eq(finish(&w, second, next_mark()), 0);
+	cr_expect_eq(abandon(&w, third, next_mark()), 0);
+	cr_expect_eq(finish(&w, h, next_mark()), 0);
+	reach(&w, 0, value);
+	cr_expect_eq(counts(&w).leased, 0);
+}
+
+/* Those that are prepared have their points: whatever the fences, the completes are not refused. */
+Test(points, what_is_prepared_is_completed_when_no_point_is_left)
+{
+	uint64_t h = executing(0), second = executing(1), third = executing(2);
+	struct wire_fence mark;
+
+	cr_assert_eq(decode_prepare(&w, second), 0);
+	cr_assert_eq(compact(third), 0);
+	fill_points(h);
+	cr_expect_eq(decode_complete(&w, second, next_mark()), 0);
+	mark = next_mark();
+	cr_expect_eq(request_compact_complete(w.s, third, &mark, w.armed[0], &w.d, &w.f), 0);
+	check_all(engine);
+}
+
+/* A rewind gives pages up behind the marks that are open: it opens none that nobody has counted. */
+Test(points, a_rewind_takes_no_point_that_is_not_there)
+{
+	uint64_t h = executing(0);
+	int32_t tokens = 2;
+	int r;
+
+	fill_points(h);
+	r = request_rewind(w.s, h, &tokens, 1, &w.f);
+	cr_expect(r == 0 || r == SWAKV_EPENDING, "%d", r);
+	check_all(engine);
+	reach(&w, 0, value);
+	cr_expect_eq(decode_prepare(&w, h), 0);
+	cr_expect_eq(decode_complete(&w, h, next_mark()), 0);
+	cr_expect_eq(request_rewind(w.s, h, &tokens, 1, &w.f), 0);
+	check_all(engine);
+}
+
+/* ---- the oldest ------------------------------------------------------------------------- */
+
+static void expect_oldest(uint64_t stamp, uint32_t line)
+{
+	uint64_t got = 0;
+	uint32_t on = 99;
+
+	cr_assert(session_oldest_point(w.s, &got, &on));
+	cr_expect_eq(got, stamp, "stamp %llu", (unsigned long long)got);
+	cr_expect_eq(on, line);
+}
+
+static void step_at(uint64_t h, uint64_t stamp, struct wire_fence fence)
+{
+	engine_stamp(engine, stamp);
+	cr_assert_eq(decode_prepare(&w, h), 0);
+	cr_assert_eq(decode_complete(&w, h, fence), 0);
+}
+
+Test(points, the_oldest_of_a_line_is_the_one_that_is_open_longest)
+{
+	uint64_t h = executing(0), stamp;
+	uint32_t line;
+
+	cr_expect_not(session_oldest_point(w.s, &stamp, &line));
+	step_at(h, 100, next_mark());
+	step_at(h, 200, next_mark());
+	step_at(h, 300, next_mark());
+	expect_oldest(100, 0);
+	reach(&w, 0, 1);
+	expect_oldest(200, 0);
+	reach(&w, 0, 3);
+	cr_expect_not(session_oldest_point(w.s, &stamp, &line));
+}
+
+Test(points, the_oldest_of_all_lines_counts)
+{
+	const int32_t slot = 1;
+	uint64_t h = executing(0), other;
+
+	cr_assert_eq(begin_on(&w, 1, &other, 1, &slot), 0);
+	prefill(&w, other, 3);
+	step_at(other, 50, fence_line(&w, 1, 1));
+	step_at(h, 100, next_mark());
+	step_at(other, 150, fence_line(&w, 1, 2));
+	expect_oldest(50, 1);
+	reach(&w, 1, 1);
+	expect_oldest(100, 0);
+	reach(&w, 0, 1);
+	expect_oldest(150, 1);
+}
+
+/* Requests of one stream may complete in another order than that of their marks. */
+Test(points, the_oldest_need_not_have_the_smallest_value)
+{
+	uint64_t h = executing(0), other = executing(1);
+
+	step_at(other, 100, fence_line(&w, 0, 2));
+	step_at(h, 200, fence_line(&w, 0, 1));
+	expect_oldest(100, 0);
+	reach(&w, 0, 1);
+	expect_oldest(100, 0);
+}
