@@ -7,26 +7,27 @@
 #include <string.h>
 
 #include "model_name.h"
+#include "names.h"
 
 /* What an operation uses of a request; the rest must be zero. */
 static const struct {
-	const char *name;
 	uint32_t flags;
 	bool session;
 	bool model;
-} ops[ADMIN_OP_COUNT] = {
-	[ADMIN_PING] = { .name = "ping" },
-	[ADMIN_LIST] = { .name = "list" },
-	[ADMIN_LIMIT] = { .name = "limit", .flags = ADMIN_FLOOR | ADMIN_CEILING, .model = true },
-	[ADMIN_DRAIN] = { .name = "drain", .flags = ADMIN_OFF, .model = true },
-	[ADMIN_DISCONNECT] = { .name = "disconnect", .session = true },
-	[ADMIN_KILL] = { .name = "kill", .session = true },
-	[ADMIN_STOP] = { .name = "stop" },
+} ops[] = {
+	[ADMIN_LIMIT] = { .flags = ADMIN_FLOOR | ADMIN_CEILING, .model = true },
+	[ADMIN_DRAIN] = { .flags = ADMIN_OFF, .model = true },
+	[ADMIN_DISCONNECT] = { .session = true },
+	[ADMIN_KILL] = { .session = true },
+	[ADMIN_STOP] = { .flags = 0 },
 };
+_Static_assert(sizeof(ops) / sizeof(ops[0]) == ADMIN_OP_COUNT, "what each operation uses");
 
 const char *admin_op_name(unsigned int op)
 {
-	return op < ADMIN_OP_COUNT && ops[op].name ? ops[op].name : "?";
+	NAMES(names, ADMIN_OP_COUNT, ADMIN_OP_NAMES);
+
+	return NAME_OF(names, op);
 }
 
 static int refuse(char *why, size_t size, int code, const char *format, ...)
@@ -65,29 +66,30 @@ static int check_head(const struct admin_request *r, size_t bytes, char *why, si
 
 static int check_fields(const struct admin_request *r, char *why, size_t size)
 {
-	if (r->op >= ADMIN_OP_COUNT || !ops[r->op].name)
+	const char *name = admin_op_name(r->op);
+
+	if (r->op < ADMIN_PING || r->op >= ADMIN_OP_COUNT)
 		return refuse(why, size, SWAKV_EUNSUPPORTED, "operation %u is not known to this broker", r->op);
 	if (r->flags & ~ops[r->op].flags)
 		return refuse(why, size, SWAKV_EINVALID,
 			      "%s: flags %" PRIu32 " hold a bit that is not known (known: "
 			      "%" PRIu32 ")",
-			      ops[r->op].name, r->flags, ops[r->op].flags);
+			      name, r->flags, ops[r->op].flags);
 	if (ops[r->op].session && (r->session == 0 || r->session > ADMIN_MAX_SESSIONS))
-		return refuse(why, size, SWAKV_EINVALID, "%s: session %" PRIu32 " is outside 1 to %d", ops[r->op].name,
-			      r->session, ADMIN_MAX_SESSIONS);
+		return refuse(why, size, SWAKV_EINVALID, "%s: session %" PRIu32 " is outside 1 to %d", name, r->session,
+			      ADMIN_MAX_SESSIONS);
 	if (!ops[r->op].session && (r->session || r->generation))
-		return refuse(why, size, SWAKV_EINVALID, "%s takes no session", ops[r->op].name);
+		return refuse(why, size, SWAKV_EINVALID, "%s takes no session", name);
 	if (!all_zero(r->model, sizeof(r->model)) && !model_name_received(r->model))
 		return refuse(why, size, SWAKV_EINVALID,
 			      "%s: what stands for the model's name is none: " MODEL_NAME_RULE ", and zeroes behind it",
-			      ops[r->op].name);
+			      name);
 	if (!ops[r->op].model && r->model[0])
-		return refuse(why, size, SWAKV_EINVALID, "%s takes no model", ops[r->op].name);
+		return refuse(why, size, SWAKV_EINVALID, "%s takes no model", name);
 	if (r->op == ADMIN_LIMIT && !r->model[0])
 		return refuse(why, size, SWAKV_EINVALID, "limit needs a model");
 	if ((r->floor && !(r->flags & ADMIN_FLOOR)) || (r->ceiling && !(r->flags & ADMIN_CEILING)))
-		return refuse(why, size, SWAKV_EINVALID, "%s takes no such limit, or lacks the flag for it",
-			      ops[r->op].name);
+		return refuse(why, size, SWAKV_EINVALID, "%s takes no such limit, or lacks the flag for it", name);
 	if (r->floor > INT64_MAX || r->ceiling > INT64_MAX)
 		return refuse(why, size, SWAKV_EINVALID, "limit: more bytes than any pool can have");
 	if (r->reserved0 || !all_zero(r->reserved, sizeof(r->reserved)))

@@ -11,25 +11,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "names.h"
 #include "plan.h"
 
 const char *backend_name(uint32_t backend)
 {
-	return backend == WIRE_BACKEND_CUDA ? "cuda" : "host";
+	NAMES(names, WIRE_BACKEND_COUNT, WIRE_BACKEND_NAMES);
+
+	return NAME_OF(names, backend);
 }
 
 const char *export_name(uint32_t export_kind)
 {
-	switch (export_kind) {
-	case WIRE_EXPORT_MEMFD:
-		return "memfd";
-	case WIRE_EXPORT_CUDA_IPC:
-		return "cuda-ipc";
-	case WIRE_EXPORT_CUDA_FD:
-		return "cuda-fd";
-	default:
-		return "none";
-	}
+	NAMES(names, WIRE_EXPORT_COUNT, WIRE_EXPORT_NAMES);
+
+	return NAME_OF(names, export_kind);
 }
 
 static int open_any(struct backend *b, const struct config *c, char why[BACKEND_WHY])

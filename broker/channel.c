@@ -13,19 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "names.h"
+
 const char *violation_name(int violation)
 {
-	static const char *const names[VIOLATION_COUNT] = {
-		"none",
-		"impossible tail in the command ring",
-		"impossible head in the reply ring",
-		"command with an impossible number of slots",
-		"command published in part",
-		"timeline word above its armed value",
-		"armed value moved backwards",
-	};
+	NAMES(names, VIOLATION_COUNT, VIOLATION_NAMES);
 
-	return violation >= 0 && violation < VIOLATION_COUNT ? names[violation] : "unknown";
+	return NAME_OF(names, violation);
 }
 
 bool channel_start(struct channel *c, struct engine *e)

@@ -40,6 +40,10 @@ enum violation {
 	VIOLATION_ARMED_BACKWARDS,   /* an armed word fell */
 	VIOLATION_COUNT
 };
+#define VIOLATION_NAMES                                                                                                \
+	"none", "impossible tail in the command ring", "impossible head in the reply ring",                            \
+		"command with an impossible number of slots", "command published in part",                             \
+		"timeline word above its armed value", "armed value moved backwards"
 
 /* Whether its worker is to be woken (ring_wake.h). */
 enum waking {

@@ -21,13 +21,14 @@
 #include "driver.h"
 #include "instance.h"
 #include "model_name.h"
+#include "names.h"
 #include "size.h"
 
 static const char *const backend_choices[] = { "auto", "host", "cuda", NULL };
 static const char *const export_choices[] = { "ipc", "fd", NULL };
-static const char *const scrub_choices[] = { "never", "owner-change", "always", NULL }; /* enum wire_scrub_policy */
+NAMES(scrub_choices, WIRE_SCRUB_COUNT + 1, WIRE_SCRUB_NAMES, NULL);
 static const char *const answers[] = { "no", "yes", NULL };
-static const char *const dtype_choices[] = { "", "f16", "bf16", "f32", "fp8", NULL };
+NAMES(dtype_choices, WIRE_DTYPE_COUNT + 1, "", WIRE_DTYPE_NAMES, NULL);
 
 #define BROKER(field)   SECTION_BROKER, #field
 #define AT(field)       offsetof(struct config, field), sizeof(((struct config *)0)->field)

@@ -31,6 +31,7 @@ enum admin_op {
 	ADMIN_STOP,
 	ADMIN_OP_COUNT
 };
+#define ADMIN_OP_NAMES "none", "ping", "list", "limit", "drain", "disconnect", "kill", "stop"
 
 enum admin_flag { ADMIN_OFF = 1, ADMIN_FLOOR = 2, ADMIN_CEILING = 4 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lifecycle.h"
+#include "names.h"
 
 static const struct {
 	int32_t code;
@@ -41,6 +42,7 @@ static const struct {
 	{ "again", "no answer yet" },
 	{ "unsupported", "not supported by this build or this broker" },
 };
+_Static_assert(sizeof(codes) / sizeof(codes[0]) == 1 - SWAKV_EUNSUPPORTED, "a name and a text for each code");
 
 const char *swakv_error_name(int code)
 {
@@ -58,16 +60,16 @@ const char *swakv_error_text(int code)
 
 const char *phase_name(int phase)
 {
-	static const char *const names[] = { "none", "admitted", "executing", "finishing" };
+	NAMES(names, PHASE_COUNT, PHASE_NAMES);
 
-	return phase >= 0 && phase < (int)(sizeof(names) / sizeof(names[0])) ? names[phase] : "unknown";
+	return NAME_OF(names, phase);
 }
 
 const char *transition_name(int transition)
 {
-	static const char *const names[] = { "none", "prefill", "decode", "compaction" };
+	NAMES(names, TRANSITION_COUNT, TRANSITION_NAMES);
 
-	return transition >= 0 && transition < (int)(sizeof(names) / sizeof(names[0])) ? names[transition] : "unknown";
+	return NAME_OF(names, transition);
 }
 
 int fault_set(struct fault *f, enum fault_reason reason, int32_t seq, int64_t got, int64_t want)
@@ -114,6 +116,10 @@ static void fault_value(const struct fault *f, char c, char *buf, size_t size)
 		break;
 	case 't':
 		snprintf(buf, size, "%s", transition_name((int)f->got));
+		break;
+	case 'a':
+		snprintf(buf, size, "%s %s", strchr("aeiou", transition_name((int)f->got)[0]) ? "an" : "a",
+			 transition_name((int)f->got));
 		break;
 	case 'T':
 		snprintf(buf, size, "%s", transition_name((int)f->want));

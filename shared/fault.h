@@ -19,7 +19,7 @@
  * REASON(NAME, code, sentence). In the sentence %s stands for "sequence N: "
  * (empty when there is none), %g for `got`, %w for `want`, %u and %U for them
  * as values of a timeline (without sign), %x for `got` in hexadecimal, %p for `got` as a phase, %t and %T for `got` and
- * `want` as a transition.
+ * `want` as a transition, %a for `got` as one with its article.
  */
 #define FAULT_REASONS(REASON)                                                                                          \
 	REASON(NONE, SWAKV_OK, "no fault")                                                                             \
@@ -29,11 +29,13 @@
 	REASON(COMPLETION_FAILED, SWAKV_EPOISONED,                                                                     \
 	       "the completion failed: the request's %g pages are in quarantine and its handle is no longer valid")    \
 	REASON(STILL_POISONED, SWAKV_EPOISONED, "completion failed again: %g pages stay in quarantine")                \
-	REASON(NOT_ADMITTED, SWAKV_EPHASE, "prefill needs phase admitted, the request is in phase %p")                 \
-	REASON(NOT_EXECUTING, SWAKV_EPHASE, "this call needs phase executing, the request is in phase %p")             \
-	REASON(TRANSITION_PENDING, SWAKV_EPHASE,                                                                       \
-	       "a %t transition is pending: complete it first (or abandon the request)")                               \
-	REASON(NOT_PENDING, SWAKV_EPHASE, "nothing to complete: a %T transition is not pending (pending: %t)")         \
+	REASON(NOT_ADMITTED, SWAKV_EPHASE,                                                                             \
+	       "a request is prefilled once, and this one is in phase %p already: give later chunks to "               \
+	       "swakv_extend_prepare()")                                                                               \
+	REASON(NOT_EXECUTING, SWAKV_EPHASE,                                                                            \
+	       "this call needs phase executing, the request is in phase %p: prefill it first")                        \
+	REASON(TRANSITION_PENDING, SWAKV_EPHASE, "%a is pending: complete it first (or abandon the request)")          \
+	REASON(NOT_PENDING, SWAKV_EPHASE, "nothing to complete: no %T is pending (pending: %t)")                       \
 	REASON(ACTIVE_REQUESTS, SWAKV_EBUSY, "%g requests are active: finish or abandon them before shutdown")         \
 	REASON(BAD_HANDLE, SWAKV_EINVALID, "request handle 0x%x was never given out to this session")                  \
 	REASON(STALE_HANDLE, SWAKV_EINVALID, "request handle 0x%x belongs to a request that has ended")                \
@@ -182,7 +184,10 @@
 	REASON(MODEL_NAME, SWAKV_EINVALID, "the model's name is not 1 to %w printable ASCII characters")               \
 	REASON(BROKER_FILES, SWAKV_ENOPAGES,                                                                           \
 	       "the broker can open no more files for another session: raise its limit of open files (ulimit -n, "     \
-	       "LimitNOFILE), or lower max_sessions and max_half_open")
+	       "LimitNOFILE), or lower max_sessions and max_half_open")                                                \
+	REASON(FINISHING, SWAKV_EPHASE,                                                                                \
+	       "the request is in phase finishing, by its length limit or an empty batch: only finish and abandon "    \
+	       "are left")
 
 enum fault_reason {
 #define FAULT_ENUM(name, code, text) FAULT_##name,

@@ -8,7 +8,9 @@ enum phase {
 	PHASE_ADMITTED,  /* begun, nothing prefilled */
 	PHASE_EXECUTING, /* prefilled: decodes and compactions may follow */
 	PHASE_FINISHING, /* only finish or abandon are left */
+	PHASE_COUNT
 };
+#define PHASE_NAMES "none", "admitted", "executing", "finishing"
 
 /* What lies between a prepare and its complete: at most one a request. */
 enum transition {
@@ -17,7 +19,9 @@ enum transition {
 	TRANSITION_STEP,
 	TRANSITION_COMPACT,
 	TRANSITION_EXTEND, /* a step that is not one token for every sequence */
+	TRANSITION_COUNT
 };
+#define TRANSITION_NAMES "none", "prefill", "decode", "compaction", "extend"
 
 /* "admitted", ...; "unknown" outside the list. Static. */
 const char *phase_name(int phase);

@@ -24,6 +24,7 @@
 #define STATUS_VERSION 1
 
 enum { STATUS_THREAD_RING, STATUS_THREAD_CONTROL, STATUS_THREAD_DEVICE, STATUS_N_THREADS };
+#define STATUS_THREAD_NAMES "ring", "control", "device"
 enum {
 	STATUS_MAX_CLASSES = 64,
 	STATUS_MAX_MODELS = 320,
@@ -41,7 +42,9 @@ enum status_session_state {
 	STATUS_CLOSING, /* closed by its client; pages wait for proof */
 	STATUS_DEAD,    /* connection lost; pages wait for proof */
 	STATUS_ENDED,   /* ended by the broker for a protocol violation; pages wait for proof */
+	STATUS_SESSION_STATE_COUNT
 };
+#define STATUS_SESSION_STATE_NAMES "none", "attached", "closing", "dead", "ended"
 
 struct status_class {
 	uint64_t page_bytes; /* S */

@@ -34,16 +34,22 @@
 
 /* ---- handshake ---------------------------------------------------------- */
 
-enum wire_group_kind { WIRE_GROUP_SLIDING = 1, WIRE_GROUP_FULL = 2 };
-enum wire_dtype { WIRE_F16 = 1, WIRE_BF16 = 2, WIRE_F32 = 3, WIRE_FP8 = 4 };
-enum wire_backend { WIRE_BACKEND_HOST = 1, WIRE_BACKEND_CUDA = 2 };
+enum wire_group_kind { WIRE_GROUP_SLIDING = 1, WIRE_GROUP_FULL, WIRE_GROUP_KIND_COUNT };
+#define WIRE_GROUP_KIND_NAMES "none", "sliding", "full"
+enum wire_dtype { WIRE_F16 = 1, WIRE_BF16, WIRE_F32, WIRE_FP8, WIRE_DTYPE_COUNT };
+#define WIRE_DTYPE_NAMES "f16", "bf16", "f32", "fp8" /* from 1 on */
+enum wire_backend { WIRE_BACKEND_HOST = 1, WIRE_BACKEND_CUDA, WIRE_BACKEND_COUNT };
+#define WIRE_BACKEND_NAMES "none", "host", "cuda"
 /* Which pages a worker must fill with zeroes before it uses them. */
 enum wire_scrub_policy {
 	WIRE_SCRUB_NEVER,
 	WIRE_SCRUB_OWNER_CHANGE, /* those that another session had bound before */
 	WIRE_SCRUB_ALWAYS,       /* those that anybody had bound since they were last given out */
+	WIRE_SCRUB_COUNT
 };
-enum wire_export { WIRE_EXPORT_MEMFD = 1, WIRE_EXPORT_CUDA_IPC = 2, WIRE_EXPORT_CUDA_FD = 3 };
+#define WIRE_SCRUB_NAMES "never", "owner-change", "always"
+enum wire_export { WIRE_EXPORT_MEMFD = 1, WIRE_EXPORT_CUDA_IPC, WIRE_EXPORT_CUDA_FD, WIRE_EXPORT_COUNT };
+#define WIRE_EXPORT_NAMES "none", "memfd", "cuda-ipc", "cuda-fd"
 
 /* One layer group of a model, as the client declares it. */
 struct wire_group {
@@ -234,6 +240,10 @@ enum wire_op {
 	WIRE_OP_RESERVE,
 	WIRE_OP_COUNT
 };
+#define WIRE_OP_NAMES                                                                                                  \
+	"none", "nop", "begin", "prefill-prepare", "prefill-complete", "step-prepare", "step-complete",                \
+		"compact-begin", "compact-complete", "finish", "abandon", "shutdown", "close", "query-pages",          \
+		"query-request", "query-state", "rewind", "reserve"
 
 /* Header of a command. `n` counts the payload's elements; the payload follows at once. */
 struct wire_command {

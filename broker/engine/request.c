@@ -321,7 +321,7 @@ int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, stru
 	if ((code = request_check_prepare(s, handle, &r, f)))
 		return code;
 	if (r->phase == PHASE_FINISHING)
-		return fault_set(f, FAULT_NOT_EXECUTING, -1, r->phase, 0);
+		return fault_set(f, FAULT_FINISHING, -1, r->phase, 0);
 	if (r->transition != TRANSITION_NONE)
 		return fault_set(f, FAULT_TRANSITION_PENDING, -1, r->transition, 0);
 	if (max_tokens < 1 || max_tokens > s->model.max_seq)

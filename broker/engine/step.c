@@ -28,7 +28,8 @@ int request_check_executing(struct session *s, uint64_t handle, struct request *
 		return code;
 	r = *out;
 	if (r->phase != PHASE_EXECUTING)
-		return fault_set(f, FAULT_NOT_EXECUTING, -1, r->phase, 0);
+		return fault_set(f, r->phase == PHASE_FINISHING ? FAULT_FINISHING : FAULT_NOT_EXECUTING, -1, r->phase,
+				 0);
 	if (r->transition != TRANSITION_NONE)
 		return fault_set(f, FAULT_TRANSITION_PENDING, -1, r->transition, 0);
 	return 0;
@@ -71,7 +72,8 @@ static int check_prefill(struct session *s, const struct request *r, const int32
 			 struct fault *f)
 {
 	if (r->phase != PHASE_ADMITTED)
-		return fault_set(f, FAULT_NOT_ADMITTED, -1, r->phase, 0);
+		return fault_set(f, r->phase == PHASE_FINISHING ? FAULT_FINISHING : FAULT_NOT_ADMITTED, -1, r->phase,
+				 0);
 	if (n != r->n_seqs)
 		return fault_set(f, FAULT_LENGTH_COUNT, -1, n, r->n_seqs);
 	for (uint32_t i = 0; i < n; i++)

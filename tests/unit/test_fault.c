@@ -20,9 +20,36 @@ Test(fault, no_sequence_no_clause)
 	struct fault f;
 	char buf[256];
 
-	fault_set(&f, FAULT_NOT_ADMITTED, -1, PHASE_EXECUTING, 0);
+	fault_set(&f, FAULT_NOT_EXECUTING, -1, PHASE_ADMITTED, 0);
 	fault_format(&f, buf, sizeof(buf));
-	cr_assert_str_eq(buf, "prefill needs phase admitted, the request is in phase executing");
+	cr_assert_str_eq(buf, "this call needs phase executing, the request is in phase admitted: prefill it first");
+}
+
+Test(fault, every_phase_and_transition_has_a_name_of_its_own)
+{
+	for (int i = 0; i < PHASE_COUNT; i++)
+		cr_expect_str_neq(phase_name(i), "unknown", "phase %d", i);
+	for (int i = 0; i < TRANSITION_COUNT; i++)
+		cr_expect_str_neq(transition_name(i), "unknown", "transition %d", i);
+	cr_expect_str_eq(transition_name(TRANSITION_EXTEND), "extend");
+	cr_expect_str_eq(transition_name(TRANSITION_COUNT), "unknown");
+	cr_expect_str_eq(phase_name(-1), "unknown");
+}
+
+Test(fault, a_pending_transition_is_named_with_its_article)
+{
+	struct fault f;
+	char buf[256];
+
+	fault_set(&f, FAULT_TRANSITION_PENDING, -1, TRANSITION_EXTEND, 0);
+	fault_format(&f, buf, sizeof(buf));
+	cr_assert_str_eq(buf, "an extend is pending: complete it first (or abandon the request)");
+	fault_set(&f, FAULT_TRANSITION_PENDING, -1, TRANSITION_COMPACT, 0);
+	fault_format(&f, buf, sizeof(buf));
+	cr_assert_str_eq(buf, "a compaction is pending: complete it first (or abandon the request)");
+	fault_set(&f, FAULT_NOT_PENDING, -1, TRANSITION_EXTEND, TRANSITION_STEP);
+	fault_format(&f, buf, sizeof(buf));
+	cr_assert_str_eq(buf, "nothing to complete: no decode is pending (pending: extend)");
 }
 
 Test(fault, short_buffer_is_terminated)

@@ -5,19 +5,16 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "names.h"
 #include "text.h"
 
 #define NS_PER_MS 1000000
 
 static const char *op_name(uint32_t op)
 {
-	static const char *const names[ADMIN_OP_COUNT] = {
-		[ADMIN_PING] = "ping",   [ADMIN_LIST] = "list", [ADMIN_LIMIT] = "limit",
-		[ADMIN_DRAIN] = "drain", [ADMIN_KILL] = "kill", [ADMIN_DISCONNECT] = "disconnect",
-		[ADMIN_STOP] = "stop",
-	};
+	NAMES(names, ADMIN_OP_COUNT, ADMIN_OP_NAMES);
 
-	return op < ADMIN_OP_COUNT && names[op] ? names[op] : "unknown";
+	return NAME_OF(names, op);
 }
 
 /* ---- text ------------------------------------------------------------------------- */

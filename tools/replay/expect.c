@@ -8,6 +8,8 @@
 #include <swakv/error.h>
 
 #include "forms.h"
+#include "lifecycle.h"
+#include "names.h"
 #include "run.h"
 
 /* Two lists of "key=value", expected and got, of the keys that the statement has. */
@@ -276,7 +278,7 @@ static int expect_state(struct run *r)
 
 static int expect_request(struct run *r)
 {
-	static const char *const phases[] = { "none", "admitted", "executing", "finishing" };
+	NAMES(phases, PHASE_COUNT, PHASE_NAMES);
 	static const char *const yes[] = { "no", "yes" };
 	int64_t want = statement_number(r->at, KEY_PHASE, 0), phase, pending, valid;
 	struct comparison c = { .run = r };

@@ -3,16 +3,20 @@
 
 #include <string.h>
 
+#include "lifecycle.h"
+#include "names.h"
+#include "wire.h"
+
 static const char *const no_words[] = { NULL };
 static const char *const none_word[] = { "none", NULL };
 static const char *const any_word[] = { "any", NULL };
 static const char *const full_word[] = { "full", NULL };
 static const char *const backend_words[] = { "host", "cuda", "auto", NULL };
 static const char *const chunk_words[] = { "retained", "mapped", NULL };
-static const char *const dtype_words[] = { "f16", "bf16", "f32", "fp8", NULL };
+NAMES(dtype_words, WIRE_DTYPE_COUNT, WIRE_DTYPE_NAMES, NULL);
 static const char *const fence_words[] = { "done", "pending", "fail", NULL };
 static const char *const rows_words[] = { "keep", "move", NULL };
-static const char *const phase_words[] = { "none", "admitted", "executing", "finishing", NULL };
+NAMES(phase_words, PHASE_COUNT + 1, PHASE_NAMES, NULL);
 static const char *const yes_words[] = { "no", "yes", NULL };
 
 #define INT32(words)  TYPE_INT, INT32_MIN, INT32_MAX, words

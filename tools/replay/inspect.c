@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lifecycle.h"
 #include "worker.h"
 
 static const int32_t *device_row(const struct worker *w, uint32_t group, int32_t slot)
@@ -303,7 +304,6 @@ static int dump_sequence(const struct worker *w, const struct worker_request *r,
 
 static int dump_request(const struct worker *w, const struct worker_request *r, json_t *lines)
 {
-	static const char *const phases[] = { "none", "admitted", "executing", "finishing" };
 	struct swakv_request_state s;
 	int code;
 
@@ -313,7 +313,7 @@ static int dump_request(const struct worker *w, const struct worker_request *r, 
 	code = swakv_request_get_state(r->request, &s);
 	if (code)
 		return code;
-	add_line(lines, "request %s: phase %s", r->name, phases[s.phase & 3]);
+	add_line(lines, "request %s: phase %s", r->name, phase_name((int)s.phase));
 	add_line(lines, "request %s: transition %d batch %" PRIu32 " open points %" PRIu32 " pending batch %" PRId32,
 		 r->name, (int)s.transition, s.batch, s.open_points, s.pending_batch);
 	for (uint32_t i = 0; i < s.batch * w->n_groups && code == 0; i++)

@@ -19,20 +19,17 @@
 
 #include "cleanup.h"
 #include "instance.h"
+#include "names.h"
 
 enum { COPY_ROUNDS = 200, COPY_PAUSE_NS = 100000 };
 
-static const char *const thread_names[STATUS_N_THREADS] = {
-	[STATUS_THREAD_RING] = "ring",
-	[STATUS_THREAD_CONTROL] = "control",
-	[STATUS_THREAD_DEVICE] = "device",
-};
+NAMES(thread_names, STATUS_N_THREADS, STATUS_THREAD_NAMES);
 
 const char *verdict_name(enum verdict v)
 {
-	static const char *const names[] = { "running", "unreadable", "bad-name", "not-running", "stale", "stuck" };
+	NAMES(names, VERDICT_COUNT, VERDICT_NAMES);
 
-	return names[v];
+	return NAME_OF(names, v);
 }
 
 int64_t sample_age_ms(const struct sample *s, uint64_t then_ns)

@@ -16,7 +16,9 @@ enum verdict {
 	VERDICT_NOT_RUNNING = 3,
 	VERDICT_STALE = 4,
 	VERDICT_STUCK = 5,
+	VERDICT_COUNT
 };
+#define VERDICT_NAMES "running", "unreadable", "bad-name", "not-running", "stale", "stuck"
 
 #define SAMPLE_STUCK_MS 1500 /* a thread's silence that counts as stuck */
 #define SAMPLE_STALE_MS 2000 /* a snapshot's age that counts as stale */

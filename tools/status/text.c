@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "names.h"
 #include "status_page.h"
 
 const char *text_duration(char buf[TEXT_SIZE], int64_t ms)
@@ -38,40 +39,23 @@ const char *text_bytes(char buf[TEXT_SIZE], uint64_t bytes)
 
 const char *text_op(uint32_t op)
 {
-	static const char *const names[WIRE_OP_COUNT] = {
-		[0] = "none",
-		[WIRE_OP_NOP] = "nop",
-		[WIRE_OP_BEGIN] = "begin",
-		[WIRE_OP_PREFILL_PREPARE] = "prefill-prepare",
-		[WIRE_OP_PREFILL_COMPLETE] = "prefill-complete",
-		[WIRE_OP_STEP_PREPARE] = "step-prepare",
-		[WIRE_OP_STEP_COMPLETE] = "step-complete",
-		[WIRE_OP_COMPACT_BEGIN] = "compact-begin",
-		[WIRE_OP_COMPACT_COMPLETE] = "compact-complete",
-		[WIRE_OP_FINISH] = "finish",
-		[WIRE_OP_ABANDON] = "abandon",
-		[WIRE_OP_SHUTDOWN] = "shutdown",
-		[WIRE_OP_CLOSE] = "close",
-		[WIRE_OP_QUERY_PAGES] = "query-pages",
-		[WIRE_OP_QUERY_REQUEST] = "query-request",
-		[WIRE_OP_QUERY_STATE] = "query-state",
-		[WIRE_OP_REWIND] = "rewind",
-		[WIRE_OP_RESERVE] = "reserve",
-	};
+	NAMES(names, WIRE_OP_COUNT, WIRE_OP_NAMES);
 
-	return op < WIRE_OP_COUNT && names[op] ? names[op] : "unknown";
+	return NAME_OF(names, op);
 }
 
 const char *text_session_state(uint32_t state)
 {
-	static const char *const names[] = { NULL, "attached", "closing", "dead", "ended" };
+	NAMES(names, STATUS_SESSION_STATE_COUNT, STATUS_SESSION_STATE_NAMES);
 
-	return state >= STATUS_ATTACHED && state <= STATUS_ENDED ? names[state] : "unknown";
+	return NAME_OF(names, state);
 }
 
 const char *text_group_kind(uint32_t kind)
 {
-	return kind == WIRE_GROUP_SLIDING ? "sliding" : kind == WIRE_GROUP_FULL ? "full" : "unknown";
+	NAMES(names, WIRE_GROUP_KIND_COUNT, WIRE_GROUP_KIND_NAMES);
+
+	return NAME_OF(names, kind);
 }
 
 const char *text_reason(char buf[TEXT_SIZE], uint32_t reason)
