@@ -10,7 +10,7 @@
  * also when its peer has left: jobs are bounded by places.
  *
  * Draining is kept here for new sessions, by name, and told to the ring thread
- * for those that are attached. A session whose attach was posted before the
+ * for those that are attached, and for the status page. A session whose attach was posted before the
  * order is in the ring thread's list when the order comes, so none slips through.
  */
 #include "admin.h"
@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "admin_request.h"
 #include "cleanup.h"
@@ -50,61 +51,9 @@ struct admin_connection {
 	struct admin_job job;
 };
 
-/* ---- draining ------------------------------------------------------------------ */
-
-static int drained_find(const struct admin *a, const char *model)
-{
-	for (uint32_t i = 0; i < a->n_drained; i++)
-		if (!strcmp(a->models[i], model))
-			return (int)i;
-	return -1;
-}
-
 bool admin_drained(const struct admin *a, const char *model)
 {
-	return a->drained || drained_find(a, model) >= 0;
-}
-
-static int drain_on(struct admin *a, const char *model, char *why, size_t size)
-{
-	if (!model[0]) {
-		a->drained = true;
-		snprintf(why, size, "draining: no new sessions and no new requests; what runs may finish");
-		return 0;
-	}
-	if (drained_find(a, model) < 0) {
-		if (a->n_drained == ADMIN_MAX_DRAINED) {
-			snprintf(why, size, "%d models are drained, the most at a time: end one with drain MODEL --off",
-				 ADMIN_MAX_DRAINED);
-			return SWAKV_EBUSY;
-		}
-		memcpy(a->models[a->n_drained++], model, WIRE_MODEL_NAME);
-	}
-	snprintf(why, size, "draining model \"%s\": no new sessions and no new requests; what runs may finish", model);
-	return 0;
-}
-
-static int drain_off(struct admin *a, const char *model, char *why, size_t size)
-{
-	int i = drained_find(a, model);
-
-	if (!model[0]) {
-		a->drained = false;
-		a->n_drained = 0;
-		snprintf(why, size, "no longer draining: sessions and requests of all models are taken");
-		return 0;
-	}
-	if (a->drained) {
-		snprintf(why, size, "the whole broker is drained, not only model \"%s\": use drain --off", model);
-		return SWAKV_EBUSY;
-	}
-	if (i < 0) {
-		snprintf(why, size, "model \"%s\" is not drained", model);
-		return SWAKV_EINVALID;
-	}
-	memcpy(a->models[i], a->models[--a->n_drained], WIRE_MODEL_NAME);
-	snprintf(why, size, "no longer draining model \"%s\"", model);
-	return 0;
+	return drained_has(&a->drained, model);
 }
 
 /* ---- connections ---------------------------------------------------------------- */
@@ -122,21 +71,25 @@ static void answer(struct admin_connection *c)
 {
 	struct admin_reply *r = &c->job.reply;
 	const struct admin *a = c->admin;
-	size_t bytes;
+	struct iovec parts[3] = { { .iov_base = r, .iov_len = sizeof(*r) } };
+	struct msghdr m = { .msg_iov = parts, .msg_iovlen = 3 };
 
 	if (r->code)
 		r->n_sessions = 0;
-	bytes = sizeof(*r) + r->n_sessions * sizeof(c->job.sessions[0]);
+	if (r->code == 0 && c->job.request.op == ADMIN_LIST)
+		r->n_names = a->drained.n;
+	parts[1] = (struct iovec){ c->job.sessions, r->n_sessions * sizeof(c->job.sessions[0]) };
+	parts[2] = (struct iovec){ (void *)(uintptr_t)a->drained.models, r->n_names * sizeof(a->drained.models[0]) };
 	r->magic = ADMIN_MAGIC;
 	r->size = sizeof(*r);
 	r->version = ADMIN_VERSION;
 	r->op = c->job.request.op;
 	r->pid = getpid();
-	r->drained = a->drained;
-	r->n_drained = a->n_drained;
+	r->drained = a->drained.all;
+	r->n_drained = a->drained.n;
 	r->age_ns = clock_ns() - a->started_ns;
 	snprintf(r->version_text, sizeof(r->version_text), "%s", SWAKV_VERSION);
-	if (c->socket >= 0 && send(c->socket, r, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	if (c->socket >= 0 && sendmsg(c->socket, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		errno = 0; /* it has left already */
 	c->state = ADMIN_ENDED;
 	hang_up(c);
@@ -187,8 +140,9 @@ static void drain(struct admin_connection *c)
 	const struct admin_request *q = &c->job.request;
 	struct admin_reply *r = &c->job.reply;
 
-	r->code = q->flags & ADMIN_OFF ? drain_off(c->admin, q->model, r->text, sizeof(r->text))
-				       : drain_on(c->admin, q->model, r->text, sizeof(r->text));
+	r->code = q->flags & ADMIN_OFF ? drained_remove(&c->admin->drained, q->model, r->text, sizeof(r->text))
+				       : drained_add(&c->admin->drained, q->model, r->text, sizeof(r->text));
+	c->job.drained = c->admin->drained;
 }
 
 /* True when all that is to be done here is done, and the answer with it. */

@@ -17,7 +17,6 @@
 #include "listener.h"
 
 #define ADMIN_MAX_CONNECTIONS 8 /* the rest wait to be accepted */
-#define ADMIN_MAX_DRAINED     64
 
 struct control;
 struct admin_connection;
@@ -32,9 +31,7 @@ struct admin {
 	uint64_t started_ns;
 	struct admin_connection_list connections;
 	uint32_t n_connections;
-	bool drained; /* all */
-	uint32_t n_drained;
-	char models[ADMIN_MAX_DRAINED][WIRE_MODEL_NAME]; /* those that are drained */
+	struct drained drained;
 };
 
 void admin_init(struct admin *a, struct control *control);

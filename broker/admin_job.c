@@ -2,11 +2,28 @@
 #include "admin_job.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "ring_thread.h"
 #include "status.h"
+
+/* What is likely a name mistyped is said, and no more: a model may attach later. */
+#define NO_SESSION "; no session has that name now"
+
+static void remark(struct admin_reply *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* One more half-sentence behind what was done. */
+static void remark(struct admin_reply *r, const char *format, ...)
+{
+	size_t at = strlen(r->text);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(r->text + at, sizeof(r->text) - at, format, args);
+	va_end(args);
+}
 
 static void list_session(struct admin_session *out, const struct channel *c, uint64_t now)
 {
@@ -45,6 +62,8 @@ static void drain(struct admin_job *job, struct ring_thread *t)
 	const struct admin_request *r = &job->request;
 	struct channel *c;
 
+	t->drained = job->drained;
+	t->changed = true;
 	TAILQ_FOREACH (c, &t->channels, link) {
 		if (r->model[0] && strcmp(r->model, c->model_name) != 0)
 			continue;
@@ -53,6 +72,25 @@ static void drain(struct admin_job *job, struct ring_thread *t)
 			session_refuse_waiting(c->session, FAULT_DRAINED);
 		job->reply.n_affected += c->state == CHANNEL_ATTACHED;
 	}
+	if (r->model[0] && job->reply.n_affected == 0)
+		remark(&job->reply, NO_SESSION);
+}
+
+/* A ceiling that does not do at once what it says, or shuts the model out. */
+static void remark_ceiling(struct admin_reply *r, const struct quota_counts *n)
+{
+	if (n->used > n->ceiling)
+		remark(r,
+		       "; nothing is taken away: begins are refused until %" PRIu64
+		       " bytes of what is in use have come back",
+		       n->used - n->ceiling);
+	if (n->ceiling < n->least)
+		remark(r, "; its smallest request takes %" PRIu64 " bytes, so every begin will be refused", n->least);
+	else if (n->ceiling < n->sequence)
+		remark(r,
+		       "; a sequence of max_seq takes %" PRIu64
+		       " bytes, so begins will be refused that give no lower max_tokens",
+		       n->sequence);
 }
 
 /* What holds now. */
@@ -71,6 +109,10 @@ static void tell_limits(struct admin_reply *r, const struct quota_counts *n)
 		 "model \"%s\": floor %" PRIu64 " bytes, ceiling %s; used %" PRIu64
 		 " bytes, sessions %u, waiting requests %u",
 		 n->name, n->floor, ceiling, n->used, n->sessions, n->waiting);
+	if (n->sessions == 0)
+		remark(r, NO_SESSION);
+	if (n->ceiling)
+		remark_ceiling(r, n);
 }
 
 static void limit(struct admin_job *job, struct ring_thread *t)

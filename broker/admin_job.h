@@ -9,11 +9,13 @@
 #define SWAKV_BROKER_ADMIN_JOB_H
 
 #include "admin_wire.h"
+#include "drained.h"
 
 struct ring_thread;
 
 struct admin_job {
 	struct admin_request request; /* checked */
+	struct drained drained;       /* DRAIN: as it is from now on */
 	void *owner;                  /* the control thread's object */
 	struct admin_reply reply;     /* as it is sent; the sessions follow */
 	struct admin_session sessions[ADMIN_MAX_SESSIONS];

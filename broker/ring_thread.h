@@ -17,6 +17,7 @@
 #include "atomics.h"
 #include "channel.h"
 #include "commands.h"
+#include "drained.h"
 #include "engine/engine.h"
 #include "mailbox.h"
 #include "ring_edge.h"
@@ -63,6 +64,7 @@ struct ring_thread {
 	struct channel_list to_wake; /* who sleep, and whose turn to be woken it is not yet */
 	uint32_t n_silent;           /* sessions that are expected to ring */
 	struct ring_counters counters;
+	struct drained drained; /* for the status page */
 
 	/* ---- time, CLOCK_MONOTONIC ---- */
 	uint64_t now;

@@ -33,6 +33,24 @@ static void fill_pool(struct status_snapshot *s, const struct ring_thread *t)
 		};
 }
 
+/* Models that are drained and have neither a session nor a limit: nothing else would show that. */
+static void fill_drained(struct status_snapshot *s, const struct ring_thread *t)
+{
+	struct quota_counts q;
+
+	s->drained = t->drained.all;
+	for (uint32_t i = 0; i < t->drained.n; i++) {
+		if (engine_quota_of(t->engine, t->drained.models[i], &q))
+			continue;
+		if (s->n_models == STATUS_MAX_MODELS) {
+			s->truncated = 1;
+			return;
+		}
+		s->models[s->n_models] = (struct status_model){ .drained = 1 };
+		memcpy(s->models[s->n_models++].name, t->drained.models[i], WIRE_MODEL_NAME);
+	}
+}
+
 static void fill_models(struct status_snapshot *s, const struct ring_thread *t)
 {
 	struct quota_counts q;
@@ -53,6 +71,7 @@ static void fill_models(struct status_snapshot *s, const struct ring_thread *t)
 			.sessions = q.sessions,
 			.waiting = q.waiting,
 			.claims = q.claims,
+			.drained = drained_lists(&t->drained, q.name),
 		};
 		memcpy(m->name, q.name, sizeof(m->name));
 	}
@@ -255,6 +274,7 @@ void status_fill(struct status_snapshot *s, const struct ring_thread *t)
 
 	fill_pool(s, t);
 	fill_models(s, t);
+	fill_drained(s, t);
 	fill_counters(s, t);
 	TAILQ_FOREACH (c, &t->channels, link) {
 		if (c->state == CHANNEL_RECLAIMED)

@@ -19,6 +19,7 @@
 #define ADMIN_MAGIC         0x316c7463766b7773ull
 #define ADMIN_VERSION       1
 #define ADMIN_MAX_SESSIONS  256
+#define ADMIN_MAX_DRAINED   64 /* models */
 #define ADMIN_SOCKET_SUFFIX ".ctl"
 
 enum admin_op {
@@ -87,7 +88,7 @@ struct admin_session {
 };
 _Static_assert(sizeof(struct admin_session) == 208, "admin_session");
 
-/* Then struct admin_session [n_sessions]. */
+/* Then struct admin_session [n_sessions], then char [n_names][WIRE_MODEL_NAME]. */
 struct admin_reply {
 	uint64_t magic;
 	uint32_t size; /* sizeof(struct admin_reply) */
@@ -101,7 +102,9 @@ struct admin_reply {
 	uint32_t drained;     /* 1: the whole broker takes no new sessions and requests */
 	uint32_t n_drained;   /* models that take none */
 	int32_t affected_pid; /* DISCONNECT, KILL: of the session */
-	uint64_t age_ns;      /* of the broker */
+	uint32_t n_names;     /* LIST: models that are drained, and follow */
+	uint32_t reserved;
+	uint64_t age_ns; /* of the broker */
 	char version_text[WIRE_NAME];
 	char text[512]; /* what was done, or why not */
 	uint64_t floor; /* LIMIT: as it is now, bytes; ceiling 0: none */
@@ -109,7 +112,7 @@ struct admin_reply {
 	uint64_t used;
 	uint64_t n_waiting; /* LIMIT: requests of that model */
 };
-_Static_assert(sizeof(struct admin_reply) == 632, "admin_reply");
+_Static_assert(sizeof(struct admin_reply) == 640, "admin_reply");
 
 /* Writes the path of the administrator's socket of the broker that listens on @socket; false: longer than @size. */
 static inline int admin_socket_path(const char *socket, char *out, size_t size)

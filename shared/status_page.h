@@ -27,7 +27,7 @@ enum { STATUS_THREAD_RING, STATUS_THREAD_CONTROL, STATUS_THREAD_DEVICE, STATUS_N
 #define STATUS_THREAD_NAMES "ring", "control", "device"
 enum {
 	STATUS_MAX_CLASSES = 64,
-	STATUS_MAX_MODELS = 320,
+	STATUS_MAX_MODELS = 384,  /* a name a session, names with limits, names that are drained */
 	STATUS_MAX_REASONS = 160, /* of refusals */
 	STATUS_MAX_SESSIONS = 256,
 	STATUS_MAX_REQUESTS = 4096,
@@ -69,7 +69,7 @@ struct status_model {
 	uint32_t sessions;
 	uint32_t waiting; /* requests that wait for pages */
 	uint32_t claims;  /* 1: the first of them has waited long: what comes free is kept for it */
-	uint32_t reserved;
+	uint32_t drained; /* 1: takes no new sessions and requests, by order of an administrator */
 };
 
 /* One layer group of a session's model. */
@@ -151,7 +151,7 @@ struct status_snapshot {
 	uint64_t refusals_by[STATUS_MAX_REASONS]; /* of commands, entries of steps and attaches, by enum fault_reason */
 	uint32_t n_classes, n_models, n_sessions, n_requests, n_sequences, n_bindings;
 	uint32_t truncated; /* 1: more requests, sequences or bindings exist than fit */
-	uint32_t reserved;
+	uint32_t drained;   /* 1: the whole broker is, by order of an administrator */
 	struct status_class classes[STATUS_MAX_CLASSES];
 	struct status_model models[STATUS_MAX_MODELS];
 	struct status_session sessions[STATUS_MAX_SESSIONS];

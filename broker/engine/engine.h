@@ -157,10 +157,13 @@ struct quota_counts {
 	uint32_t waiting; /* requests */
 	uint64_t oldest;  /* stamp since which the first of them waits */
 	bool claims;      /* what comes free is kept for it */
+	/* As it was declared last, bytes; 0: it never was. */
+	uint64_t least;    /* of the smallest request: a page in each group */
+	uint64_t sequence; /* of one sequence of max_seq */
 };
 /* False when there is no model @index. */
 bool engine_quota_count(const struct engine *e, uint32_t index, struct quota_counts *out);
-/* False when no model of that name has a session or a limit. */
+/* False, and *@out is left alone, when no model of that name has a session or a limit. */
 bool engine_quota_of(const struct engine *e, const char *name, struct quota_counts *out);
 
 /* ---- waiting -------------------------------------------------------------- */

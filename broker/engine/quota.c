@@ -169,14 +169,8 @@ int engine_introduce(struct engine *e, const char *name, const struct model *m, 
 	return code;
 }
 
-bool engine_quota_count(const struct engine *e, uint32_t index, struct quota_counts *out)
+static void quota_count(const struct quota *q, struct quota_counts *out)
 {
-	const struct quota *q = TAILQ_FIRST(&e->quotas);
-
-	for (; q && index > 0; index--)
-		q = TAILQ_NEXT(q, link);
-	if (!q)
-		return false;
 	*out = (struct quota_counts){
 		.floor = q->floor,
 		.ceiling = q->ceiling,
@@ -187,15 +181,30 @@ bool engine_quota_count(const struct engine *e, uint32_t index, struct quota_cou
 		.claims = q->n_waiting && TAILQ_FIRST(&q->queue)->claims,
 	};
 	memcpy(out->name, q->name, sizeof(out->name));
-	return true;
+	for (uint32_t i = 0; i < q->n_shares; i++) {
+		out->least += 2 * q->shares[i].page_bytes;
+		out->sequence += 2 * q->shares[i].page_bytes * q->shares[i].pages;
+	}
+}
+
+bool engine_quota_count(const struct engine *e, uint32_t index, struct quota_counts *out)
+{
+	const struct quota *q = TAILQ_FIRST(&e->quotas);
+
+	for (; q && index > 0; index--)
+		q = TAILQ_NEXT(q, link);
+	if (q)
+		quota_count(q, out);
+	return q != NULL;
 }
 
 bool engine_quota_of(const struct engine *e, const char *name, struct quota_counts *out)
 {
-	for (uint32_t i = 0; engine_quota_count(e, i, out); i++)
-		if (!strcmp(out->name, name))
-			return true;
-	return false;
+	const struct quota *q = quota_find(e, name);
+
+	if (q)
+		quota_count(q, out);
+	return q != NULL;
 }
 
 /* ---- what others must find there -------------------------------------------------- */

@@ -9,7 +9,7 @@ from processes import check, program
 
 MAGIC = 0x316C7463766B7773
 PING, LIST, LIMIT, DRAIN, DISCONNECT, KILL, STOP = range(1, 8)
-GREETING_BYTES, REQUEST_BYTES, REPLY_BYTES, SESSION_BYTES = 288, 224, 632, 208
+GREETING_BYTES, REQUEST_BYTES, REPLY_BYTES, SESSION_BYTES = 288, 224, 640, 208
 DONE, REFUSED, USAGE, NO_BROKER, DENIED, NO_ANSWER = range(6)
 
 
@@ -61,8 +61,10 @@ class Connection:
             return None
         check(len(data) >= REPLY_BYTES, "a reply of", len(data))
         code, n_sessions = struct.unpack_from("<iI", data, 16)
-        check(len(data) == REPLY_BYTES + n_sessions * SESSION_BYTES, "a reply of", len(data), "with", n_sessions)
-        return wire.code_name(code), data[88:600].split(b"\0")[0].decode()
+        n_names = struct.unpack_from("<I", data, 48)[0]
+        check(len(data) == REPLY_BYTES + n_sessions * SESSION_BYTES + n_names * 128, "a reply of", len(data), "with",
+              n_sessions, n_names)
+        return wire.code_name(code), data[96:608].split(b"\0")[0].decode()
 
     def ask(self, **change):
         self.send(request(**change))

@@ -157,6 +157,7 @@ static void known_models(struct status_snapshot *s)
 		.sessions = 3,
 		.waiting = 2,
 		.claims = 1,
+		.drained = 1,
 	};
 	s->models[1] = (struct status_model){ .name = "mistral", .ceiling = 400000, .used = 100000, .sessions = 2 };
 	s->refusals_by[FAULT_NO_PAGES] = 3;

@@ -198,18 +198,41 @@ static enum ctl_exit take_greeting(struct asking *a)
 	return g->code == SWAKV_EDENIED ? CTL_DENIED : CTL_REFUSED;
 }
 
+/* All that may come: the reply, and what follows it. */
+struct reply_message {
+	struct admin_reply reply;
+	unsigned char rest[ADMIN_MAX_SESSIONS * sizeof(struct admin_session) + ADMIN_MAX_DRAINED * WIRE_MODEL_NAME];
+};
+
+/* Splits @m of @n bytes. False: it makes no sense. */
+static bool split_reply(struct answer *out, const struct reply_message *m, size_t n, uint16_t op)
+{
+	const struct admin_reply *r = &m->reply;
+	size_t sessions, names;
+
+	if (n < sizeof(*r) || r->magic != ADMIN_MAGIC || r->size != sizeof(*r) || r->op != op ||
+	    r->n_sessions > ADMIN_MAX_SESSIONS || r->n_names > ADMIN_MAX_DRAINED)
+		return false;
+	sessions = r->n_sessions * sizeof(out->sessions[0]);
+	names = r->n_names * sizeof(out->drained[0]);
+	if (n != sizeof(*r) + sessions + names)
+		return false;
+	out->reply = *r;
+	memcpy(out->sessions, m->rest, sessions);
+	memcpy(out->drained, m->rest + sessions, names);
+	return true;
+}
+
 static enum ctl_exit take_reply(struct asking *a)
 {
+	static struct reply_message m;
 	struct admin_reply *r = &a->out->reply;
 	enum ctl_exit e = CTL_DONE;
-	ssize_t n = receive(a, r, sizeof(*r) + sizeof(a->out->sessions), &e);
+	ssize_t n = receive(a, &m, sizeof(m), &e);
 
 	if (n < 0)
 		return e;
-	if (n < (ssize_t)sizeof(*r) || r->magic != ADMIN_MAGIC || r->size != sizeof(*r) || r->op != a->q->request.op ||
-	    r->n_sessions > ADMIN_MAX_SESSIONS ||
-	    (size_t)n != sizeof(*r) + r->n_sessions * sizeof(struct admin_session)) {
-		memset(r, 0, sizeof(*r));
+	if (!split_reply(a->out, &m, (size_t)n, a->q->request.op)) {
 		SAY(a, "%s: the answer makes no sense", a->address.sun_path);
 		return CTL_REFUSED;
 	}
@@ -217,6 +240,8 @@ static enum ctl_exit take_reply(struct asking *a)
 	make_printable(r->version_text, sizeof(r->version_text));
 	for (uint32_t i = 0; i < r->n_sessions; i++)
 		make_printable(a->out->sessions[i].model, sizeof(a->out->sessions[i].model));
+	for (uint32_t i = 0; i < r->n_names; i++)
+		make_printable(a->out->drained[i], sizeof(a->out->drained[i]));
 	SAY(a, "%s", r->text);
 	if (r->code == 0)
 		return CTL_DONE;

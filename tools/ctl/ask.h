@@ -22,11 +22,9 @@ struct answer {
 	struct admin_greeting greeting; /* zero when none came */
 	struct admin_reply reply;       /* zero when none came */
 	struct admin_session sessions[ADMIN_MAX_SESSIONS];
-	char text[512]; /* one sentence: what was done, or why not */
+	char drained[ADMIN_MAX_DRAINED][WIRE_MODEL_NAME]; /* [reply.n_names] */
+	char text[1024];                                  /* one sentence: what was done, or why not */
 };
-_Static_assert(offsetof(struct answer, sessions) == offsetof(struct answer, reply) + sizeof(struct admin_reply),
-	       "reply and sessions are one message");
-
 /* Asks and waits. All of *@out is set, every text in it terminated and printable. */
 enum ctl_exit ask(const struct question *q, struct answer *out);
 

@@ -19,12 +19,16 @@ static const char *op_name(uint32_t op)
 
 /* ---- text ------------------------------------------------------------------------- */
 
-static void show_drained(const struct admin_reply *r)
+static void show_drained(const struct answer *a)
 {
+	const struct admin_reply *r = &a->reply;
+
 	if (r->drained)
 		puts("draining: no new sessions and requests of any model");
-	else if (r->n_drained)
+	else if (r->n_drained && !r->n_names)
 		printf("draining: %" PRIu32 " model%s\n", r->n_drained, r->n_drained == 1 ? "" : "s");
+	for (uint32_t i = 0; i < r->n_names; i++)
+		printf("draining: model \"%s\"\n", a->drained[i]);
 }
 
 static void show_pong(const struct answer *a)
@@ -35,7 +39,7 @@ static void show_pong(const struct answer *a)
 	printf("broker %s: pid %" PRId32 ", version %s, up %s, %" PRIu32 " session%s\n", a->greeting.name, r->pid,
 	       r->version_text, text_duration(age, (int64_t)(r->age_ns / NS_PER_MS)), r->n_attached,
 	       r->n_attached == 1 ? "" : "s");
-	show_drained(r);
+	show_drained(a);
 }
 
 static void show_session(const struct admin_session *s)
@@ -57,7 +61,7 @@ static void show_list(const struct answer *a)
 	       "REQUESTS", "WAITING", "LEASED", "QUARANTINED", "BYTES", "AGE");
 	for (uint32_t i = 0; i < a->reply.n_sessions; i++)
 		show_session(&a->sessions[i]);
-	show_drained(&a->reply);
+	show_drained(a);
 }
 
 void show_text(const struct question *q, const struct answer *a, enum ctl_exit e)
@@ -121,7 +125,7 @@ static json_t *broker_json(const struct answer *a)
 
 void show_json(const struct question *q, const struct answer *a, enum ctl_exit e)
 {
-	json_t *o = json_object(), *sessions;
+	json_t *o = json_object(), *sessions, *names;
 
 	json_object_set_new(o, "ok", json_boolean(e == CTL_DONE));
 	put(o, "exit", e);
@@ -148,6 +152,10 @@ void show_json(const struct question *q, const struct answer *a, enum ctl_exit e
 		for (uint32_t i = 0; i < a->reply.n_sessions; i++)
 			json_array_append_new(sessions, session_json(&a->sessions[i]));
 		json_object_set_new(o, "sessions", sessions);
+		names = json_array();
+		for (uint32_t i = 0; i < a->reply.n_names; i++)
+			json_array_append_new(names, json_string(a->drained[i]));
+		json_object_set_new(o, "drained", names);
 	}
 	json_dumpf(o, stdout, JSON_INDENT(2));
 	putchar('\n');

@@ -151,6 +151,7 @@ static json_t *models(const struct sample *s)
 		put(object, "waiting", m->waiting);
 		put_age(object, "oldest_wait_ms", s, m->oldest_wait_ns);
 		json_object_set_new(object, "claims", json_boolean(m->claims != 0));
+		json_object_set_new(object, "drained", json_boolean(s->snapshot.drained || m->drained));
 		json_object_set_new(object, "classes", model_classes(&s->snapshot, m));
 		json_array_append_new(array, object);
 	}

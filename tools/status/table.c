@@ -33,6 +33,8 @@ static void write_broker(FILE *out, const struct sample *s)
 		fprintf(out, "page     snapshot %" PRIu64 ", %s old%s\n", s->snapshot.number,
 			text_duration(a, s->age_ms),
 			s->snapshot.truncated ? "; not every request, sequence or binding fits it" : "");
+	if (s->has_snapshot && s->snapshot.drained)
+		fprintf(out, "draining no new sessions and requests of any model, until swakv-ctl drain --off\n");
 }
 
 static void write_pool(FILE *out, const struct status_snapshot *s)
@@ -105,15 +107,15 @@ static void write_models(FILE *out, const struct sample *s)
 
 	if (snap->n_models == 0)
 		return;
-	fprintf(out, "\n%-20s %10s %10s %10s %9s %8s %10s %7s  %s\n", "MODEL", "FLOOR", "CEILING", "USED", "SESSIONS",
-		"WAITING", "LONGEST", "CLAIMS", "PAGES");
+	fprintf(out, "\n%-20s %10s %10s %10s %9s %8s %10s %7s %8s  %s\n", "MODEL", "FLOOR", "CEILING", "USED",
+		"SESSIONS", "WAITING", "LONGEST", "CLAIMS", "DRAINED", "PAGES");
 	for (uint32_t i = 0; i < snap->n_models; i++) {
 		const struct status_model *m = &snap->models[i];
 
-		fprintf(out, "%-20s %10s %10s %10s %9u %8u %10s %7s  ", m->name, limit_text(a, m->floor),
+		fprintf(out, "%-20s %10s %10s %10s %9u %8u %10s %7s %8s  ", m->name, limit_text(a, m->floor),
 			limit_text(b, m->ceiling), text_bytes(c, m->used), m->sessions, m->waiting,
 			m->oldest_wait_ns ? text_duration(d, sample_age_ms(s, m->oldest_wait_ns)) : "-",
-			m->claims ? "yes" : "-");
+			m->claims ? "yes" : "-", snap->drained || m->drained ? "yes" : "-");
 		write_model_pages(out, snap, m);
 	}
 }
