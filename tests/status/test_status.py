@@ -156,6 +156,22 @@ class Content(Sums):
         self.assertIn("3 for no-pages", text)
         self.assertEqual(find(samples, "swakv_model_floor_bytes", model="gemma"), 300000)
         self.assertEqual(find(samples, "swakv_model_waiting", model="gemma"), 2)
+        self.assertEqual(find(samples, "swakv_model_drained", model="gemma"), 1)
+        self.assertEqual(find(samples, "swakv_model_drained", model="mistral"), 0)
+
+    def test_no_ceiling_is_no_sample_and_not_0(self):
+        with Fixture("known") as f:
+            samples, _types = prometheus(f.status("--prometheus").stdout)
+        ceilings = {dict(labels)["model"]: v for (name, labels), v in samples.items() if name == "swakv_model_ceiling_bytes"}
+        self.assertEqual(ceilings, {"mistral": 400000})
+
+    def test_only_the_info_series_has_the_pid(self):
+        with Fixture("known") as f:
+            samples, _types = prometheus(f.status("--prometheus").stdout)
+        with_pid = {name for (name, labels) in samples if "pid" in dict(labels)}
+        self.assertEqual(with_pid, {"swakv_session_info"})
+        self.assertEqual(find(samples, "swakv_session_info", pid="1001"), 1)
+        self.assertTrue(any(name == "swakv_session_commands_total" for (name, _labels) in samples))
         self.assertGreaterEqual(find(samples, "swakv_model_oldest_wait_seconds", model="gemma"), 4)
         self.assertEqual(find(samples, "swakv_model_pages", **{"model": "mistral", "class": "1"}), 7)
         self.assertEqual(find(samples, "swakv_refusals_by_reason_total", reason="no-pages"), 3)

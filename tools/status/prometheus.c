@@ -206,15 +206,29 @@ static void write_model_pages(struct exposition *e, const struct status_snapshot
 	}
 }
 
+/* A model without one has no sample: 0 would be the smallest ceiling of all. */
+static void write_ceilings(struct exposition *e, const struct status_snapshot *s)
+{
+	family(e, "swakv_model_ceiling_bytes", "gauge", "What a model may hold, K and V, where it has a ceiling.");
+	for (uint32_t i = 0; i < s->n_models; i++) {
+		if (!s->models[i].ceiling)
+			continue;
+		sample_begin(e);
+		label(e, "model", s->models[i].name);
+		value(e, (int64_t)s->models[i].ceiling);
+	}
+}
+
 static void write_models(struct exposition *e, const struct sample *sample)
 {
 	const struct status_snapshot *s = &sample->snapshot;
 
 	MODEL_GAUGE("swakv_model_floor_bytes", "What is always there for a model, K and V.", floor)
-	MODEL_GAUGE("swakv_model_ceiling_bytes", "What a model may hold, K and V; 0: all.", ceiling)
+	write_ceilings(e, s);
 	MODEL_GAUGE("swakv_model_used_bytes", "What a model's sessions hold, quarantine included.", used)
 	MODEL_GAUGE("swakv_model_sessions", "Sessions of a model.", sessions)
 	MODEL_GAUGE("swakv_model_waiting", "Requests of a model that wait for pages.", waiting)
+	MODEL_GAUGE("swakv_model_drained", "1 while an administrator drains a model.", drained || s->drained)
 	family(e, "swakv_model_oldest_wait_seconds", "gauge", "How long the first of them has waited; 0: none does.");
 	for (uint32_t i = 0; i < s->n_models; i++) {
 		sample_begin(e);
@@ -238,13 +252,12 @@ static void write_reasons(struct exposition *e, const struct status_snapshot *s)
 	}
 }
 
-/* A sample's labels that say which session. */
+/* A sample's labels that say which session; its process is told by swakv_session_info alone. */
 static void session_begin(struct exposition *e, const struct status_session *x)
 {
 	sample_begin(e);
 	label_number(e, "session", x->id);
 	label_number(e, "generation", x->generation);
-	label_number(e, "pid", x->pid);
 	label(e, "model", x->model);
 }
 
@@ -272,6 +285,7 @@ static void write_session_states(struct exposition *e, const struct view *v, con
 		if (!view_has_session(v, s, i))
 			continue;
 		session_begin(e, &s->sessions[i]);
+		label_number(e, "pid", s->sessions[i].pid);
 		label_number(e, "uid", s->sessions[i].uid);
 		label(e, "state", text_session_state(s->sessions[i].state));
 		value(e, 1);
