@@ -60,9 +60,11 @@ static int hello_fill(struct attach *a, const struct swakv_attach_options *o, co
 
 	if (!m)
 		return text_set(&a->why, SWAKV_EINVALID, "no model was given (NULL)");
-	if (!m->groups || m->n_groups < 1 || m->n_groups > WIRE_MAX_GROUPS)
-		return text_set(&a->why, SWAKV_EINVALID, "a model has 1 to %d layer groups, %" PRIu32 " were given%s",
-				WIRE_MAX_GROUPS, m->n_groups, m->groups ? "" : " with groups NULL");
+	if (m->n_groups < 1 || m->n_groups > WIRE_MAX_GROUPS)
+		return text_set(&a->why, SWAKV_EINVALID, "a model has 1 to %d layer groups, %" PRIu32 " were given",
+				WIRE_MAX_GROUPS, m->n_groups);
+	if (!m->groups)
+		return text_set(&a->why, SWAKV_EINVALID, "groups is NULL, though n_groups is %" PRIu32, m->n_groups);
 	if (o->n_streams > WIRE_MAX_STREAMS)
 		return text_set(&a->why, SWAKV_EINVALID, "n_streams %" PRIu32 " is more than %d", o->n_streams,
 				WIRE_MAX_STREAMS);

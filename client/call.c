@@ -99,8 +99,13 @@ struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_eff
 		ring_producer_soon_spsc(&s->commands);
 	c = call_alloc(&s->calls);
 	if (!c) {
-		session_error(s, SWAKV_ENOMEM, "no memory for another call: %" PRIu32 " are in flight",
-			      s->calls.n_sent);
+		if (s->calls.n == CALLS_MAX)
+			session_error(s, SWAKV_ENOMEM,
+				      "%u tickets are out, the most that can be: collect some by swakv_poll() or "
+				      "swakv_wait()",
+				      CALLS_MAX);
+		else
+			session_error(s, SWAKV_ENOMEM, "no memory for call %" PRIu32 " in flight", s->calls.n + 1);
 		return NULL;
 	}
 	c->state = CALL_MADE;

@@ -51,11 +51,9 @@ int swakv_compact_begin(swakv_request *r, const int32_t *old_to_new, uint32_t n,
 
 	if (e < 0)
 		return e;
-	/* A wrong number is the broker's to refuse: only it knows whether something else comes first. */
-	if (!old_to_new || !call_fits(r->session, sizeof(body), n, sizeof(*old_to_new)))
-		return session_error(r->session, SWAKV_EINVALID,
-				     "the mapping has %" PRIu32 " entries for a batch of %" PRIu32, old_to_new ? n : 0,
-				     r->n);
+	e = session_list(r->session, "old_to_new", old_to_new, n, sizeof(*old_to_new), sizeof(body));
+	if (e < 0)
+		return e;
 	c = request_call(r, WIRE_OP_COMPACT_BEGIN, compact_begin_effect);
 	if (!c)
 		return SWAKV_ENOMEM;

@@ -188,10 +188,12 @@ int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *o, s
 	r = session_enter(s);
 	if (r < 0)
 		return r;
-	/* A wrong number is the broker's to refuse: only it knows whether something else comes first. */
-	if (!o || !out || !o->slots || !call_fits(s, sizeof(body), o->n_slots, sizeof(o->slots[0])))
-		return session_error(s, SWAKV_EINVALID, "a request has 1 to %" PRIu32 " slots, %" PRIu32 " were given",
-				     s->max_batch, o && o->slots ? o->n_slots : 0);
+	if (!o || !out)
+		return session_error(s, SWAKV_EINVALID, "no %s (NULL)",
+				     o ? "place for the request was given" : "options were given");
+	r = session_list(s, "slots", o->slots, o->n_slots, sizeof(o->slots[0]), sizeof(body));
+	if (r < 0)
+		return r;
 	if (!session_stream(s, o->stream, &r))
 		return r;
 	request = request_new(s, o);
@@ -232,9 +234,9 @@ int swakv_prefill_prepare(swakv_request *r, const int32_t *lengths, uint32_t n, 
 
 	if (e < 0)
 		return e;
-	if (!lengths || !call_fits(r->session, 0, n, sizeof(*lengths)))
-		return session_error(r->session, SWAKV_EINVALID,
-				     "%" PRIu32 " lengths were given for a batch of %" PRIu32, lengths ? n : 0, r->n);
+	e = session_list(r->session, "lengths", lengths, n, sizeof(*lengths), 0);
+	if (e < 0)
+		return e;
 	c = request_call(r, WIRE_OP_PREFILL_PREPARE, prefill_effect);
 	if (!c)
 		return SWAKV_ENOMEM;
@@ -286,10 +288,9 @@ int swakv_rewind(swakv_request *r, const int32_t *tokens, uint32_t n, swakv_tick
 
 	if (e < 0)
 		return e;
-	if (!tokens || !call_fits(r->session, 0, n, sizeof(*tokens)))
-		return session_error(r->session, SWAKV_EINVALID,
-				     "%" PRIu32 " token counts were given for a batch of %" PRIu32, tokens ? n : 0,
-				     r->n);
+	e = session_list(r->session, "tokens", tokens, n, sizeof(*tokens), 0);
+	if (e < 0)
+		return e;
 	c = request_call(r, WIRE_OP_REWIND, NULL);
 	if (!c)
 		return SWAKV_ENOMEM;

@@ -127,11 +127,23 @@ struct swakv_request {
 
 /* Why session_enter() refuses. */
 int session_refuse(struct swakv_session *s);
-/* 0, or SWAKV_EFORKED or SWAKV_EGONE with the sentence set: the first line of every call. @s NULL: SWAKV_EINVALID. */
+/*
+ * 0, and no sentence is left of an earlier call; or SWAKV_EFORKED or SWAKV_EGONE
+ * with the sentence set: the first line of every call. @s NULL: SWAKV_EINVALID.
+ */
 static inline int session_enter(struct swakv_session *s)
 {
-	return s && process_is(s->incarnation) && !s->gone ? 0 : session_refuse(s);
+	if (!s || !process_is(s->incarnation) || s->gone)
+		return session_refuse(s);
+	s->error[0] = '\0';
+	return 0;
 }
+/*
+ * 0 when a list of @n elements of @size bytes, which goes behind @head bytes of
+ * others, was given and can travel; whether @n is right is the broker's to say,
+ * since only it knows whether something else comes first. @what: "lengths".
+ */
+int session_list(struct swakv_session *s, const char *what, const void *list, uint32_t n, size_t size, size_t head);
 /* Sets the sentence of swakv_session_error(); returns @code. */
 int session_error(struct swakv_session *s, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The session is over: every call in flight gets SWAKV_EGONE and the sentence. Returns SWAKV_EGONE. Safe to repeat. */

@@ -139,13 +139,12 @@ int swakv_decode_complete(swakv_request *r, struct swakv_fence fence, swakv_tick
 	return step_one(r, WIRE_OP_STEP_COMPLETE, (struct counts){ 0 }, fence, ticket);
 }
 
-/* 0 when @n counts can travel at all; whether they are right is the broker's to say. */
-static int counts_check(struct swakv_request *r, const int32_t *list, uint32_t n)
+/* As session_list(); an entry cannot say that it lists none. */
+static int counts_check(struct swakv_request *r, const char *what, const int32_t *list, uint32_t n)
 {
-	if (list && n > 0 && call_fits(r->session, sizeof(struct wire_step_entry), n, sizeof(*list)))
-		return 0;
-	return session_error(r->session, SWAKV_EINVALID, "%" PRIu32 " token counts were given for a batch of %" PRIu32,
-			     list ? n : 0, r->n);
+	if (list && n == 0)
+		return session_error(r->session, SWAKV_EINVALID, "0 %s were given for a batch of %" PRIu32, what, r->n);
+	return session_list(r->session, what, list, n, sizeof(*list), sizeof(struct wire_step_entry));
 }
 
 int swakv_extend_prepare(swakv_request *r, const int32_t *tokens, uint32_t n, swakv_ticket *ticket)
@@ -153,7 +152,7 @@ int swakv_extend_prepare(swakv_request *r, const int32_t *tokens, uint32_t n, sw
 	int e = request_enter(r);
 
 	if (e == 0)
-		e = counts_check(r, tokens, n);
+		e = counts_check(r, "tokens", tokens, n);
 	return e < 0 ? e : step_one(r, WIRE_OP_STEP_PREPARE, (struct counts){ tokens, n }, SWAKV_DONE, ticket);
 }
 
@@ -163,7 +162,7 @@ int swakv_extend_complete(swakv_request *r, struct swakv_fence fence, const int3
 	int e = request_enter(r);
 
 	if (e == 0 && (accepted || n > 0))
-		e = counts_check(r, accepted, n);
+		e = counts_check(r, "accepted", accepted, n);
 	return e < 0 ? e : step_one(r, WIRE_OP_STEP_COMPLETE, (struct counts){ accepted, n }, fence, ticket);
 }
 
@@ -234,19 +233,17 @@ static int64_t steps_fill(struct swakv_session *s, const struct swakv_step *step
 	return (int64_t)at;
 }
 
-static int step(struct swakv_session *s, struct swakv_step *steps, uint32_t n, uint16_t op, swakv_ticket *ticket)
+/* Sends the step. 0 with the call in *@out, or a code. */
+static int step_send(struct swakv_session *s, struct swakv_step *steps, uint32_t n, uint16_t op, struct call **out)
 {
-	size_t entries = n * sizeof(struct wire_step_entry), most;
+	size_t entries = n * sizeof(struct wire_step_entry),
+	       most = call_max_payload(s) / sizeof(struct wire_step_entry);
 	int64_t bytes;
 	struct call *c;
-	int r = session_enter(s);
+	int r;
 
-	if (r < 0)
-		return r;
-	most = call_max_payload(s) / sizeof(struct wire_step_entry);
-	if (!steps || n < 1 || n > most)
-		return session_error(s, SWAKV_EINVALID, "a step has 1 to %zu entries, %" PRIu32 " were given", most,
-				     steps ? n : 0);
+	if (n < 1 || n > most)
+		return session_error(s, SWAKV_EINVALID, "a step has 1 to %zu entries, %" PRIu32 " were given", most, n);
 	bytes = steps_fill(s, steps, n, op);
 	if (bytes < 0)
 		return (int)bytes;
@@ -261,7 +258,33 @@ static int step(struct swakv_session *s, struct swakv_step *steps, uint32_t n, u
 		entry_note(c, i, steps[i].request, steps[i].fence);
 	c->steps = steps;
 	call_sent(s, c);
-	return call_return(s, c, ticket);
+	*out = c;
+	return 0;
+}
+
+/* No entry was carried out, or nobody knows: each says so. */
+static int steps_failed(struct swakv_step *steps, uint32_t n, int code)
+{
+	for (uint32_t i = 0; i < n; i++)
+		steps[i].result = code;
+	return code;
+}
+
+static int step(struct swakv_session *s, struct swakv_step *steps, uint32_t n, uint16_t op, swakv_ticket *ticket)
+{
+	struct call *c = NULL;
+	int r = session_enter(s);
+
+	if (!steps)
+		return r < 0 ? r
+			     : session_error(s, SWAKV_EINVALID, "steps is NULL, and a count of %" PRIu32 " was given",
+					     n);
+	if (r == 0)
+		r = step_send(s, steps, n, op, &c);
+	if (r < 0)
+		return steps_failed(steps, n, r);
+	r = call_return(s, c, ticket);
+	return r == SWAKV_ETIMEDOUT ? steps_failed(steps, n, r) : r;
 }
 
 int swakv_step_prepare(swakv_session *s, struct swakv_step *steps, uint32_t n, swakv_ticket *ticket)

@@ -8,8 +8,10 @@
 static struct stream *stream_of(struct swakv_session *s, uint32_t index, int *r)
 {
 	*r = session_enter(s);
-	if (*r == SWAKV_EGONE)
-		*r = 0; /* streams outlive the broker: their work can still be waited for */
+	if (*r == SWAKV_EGONE) { /* streams outlive the broker: their work can still be waited for */
+		*r = 0;
+		s->error[0] = '\0';
+	}
 	if (*r < 0)
 		return NULL;
 	if (index >= s->welcome.n_streams) {

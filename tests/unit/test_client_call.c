@@ -626,7 +626,7 @@ Test(client_call, a_place_for_the_answer_must_be_given)
 	WANTS(swakv_request_get_state(r, NULL), "no place for the state");
 	WANTS(swakv_sequence_get_state(r, 0, NULL), "no place for the state");
 	WANTS(swakv_stream_launch_host(session, 0, NULL, NULL), "no function");
-	WANTS(swakv_request_begin(session, NULL, &r, NULL), "1 to 4 slots");
+	WANTS(swakv_request_begin(session, NULL, &r, NULL), "no options were given (NULL)");
 	cr_expect_null(r);
 }
 

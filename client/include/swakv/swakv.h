@@ -150,7 +150,10 @@ void swakv_session_close(swakv_session *s);
  */
 int swakv_session_shutdown(swakv_session *s);
 
-/* The sentence of the session's last refused call. Valid until its next call. Never NULL, for no session either. */
+/*
+ * The sentence of the session's last call when that was refused, else ""; until
+ * its next call. Never NULL, for no session either.
+ */
 const char *swakv_session_error(const swakv_session *s);
 
 /* One command there and back that does nothing: is the broker alive, and how far away? @ticket as below. */
@@ -195,7 +198,7 @@ struct swakv_layout {
 	/* the broker's host truth, mapped read-only: same layout as the table */
 	const int32_t *host_table;
 };
-/* SWAKV_EINVALID, without a sentence: @group is not below n_groups. */
+/* SWAKV_EINVALID: @group is not below n_groups. */
 int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swakv_layout *out);
 
 /* ---- streams and completion (man 3 swakv_stream, spec section 6) ----------- */
@@ -320,7 +323,7 @@ int swakv_stream_synchronize(swakv_session *s, uint32_t stream);
  * the call have happened; answers are taken in the order the broker gave them,
  * so effects of one call may happen while another is being collected.
  *
- * swakv_poll() never sleeps: SWAKV_EAGAIN, not yet. Any other result collects
+ * Up to 65,536 tickets may be out. swakv_poll() never sleeps: SWAKV_EAGAIN, not yet. Any other result collects
  * the ticket, which names nothing afterwards (SWAKV_EINVALID).
  *
  * A synchronous call that is not answered in time returns SWAKV_ETIMEDOUT. Its
@@ -414,8 +417,9 @@ struct swakv_step {
 };
 /*
  * Decodes and extends of many requests in one command. Result: 0 when every entry
- * is 0, else the first entry's code that is not. @steps stays the caller's, and
- * in place until the result is collected; what it points to is copied.
+ * is 0, else the first entry's code that is not; when the step is refused as a
+ * whole each entry has its code. @steps stays the caller's, and in place until
+ * the result is collected; what it points to is copied.
  */
 int swakv_step_prepare(swakv_session *s, struct swakv_step *steps, uint32_t n, swakv_ticket *ticket);
 int swakv_step_complete(swakv_session *s, struct swakv_step *steps, uint32_t n, swakv_ticket *ticket);
