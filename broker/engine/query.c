@@ -51,22 +51,24 @@ static void write_staged(const struct session *s, const struct group *g, const s
 
 /*
  * Columns of a row, from left to right: retiring [lo, kept), bound [kept, gap) and
- * [resume, hi), new ones from fresh.
+ * [resume, hi), new ones from fresh. What is retained begins at `begin`: kept, or
+ * where nothing of the former window is, resume.
  */
 struct row_parts {
 	int32_t lo, kept, gap, resume, fresh, hi;
+	int32_t begin;
 };
 
 static struct row_parts row_parts(const struct session *s, const struct group *g, const struct request *r,
 				  const struct seq *q)
 {
 	struct mapped m = seq_mapped(s, g, r, q);
-	struct row_parts p = { m.lo, m.lo, m.gap, m.resume, m.resume, m.hi };
+	struct row_parts p = { m.lo, m.lo, m.gap, m.resume, m.resume, m.hi, m.lo };
 
+	/* how much of a mapped chunk stays is not known before its complete */
 	if ((r->transition == TRANSITION_STEP || r->transition == TRANSITION_EXTEND) && !s->model.chunk_mapped) {
-		p.kept = seq_retained_begin(g, q, seq_pending_endpoint(r, q));
-		if (p.kept > p.gap)
-			p.kept = p.gap;
+		p.begin = seq_retained_begin(g, q, seq_pending_endpoint(r, q));
+		p.kept = p.begin < p.gap ? p.begin : p.gap;
 	}
 	return p;
 }
@@ -83,8 +85,8 @@ static void describe(const struct session *s, const struct group *g, const struc
 					     .pending_endpoint = moving ? seq_pending_endpoint(r, q) : -1,
 					     .window = s->model.groups[g->index].window,
 					     .page_tokens = (int32_t)g->window.per_page,
-					     .retained_begin = span->begin,
-					     .retained_end = span->end,
+					     .retained_begin = p->begin,
+					     .retained_end = p->hi,
 					     .n_bound = (uint32_t)(p->gap - p->kept + p->hi - p->resume),
 					     .n_reserved = (uint32_t)span->n_reserved,
 					     .n_new = (uint32_t)(p->hi - p->fresh),

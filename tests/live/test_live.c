@@ -100,7 +100,7 @@ Test(live, window_of_1024_maps_and_retires_where_it_should)
 	}
 	n_updates = 0;
 	live_decode_prepare(s, r);
-	expect_state(s, r, 4096, 4097, 24, 32, &st);
+	expect_state(s, r, 4096, 4097, 24, 33, &st);
 	cr_expect_eq(st.n_new, 1);
 	cr_expect_eq(st.new_bindings[0].logical_page, 32);
 	cr_expect_eq(st.n_retiring, 0);
@@ -116,7 +116,7 @@ Test(live, window_of_1024_maps_and_retires_where_it_should)
 	}
 	n_updates = 0;
 	live_decode_prepare(s, r);
-	expect_state(s, r, 4223, 4224, 24, 33, &st);
+	expect_state(s, r, 4223, 4224, 25, 33, &st);
 	cr_expect_eq(n_updates, 0, "maps nothing");
 	cr_assert_eq(st.n_retiring, 1);
 	cr_expect_eq(st.retiring[0].logical_page, 24);
@@ -205,7 +205,7 @@ Test(live, leaving_page_stays_mapped_during_its_last_step)
 	page1 = live_device_page(s, 0, 1);
 	LIVE_OK(s, swakv_session_free_pages(s, &free_then));
 	LIVE_OK(s, swakv_decode_prepare(r, NULL));
-	expect_state(s, r, 384, 385, 1, 3, &st);
+	expect_state(s, r, 384, 385, 2, 4, &st);
 	cr_assert_eq(st.n_retiring, 1);
 	cr_expect_eq(st.retiring[0].logical_page, 1);
 	cr_expect_eq(st.retiring[0].page, page1);

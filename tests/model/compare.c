@@ -252,14 +252,17 @@ static void compare_lengths(struct world *w, const struct ref_session *s, const 
 static void compare_state(struct world *w, const struct ref_session *s, const struct ref_request *r,
 			  const struct ref_seq *q, uint32_t g, const struct wire_sequence_state *got)
 {
+	int64_t begin, end;
+
 	same(w, "slot of a sequence", q - r->seqs, got->slot, q->slot);
 	same(w, "generation of a slot", q->slot, got->generation, q->generation);
 	same(w, "endpoint", q->slot, got->endpoint, q->endpoint);
 	same(w, "pending endpoint", q->slot, got->pending_endpoint, q->pending_endpoint);
 	same(w, "window", q->slot, got->window, s->groups[g].window);
 	same(w, "page tokens", q->slot, got->page_tokens, s->groups[g].page_tokens);
-	same(w, "retained begin", q->slot, got->retained_begin, ref_begin_of(s, g, q->highest));
-	same(w, "retained end", q->slot, got->retained_end, ref_end_of(s, g, q->endpoint));
+	ref_shown_range(s, r, q, g, &begin, &end);
+	same(w, "retained begin", q->slot, got->retained_begin, begin);
+	same(w, "retained end", q->slot, got->retained_end, end);
 	same(w, "input length", q->slot, got->length, q->length);
 	same(w, "pending map", q->slot, got->pending_map, q->pending_map);
 	compare_lengths(w, s, r, q, g, got);

@@ -235,6 +235,16 @@ static int64_t later(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
+void ref_shown_range(const struct ref_session *s, const struct ref_request *r, const struct ref_seq *q, uint32_t g,
+		     int64_t *begin, int64_t *end)
+{
+	bool pending = q->pending_endpoint >= 0;
+
+	/* how much of a mapped chunk stays is not known before its complete */
+	*begin = ref_begin_of(s, g, steps(r) && s->chunk_mapped ? q->highest : later(q->highest, q->pending_endpoint));
+	*end = ref_end_of(s, g, pending ? q->pending_endpoint : q->endpoint);
+}
+
 void ref_new_range(const struct ref_session *s, const struct ref_request *r, const struct ref_seq *q, uint32_t g,
 		   int64_t *begin, int64_t *end)
 {

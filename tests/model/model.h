@@ -341,6 +341,9 @@ const int32_t *ref_row(const struct ref_session *s, uint32_t g, int32_t slot);
 int32_t ref_in_row(const struct ref_session *s, const struct ref_seq *q, uint32_t g);
 /* Pages that the sequence holds in group @g: bound, reserved and staged. */
 int32_t ref_held(const struct ref_session *s, const struct ref_seq *q, uint32_t g);
+/* Pages [begin, end) that the sequence retains, as it is asked for: those of its bindings, from the prepare on. */
+void ref_shown_range(const struct ref_session *s, const struct ref_request *r, const struct ref_seq *q, uint32_t g,
+		     int64_t *begin, int64_t *end);
 /* Pages [begin, end) in the row: bound by the pending transition, and staged by it. */
 void ref_new_range(const struct ref_session *s, const struct ref_request *r, const struct ref_seq *q, uint32_t g,
 		   int64_t *begin, int64_t *end);

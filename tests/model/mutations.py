@@ -190,6 +190,10 @@ MUTATIONS = [
          "if (is_reserved_for(s, tokens) || lack <= 1 + p->n_staged)")]),
     ("a step takes pages although it would only have to wait", "extend.c", [
         ("if (is_reserved_for(s, tokens) || lack <= p->n_staged)", "if (is_reserved_for(s, tokens) || lack < p->n_staged)")]),
+    ("asked between prepare and complete, the range is that of the settled endpoint", "query.c", [
+        (".retained_begin = p->begin,", ".retained_begin = span->begin,")]),
+    ("asked between prepare and complete, the end is that of the settled endpoint", "query.c", [
+        (".retained_end = p->hi,", ".retained_end = span->end,")]),
     # extend
     ("a mapped chunk binds its final window only", "sequence.c", [
         ("int32_t begin = s->model.chunk_mapped ? p->begin : seq_retained_begin(g, q, e);",

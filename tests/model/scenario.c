@@ -300,8 +300,9 @@ static void expect_sequence(FILE *out, const struct ref_session *s, uint32_t ses
 	ref_retiring_range(s, r, q, g, &begin, &end);
 	for (int64_t c = begin; c < end; c++)
 		bound -= q->parts[g].row[c] >= 0;
+	ref_shown_range(s, r, q, g, &begin, &end);
 	fprintf(out, "expect state w%u r%d seq=%d group=%u endpoint=%" PRId64 " begin=%" PRId64 " end=%" PRId64,
-		session, label, seq, g, q->endpoint, ref_begin_of(s, g, q->highest), ref_end_of(s, g, q->endpoint));
+		session, label, seq, g, q->endpoint, begin, end);
 	fprintf(out, " bound=%d reserved=%d staged=%d slot=%d", bound, q->parts[g].n_free, q->parts[g].n_staged,
 		q->slot);
 	if (q->pending_endpoint >= 0)

@@ -44,6 +44,8 @@ Test(engine_window, decode_4096_maps_one_page_and_4224_stages_one)
 	cr_assert_eq(decode_prepare(&w, h), 0);
 	cr_assert_eq(state(&w, h, 0).n_new, 0);
 	cr_assert_eq(state(&w, h, 0).n_retiring, 1);
+	cr_assert_eq(state(&w, h, 0).retained_begin, 25);
+	cr_assert_eq(state(&w, h, 0).retained_end, 33);
 	cr_assert_eq(decode_complete(&w, h, fence_done), 0);
 	cr_assert_eq(state(&w, h, 0).retained_begin, 25);
 }

@@ -472,7 +472,7 @@ struct swakv_sequence_state {
 	int32_t page_tokens;
 	int64_t endpoint;                     /* exact resident token count */
 	int64_t pending_endpoint;             /* -1: none */
-	int32_t retained_begin, retained_end; /* logical pages */
+	int32_t retained_begin, retained_end; /* logical pages; from prepare on those of the bindings */
 	int32_t input_length;                 /* of the last prefill, 0: none */
 	int32_t pending_map;                  /* in a pending compaction: destination, -1 dropped; -2 none */
 	uint32_t n_bindings, n_reserved, n_new, n_retiring, n_staged;
