@@ -19,6 +19,8 @@ struct checker {
 	bool ok;
 	uint8_t *leases[POOL_MAX_CLASSES]; /* holders found of each page */
 	int64_t held[WIRE_MAX_GROUPS];     /* pages found of the session under check */
+	int64_t unseen[POOL_MAX_CLASSES];  /* pages of sessions in the middle of their work: who holds which is not
+					      looked at */
 };
 
 __attribute__((format(printf, 2, 3))) static void violated(struct checker *k, const char *format, ...)
@@ -217,6 +219,11 @@ static void check_session(struct checker *k, const struct session *s)
 {
 	uint32_t requests = 0, transitions = 0;
 
+	FOR_EACH_GROUP (g, s)
+		if (s->busy)
+			k->unseen[g->class_index] += g->n_held;
+	if (s->busy)
+		return;
 	memset(k->held, 0, sizeof(k->held));
 	for (int32_t i = s->first_request; i >= 0; i = s->requests[i].next, requests++) {
 		const struct request *r = &s->requests[i];
@@ -233,7 +240,7 @@ static void check_session(struct checker *k, const struct session *s)
 	check_free_slots(k, s);
 	check_lines(k, s);
 	FOR_EACH_GROUP (g, s)
-		if (k->held[g->index] != g->n_held)
+		if (k->held[g->index] != g->n_held || g->n_promised != 0)
 			violated(k, "session %u group %u: holds %" PRId64 " pages, counted %" PRId64, s->tag, g->index,
 				 g->n_held, k->held[g->index]);
 }
@@ -241,14 +248,20 @@ static void check_session(struct checker *k, const struct session *s)
 static void check_class(struct checker *k, const struct engine *e, int index)
 {
 	const struct page_class *c = e->pool.classes[index];
+	int64_t unseen = c->n_owed;
 
 	for (int32_t page = 0; page < c->num_pages; page++) {
 		bool held = c->state[page] == PAGE_LEASED || c->state[page] == PAGE_QUARANTINED;
 
-		if (held != (k->leases[index][page] == 1))
+		if (held && k->leases[index][page] == 0 && k->unseen[index] > 0)
+			unseen++;
+		else if (held != (k->leases[index][page] == 1))
 			violated(k, "class %d page %" PRId32 ": state %d with %d holders", index, page, c->state[page],
 				 k->leases[index][page]);
 	}
+	if (unseen != k->unseen[index])
+		violated(k, "class %d: %" PRId64 " pages without holder or promised, sessions at work hold %" PRId64,
+			 index, unseen, k->unseen[index]);
 }
 
 bool engine_check(const struct engine *e, char *buf, size_t size)

@@ -10,6 +10,7 @@
 
 #include "bug.h"
 #include "internal.h"
+#include "slice.h"
 
 /* Each destination in [0, new_batch) exactly once. Uses the sequences' `map` as marks: place i marks destination i. */
 static int check_map(struct session *s, struct request *r, const int32_t *map, uint32_t n, int32_t new_batch,
@@ -69,12 +70,16 @@ static void row_lift(struct session *s, struct group *g, const struct seq *q)
 {
 	int32_t *saved = s->scratch + (int64_t)q->index * s->scratch_width;
 	const struct span *p = seq_span(g, q);
+	int32_t left = slice_part(s, INT32_MAX);
 
+	slice_spend(s, 1);
 	page_table_open(&g->table, q->slot);
 	for (int32_t c = p->begin; c < p->end; c++) {
 		saved[c - p->begin] = page_table_get(&g->table, q->slot, c);
 		page_table_put(&g->table, q->slot, c, -1);
+		slice_step(s, &left, 1);
 	}
+	slice_rest(s, left);
 	page_table_close(&g->table, q->slot);
 }
 
@@ -82,10 +87,14 @@ static void row_drop(struct session *s, struct group *g, const struct seq *q, in
 {
 	const int32_t *saved = s->scratch + (int64_t)q->index * s->scratch_width;
 	const struct span *p = seq_span(g, q);
+	int32_t left = slice_part(s, INT32_MAX);
 
 	page_table_open(&g->table, slot);
-	for (int32_t c = p->begin; c < p->end; c++)
+	for (int32_t c = p->begin; c < p->end; c++) {
 		page_table_put(&g->table, slot, c, saved[c - p->begin]);
+		slice_step(s, &left, 1);
+	}
+	slice_rest(s, left);
 	page_table_close(&g->table, slot);
 }
 
@@ -129,6 +138,7 @@ static void reorder(struct session *s, struct request *r, uint64_t slot_value, s
 	uint32_t n = r->n_seqs;
 
 	memcpy(old, order, n * sizeof(*order));
+	point_extract(s, r, chains);
 	for (uint32_t i = 0; i < n; i++) {
 		struct seq *q = &s->seqs[old[i]];
 

@@ -6,7 +6,7 @@
  * rows that lost their owner (finished or dropped) since the last one: in
  * stream order behind the work that still read them.
  */
-#include "internal.h"
+#include "slice.h"
 
 void delivery_reset(struct delivery *d)
 {
@@ -56,19 +56,49 @@ void row_list_remove(struct session *s, const struct group *g, struct row_list *
 		s->rows[row->next].prev = row->prev;
 }
 
+/* As page_table_collect(), of a row with so much to look at that others are looked at meanwhile. */
+static void collect_long(struct session *s, struct page_table *t, int32_t row, struct delivery *d)
+{
+	struct dirty_row *dirty = &t->dirty[row];
+	bool changed = false;
+
+	for (uint32_t i = 0; i < dirty->n; i++) {
+		for (int32_t lo = dirty->range[i].lo, n; lo < dirty->range[i].hi; lo += n) {
+			n = slice_part(s, dirty->range[i].hi - lo);
+			changed |= page_table_collect_columns(t, row, lo, lo + n, d);
+			slice_spend(s, n);
+		}
+	}
+	page_table_collected(t, row, changed, d);
+}
+
 static void collect_list(struct session *s, struct row_list *list, struct delivery *d)
 {
-	int32_t max_batch = s->model.max_batch, first = 0;
+	int32_t max_batch = s->model.max_batch, first = 0, part = slice_part(s, INT32_MAX), n = 0;
+	const struct dirty_row *dirty;
 	struct group *g = s->groups;
 
+	if (list->first < 0)
+		return;
 	for (int32_t number = list->first; number >= 0; number = s->rows[number].next) {
 		if (number < first || number >= first + max_batch) {
 			g = &s->groups[number / max_batch];
 			first = number / max_batch * max_batch;
 		}
 		s->rows[number].listed = false;
-		page_table_collect(&g->table, number - first, d);
+		/* It is dirty, or it would not be listed. */
+		dirty = &g->table.dirty[number - first];
+		if (__builtin_expect(dirty->range[(dirty->n - 1) % PAGE_TABLE_RANGES].hi - dirty->range[0].lo > part,
+				     0))
+			collect_long(s, &g->table, number - first, d);
+		else
+			n += page_table_collect(&g->table, number - first, d) + 1;
+		if (n >= part) {
+			slice_spend(s, n);
+			n = 0;
+		}
 	}
+	slice_spend(s, n);
 	*list = ROW_LIST_EMPTY;
 }
 

@@ -45,6 +45,28 @@ struct engine *engine_free(struct engine *e);
  */
 uint32_t engine_trim(struct engine *e, uint32_t budget);
 
+/* ---- long work ---------------------------------------------------------- */
+
+/* Operations (of pages, cells, rows) that the engine does before it lets its driver look at others. */
+#define ENGINE_SLICE 4096
+
+/*
+ * From now on @pause is called after @slice operations (0: ENGINE_SLICE) in the
+ * middle of a call. It may make any call about other sessions than the one whose
+ * call it is (session_busy()); a longer one is not cut again. All accounts hold
+ * meanwhile: what the call will still take is taken from the counts already, and
+ * what it gives back returns bit by bit. NULL: nobody is called.
+ */
+void engine_on_pause(struct engine *e, uint32_t slice, void (*pause)(void *arg), void *arg);
+/* True while a call about @s is in the middle of its work. */
+bool session_busy(const struct session *s);
+/* The driver looks at others now: the next slice begins. */
+void engine_looked(struct engine *e);
+/* Operations since it last did; the most that there ever were; how often it was called. */
+uint32_t engine_spent(const struct engine *e);
+uint32_t engine_longest(const struct engine *e);
+uint64_t engine_pauses(const struct engine *e);
+
 /* ---- models ------------------------------------------------------------- */
 
 #define MODEL_IN_FLIGHT 2 /* steps in flight when a model does not say */

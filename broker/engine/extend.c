@@ -10,6 +10,7 @@
  */
 #include "bug.h"
 #include "internal.h"
+#include "slice.h"
 
 static int32_t count_of(const struct counts *c, uint32_t i)
 {
@@ -114,8 +115,10 @@ static int check_extend(struct session *s, struct request *r, const struct count
 			f->reason = FAULT_STEP_NO_PAGES;
 		return code;
 	}
-	if (worst == 0)
+	if (worst == 0) {
+		group_promise(s, lacking);
 		return 0;
+	}
 	if (worst == SWAKV_ELIMIT) {
 		r->phase = PHASE_FINISHING;
 		s->change++;

@@ -47,6 +47,7 @@ struct group {
 	struct page_table table;
 	int32_t most_reserved; /* for any sequence */
 	int64_t n_held;        /* pages leased or in quarantine */
+	int64_t n_promised;    /* of these: not placed yet (slice.h) */
 	struct span *spans;    /* [max_batch], by sequence */
 	int32_t *reserved;     /* [max_batch][most_reserved]: stack of each sequence */
 };
@@ -137,6 +138,7 @@ struct session {
 	struct group *groups_end;
 	bool poisoned;
 	bool ended;
+	bool busy;       /* a call about it is in the middle of its work */
 	uint64_t change; /* counts everything that a state query could see */
 
 	struct seq *seqs;      /* [max_batch] */
@@ -166,8 +168,21 @@ struct session {
 	struct line lines[WIRE_MAX_STREAMS];
 };
 
+/* See slice.h. */
+struct slice {
+	uint32_t most;    /* operations */
+	uint32_t part;    /* of these: what is done between two looks at the count */
+	uint32_t spent;   /* since the driver's last look */
+	uint32_t longest; /* ever spent */
+	bool paused;      /* the driver is being called */
+	uint64_t total, pauses;
+	void (*pause)(void *arg);
+	void *arg;
+};
+
 struct engine {
 	struct pool pool;
+	struct slice slice;
 	uint32_t last_serial;
 	uint64_t stamp; /* of what happens now */
 	LIST_HEAD(, session) sessions;
@@ -183,6 +198,7 @@ struct engine {
 	bool hindered;          /* a head waits for points or entries of its own session */
 	bool doomed;            /* somebody's refusal is set */
 	bool sweeping;
+	bool admitting; /* a head is being tried */
 	uint64_t swept; /* number of the last one that was tried */
 	uint64_t next_due;
 };
@@ -309,8 +325,8 @@ int64_t page_chains_count(const struct session *s, const struct page_chains *c);
 void point_open(struct session *s, uint32_t line, uint64_t value, struct request *r, const struct page_chains *pages);
 /* Closes all points of @r; their pages are appended to @chains. */
 void point_absorb(struct session *s, struct request *r, struct page_chains *chains);
-/* Takes the pages of sequence @seq out of the points of @r and appends them to @chains. */
-void point_extract(struct session *s, struct request *r, int32_t seq, struct page_chains *chains);
+/* Takes the pages of sequences that a compaction drops (map -1) out of the points of @r and appends them to @chains. */
+void point_extract(struct session *s, struct request *r, struct page_chains *chains);
 /* Pages of @chains return to their classes now, or when @line reaches @value. */
 void pages_release(struct session *s, uint32_t line, uint64_t value, const struct page_chains *chains);
 /* Pages of @chains go to the quarantine of @line. */

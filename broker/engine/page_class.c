@@ -52,6 +52,7 @@ struct page_class *page_class_new(struct pool *p, uint64_t page_bytes)
 	c->extents = p->extents;
 	for (int k = 0; k < EXTENT_N_KINDS; k++)
 		c->lists[k] = (struct extent_list){ -1, -1 };
+	c->first_owed = -1;
 	c->link = calloc(n, sizeof(*c->link));
 	c->owner = calloc(n, sizeof(*c->owner));
 	c->place = calloc(n, sizeof(*c->place));
@@ -85,12 +86,27 @@ static void straddler_count(struct page_class *c, int32_t x, int32_t page, int32
 	}
 }
 
-/* Takes up to @n free pages that start in extent @x, the first to @end[-1] and so on downwards; how many. */
-static int32_t extent_take(struct page_class *c, int32_t x, int32_t *end, int32_t n)
+/*
+ * Of extent @x no page is free but those that it owes. Is the straddler free,
+ * it is one of these: it counts as live at once, lest another extent that it
+ * touches leaves the class.
+ */
+static void straddler_owe(struct page_class *c, int32_t x)
 {
 	struct extent *e = &c->extents[x];
-	int32_t taken = n < e->n_free ? n : e->n_free, page = e->top;
-	int32_t *out = end, *stop = end - taken, *place = c->place;
+
+	if (e->n_owed == 0 || e->straddler_owed || e->straddler < 0 || c->state[e->straddler] != PAGE_FREE)
+		return;
+	e->straddler_owed = true;
+	straddler_count(c, x, e->straddler, 1);
+}
+
+/* Leases the pages of extent @x that came back last, then fresh ones, to @out[-1] and so on down to @stop; where it
+ * ends. */
+static int32_t *extent_lease(struct page_class *c, int32_t x, int32_t *out, const int32_t *stop)
+{
+	struct extent *e = &c->extents[x];
+	int32_t page = e->top, *place = c->place;
 	const int32_t *link = c->link;
 	uint8_t *state = c->state;
 
@@ -111,17 +127,40 @@ static int32_t extent_take(struct page_class *c, int32_t x, int32_t *end, int32_
 		}
 		e->fresh = fresh;
 	}
+	return out;
+}
+
+/* Takes up to @n free pages that start in extent @x, the first to @end[-1] and so on downwards; how many. */
+static int32_t extent_take(struct page_class *c, int32_t x, int32_t *end, int32_t n)
+{
+	struct extent *e = &c->extents[x];
+	int32_t taken = n < e->n_free ? n : e->n_free, page;
+	int32_t *stop = end - taken, *out = extent_lease(c, x, end, stop);
+
 	e->n_live += taken;
 	e->n_free -= taken;
 	extent_file(c, x, e->n_free > 0 ? EXTENT_PARTIAL : EXTENT_FULL);
 	if (out > stop) {
 		page = e->straddler;
-		MUST(out - stop == 1 && page >= 0 && state[page] == PAGE_FREE);
-		state[page] = PAGE_LEASED;
+		MUST(out - stop == 1 && page >= 0 && c->state[page] == PAGE_FREE && !e->straddler_owed);
+		c->state[page] = PAGE_LEASED;
 		*--out = page;
 		straddler_count(c, x, page, 1);
+	} else if (e->n_owed > 0 && e->n_free == 0) {
+		straddler_owe(c, x);
 	}
 	return taken;
+}
+
+/* An extent of @c that has free pages, one that is in use as long as there is one. */
+static int32_t extent_with_free(const struct page_class *c)
+{
+	int32_t x = c->lists[EXTENT_PARTIAL].first;
+
+	if (x < 0)
+		x = c->lists[EXTENT_EMPTY].first;
+	MUST(x >= 0);
+	return x;
 }
 
 void page_class_take_many(struct page_class *c, int32_t *out, int32_t n)
@@ -130,12 +169,71 @@ void page_class_take_many(struct page_class *c, int32_t *out, int32_t n)
 	c->n_free -= n;
 	c->n_leased += n;
 	for (int32_t left = n; left > 0;) {
-		int32_t x = c->lists[EXTENT_PARTIAL].first;
+		left -= extent_take(c, extent_with_free(c), out + left, left);
+	}
+	forget_users(c, out, n);
+}
 
-		if (x < 0)
-			x = c->lists[EXTENT_EMPTY].first;
-		MUST(x >= 0);
-		left -= extent_take(c, x, out + left, left);
+/* Promises up to @n free pages that start in extent @x; how many. */
+static int32_t extent_promise(struct page_class *c, int32_t x, int32_t n)
+{
+	struct extent *e = &c->extents[x];
+	int32_t owed = n < e->n_free ? n : e->n_free;
+
+	if (e->n_owed == 0) {
+		e->next_owed = -1;
+		if (c->first_owed < 0)
+			c->first_owed = x;
+		else
+			c->extents[c->last_owed].next_owed = x;
+		c->last_owed = x;
+	}
+	e->n_owed += owed;
+	e->n_live += owed;
+	e->n_free -= owed;
+	extent_file(c, x, e->n_free > 0 ? EXTENT_PARTIAL : EXTENT_FULL);
+	if (e->n_free == 0)
+		straddler_owe(c, x);
+	return owed;
+}
+
+void page_class_promise(struct page_class *c, int32_t n)
+{
+	MUST(c->n_free >= n);
+	c->n_free -= n;
+	c->n_leased += n;
+	c->n_owed += n;
+	while (n > 0)
+		n -= extent_promise(c, extent_with_free(c), n);
+}
+
+/* Places up to @n of the pages that extent @x owes, the first to @end[-1]; how many. */
+static int32_t extent_place(struct page_class *c, int32_t x, int32_t *end, int32_t n)
+{
+	struct extent *e = &c->extents[x];
+	int32_t placed = n < e->n_owed ? n : e->n_owed, *out = end;
+
+	if (e->straddler_owed) {
+		MUST(c->state[e->straddler] == PAGE_FREE);
+		c->state[e->straddler] = PAGE_LEASED;
+		*--out = e->straddler;
+		e->straddler_owed = false;
+	}
+	out = extent_lease(c, x, out, end - placed);
+	MUST(out == end - placed);
+	e->n_owed -= placed;
+	if (e->n_owed == 0)
+		c->first_owed = e->next_owed;
+	return placed;
+}
+
+void page_class_place(struct page_class *c, int32_t *out, int32_t n)
+{
+	MUST(c->n_owed >= n);
+	c->n_owed -= n;
+	for (int32_t left = n; left > 0;) {
+		MUST(c->first_owed >= 0);
+		left -= extent_place(c, c->first_owed, out + left, left);
 	}
 	forget_users(c, out, n);
 }

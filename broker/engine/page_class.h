@@ -48,6 +48,7 @@ struct page_class {
 	int32_t n_free;
 	int32_t n_leased;
 	int32_t n_quarantined;
+	int32_t n_owed; /* of n_leased: promised, and in no state of their own yet */
 	int32_t n_extents;
 	int32_t n_empty; /* of these: no live page touches them */
 	int32_t n_sessions;
@@ -61,9 +62,10 @@ struct page_class {
 	struct extent *extents; /* the pool's */
 	struct pool *pool;
 	struct extent_list lists[EXTENT_N_KINDS];
-	int64_t promised;   /* free pages that no other class may take while a provision is made */
-	uint64_t turns;     /* counts how often an extent of it became empty or ceased to be */
-	uint64_t cached_at; /* pool_epoch() of the next */
+	int32_t first_owed, last_owed; /* extents that owe pages, in the order in which they promised; -1: none */
+	int64_t promised;              /* free pages that no other class may take while a provision is made */
+	uint64_t turns;                /* counts how often an extent of it became empty or ceased to be */
+	uint64_t cached_at;            /* pool_epoch() of the next */
 	int64_t cached_available;
 };
 
@@ -75,6 +77,14 @@ void page_class_free(struct page_class *c);
 int32_t page_class_take(struct page_class *c);
 /* Takes @n free pages: @out[n - 1] is what page_class_take() would take first. */
 void page_class_take_many(struct page_class *c, int32_t *out, int32_t n);
+/*
+ * Counts @n free pages as leased: each extent that will give some knows how many,
+ * so it is neither empty nor has them for others. Which pages those are is left
+ * to page_class_place(), which takes time.
+ */
+void page_class_promise(struct page_class *c, int32_t n);
+/* Takes @n promised pages, the first one to @out[n - 1]. */
+void page_class_place(struct page_class *c, int32_t *out, int32_t n);
 /* Gives a leased or quarantined page back. A page in any other state is a bug and ends the process. */
 void page_class_put(struct page_class *c, int32_t page);
 /* Gives @n leased pages back, in order. */

@@ -116,7 +116,7 @@ static inline void deliver_cell(struct delivery *d, uint32_t cell, int32_t page)
 		d->updates[d->n_updates++] = (struct wire_update){ cell, page };
 }
 
-static void deliver_row(struct page_table *t, int32_t row, uint32_t first, uint32_t end, struct delivery *d)
+static inline void deliver_row(struct page_table *t, int32_t row, uint32_t first, uint32_t end, struct delivery *d)
 {
 	uint32_t version = load_relaxed(&t->heads[row].version) + 1;
 
@@ -124,32 +124,60 @@ static void deliver_row(struct page_table *t, int32_t row, uint32_t first, uint3
 	d->rows[d->n_rows++] = (struct wire_row){ t->first_row + (uint32_t)row, version, first, end };
 }
 
-void page_table_collect(struct page_table *t, int32_t row, struct delivery *d)
+/* Columns [lo, hi) of a dirty range: true when one has changed. */
+static inline bool collect_columns(struct page_table *t, int32_t row, int32_t lo, int32_t hi, struct delivery *d)
 {
-	struct dirty_row *dirty = &t->dirty[row];
 	const int32_t *cells = t->cells + (int64_t)row * 2 * t->width;
-	int32_t *sent = t->sent + (int64_t)row * t->width, lo = dirty->range[0].lo, hi = dirty->range[0].hi, last = hi;
-	uint32_t first_cell = t->first_cell + (uint32_t)row * (uint32_t)t->width, n_ranges = dirty->n;
+	uint32_t first_cell = t->first_cell + (uint32_t)row * (uint32_t)t->width;
+	int32_t *sent = t->sent + (int64_t)row * t->width;
 	bool changed = false;
 
-	if (n_ranges == 0)
-		return;
-	dirty->n = 0;
-	for (uint32_t i = 0;;) {
-		for (int32_t c = lo; c < hi; c++) {
-			int32_t page = cells[c];
+	for (int32_t c = lo; c < hi; c++) {
+		int32_t page = cells[c];
 
-			if (page == sent[c])
-				continue;
-			sent[c] = page;
-			changed = true;
-			deliver_cell(d, first_cell + (uint32_t)c, page);
-		}
-		if (++i == n_ranges)
-			break;
-		lo = dirty->range[i].lo;
-		last = hi = dirty->range[i].hi;
+		if (page == sent[c])
+			continue;
+		sent[c] = page;
+		changed = true;
+		deliver_cell(d, first_cell + (uint32_t)c, page);
 	}
+	return changed;
+}
+
+bool page_table_collect_columns(struct page_table *t, int32_t row, int32_t lo, int32_t hi, struct delivery *d)
+{
+	return collect_columns(t, row, lo, hi, d);
+}
+
+static inline void collected(struct page_table *t, int32_t row, bool changed, struct delivery *d)
+{
+	struct dirty_row *dirty = &t->dirty[row];
+
 	if (changed)
-		deliver_row(t, row, (uint32_t)dirty->range[0].lo, (uint32_t)last, d);
+		deliver_row(t, row, (uint32_t)dirty->range[0].lo, (uint32_t)dirty->range[dirty->n - 1].hi, d);
+	dirty->n = 0;
+}
+
+void page_table_collected(struct page_table *t, int32_t row, bool changed, struct delivery *d)
+{
+	collected(t, row, changed, d);
+}
+
+int32_t page_table_collect(struct page_table *t, int32_t row, struct delivery *d)
+{
+	const struct dirty_row *dirty = &t->dirty[row];
+	uint32_t n_ranges = dirty->n;
+	bool changed = false;
+	int32_t n = 0;
+
+	if (n_ranges == 0)
+		return 0;
+	for (uint32_t i = 0; i < n_ranges; i++) {
+		int32_t lo = dirty->range[i].lo, hi = dirty->range[i].hi;
+
+		changed |= collect_columns(t, row, lo, hi, d);
+		n += hi - lo;
+	}
+	collected(t, row, changed, d);
+	return n;
 }

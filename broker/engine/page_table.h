@@ -131,8 +131,12 @@ static inline bool page_table_is_dirty(const struct page_table *t, int32_t row)
 
 /*
  * Appends to @d what of @row has changed since its last delivery, and counts it
- * as delivered. When the updates no longer fit, @d turns to "by reference".
+ * as delivered. When the updates no longer fit, @d turns to "by reference". Returns
+ * how many cells it looked at.
  */
-void page_table_collect(struct page_table *t, int32_t row, struct delivery *d);
+int32_t page_table_collect(struct page_table *t, int32_t row, struct delivery *d);
+/* The same in parts: columns [lo, hi) of a dirty range; true when one has changed. Then what all of them said. */
+bool page_table_collect_columns(struct page_table *t, int32_t row, int32_t lo, int32_t hi, struct delivery *d);
+void page_table_collected(struct page_table *t, int32_t row, bool changed, struct delivery *d);
 
 #endif

@@ -10,6 +10,7 @@
  */
 #include "bug.h"
 #include "internal.h"
+#include "slice.h"
 
 /* Moves all of @from to the end of @chain. Both are of one group. */
 static void chain_append(struct page_class *c, struct page_chain *chain, const struct page_chain *from)
@@ -34,13 +35,17 @@ int64_t page_chains_count(const struct session *s, const struct page_chains *c)
 }
 
 /* Every page of @chain returns to the class of @g. */
-static void chain_return(struct group *g, const struct page_chain *chain)
+static void chain_return(struct session *s, struct group *g, const struct page_chain *chain)
 {
+	int32_t left = slice_part(s, INT32_MAX);
+
 	for (int32_t page = chain->first, next; page >= 0; page = next) {
 		next = g->class->link[page];
 		page_class_put(g->class, page);
+		g->n_held--;
+		slice_step(s, &left, 1);
 	}
-	g->n_held -= chain->n;
+	slice_rest(s, left);
 }
 
 static struct point *point_new(struct session *s)
@@ -142,13 +147,17 @@ static void request_forget(struct session *s, struct point *p)
 /* Every page of @chain returns to the sequence it is marked with. */
 static void chain_give_back(struct session *s, struct group *g, const struct page_chain *chain)
 {
+	int32_t left = slice_part(s, INT32_MAX);
+
 	for (int32_t page = chain->first, next; page >= 0; page = next) {
 		struct seq *q = &s->seqs[g->class->owner[page]];
 
 		next = g->class->link[page];
 		seq_span(g, q)->n_staged--;
 		seq_give_back(g, q, page);
+		slice_step(s, &left, 1);
 	}
+	slice_rest(s, left);
 }
 
 static void point_reached(struct session *s, struct point *p)
@@ -160,7 +169,7 @@ static void point_reached(struct session *s, struct point *p)
 		const struct page_chain *chain = point_chain(s, p, g->index);
 
 		if (p->request < 0)
-			chain_return(g, chain);
+			chain_return(s, g, chain);
 		else
 			chain_give_back(s, g, chain);
 	}
@@ -216,22 +225,25 @@ void point_absorb(struct session *s, struct request *r, struct page_chains *chai
 	r->n_points = 0;
 }
 
-static void chain_extract(struct page_class *c, struct page_chain *from, int32_t seq, struct page_chain *chain)
+static void chain_extract(struct session *s, struct page_class *c, struct page_chain *from, struct page_chain *chain)
 {
 	struct page_chain rest = PAGE_CHAIN_EMPTY;
 
 	for (int32_t page = from->first, next; page >= 0; page = next) {
+		int32_t seq = c->owner[page];
+
 		next = c->link[page];
-		page_chain_add(c, c->owner[page] == seq ? chain : &rest, page, c->owner[page]);
+		page_chain_add(c, s->seqs[seq].map < 0 ? chain : &rest, page, seq);
+		slice_spend(s, 1);
 	}
 	*from = rest;
 }
 
-void point_extract(struct session *s, struct request *r, int32_t seq, struct page_chains *chains)
+void point_extract(struct session *s, struct request *r, struct page_chains *chains)
 {
 	for (int32_t i = r->first_point; i >= 0; i = s->points[i].same_request)
 		for (uint32_t g = 0; g < s->n_groups; g++)
-			chain_extract(s->groups[g].class, point_chain(s, &s->points[i], g), seq, &chains->of[g]);
+			chain_extract(s, s->groups[g].class, point_chain(s, &s->points[i], g), &chains->of[g]);
 }
 
 void pages_release(struct session *s, uint32_t line, uint64_t value, const struct page_chains *chains)
@@ -243,7 +255,7 @@ void pages_release(struct session *s, uint32_t line, uint64_t value, const struc
 		return;
 	}
 	FOR_EACH_GROUP (g, s)
-		chain_return(g, &chains->of[g->index]);
+		chain_return(s, g, &chains->of[g->index]);
 }
 
 void pages_quarantine(struct session *s, uint32_t line, const struct page_chains *chains)
@@ -252,9 +264,13 @@ void pages_quarantine(struct session *s, uint32_t line, const struct page_chains
 
 	FOR_EACH_GROUP (g, s) {
 		const struct page_chain *chain = &chains->of[g->index];
+		int32_t left = slice_part(s, INT32_MAX);
 
-		for (int32_t page = chain->first; page >= 0; page = g->class->link[page])
+		for (int32_t page = chain->first; page >= 0; page = g->class->link[page]) {
 			page_class_quarantine(g->class, page);
+			slice_step(s, &left, 1);
+		}
+		slice_rest(s, left);
 		chain_append(g->class, &l->quarantine.of[g->index], chain);
 	}
 }
@@ -282,7 +298,7 @@ int64_t quarantine_release(struct session *s, uint32_t line)
 	int64_t n = page_chains_count(s, q);
 
 	FOR_EACH_GROUP (g, s) {
-		chain_return(g, &q->of[g->index]);
+		chain_return(s, g, &q->of[g->index]);
 		q->of[g->index] = PAGE_CHAIN_EMPTY;
 	}
 	return n;

@@ -171,6 +171,8 @@ void extent_assign(struct pool *p, struct page_class *c, int index, int32_t x)
 	e->n_live = 0;
 	e->n_free = hi - lo;
 	e->top = e->straddler = -1;
+	e->n_owed = 0;
+	e->straddler_owed = false;
 	e->fresh = lo;
 	e->end = hi;
 	list_add(c, x, hi > lo ? EXTENT_EMPTY : EXTENT_BARE);

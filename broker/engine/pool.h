@@ -16,17 +16,20 @@
 
 /* An extent as its class sees it; at most one page starts in it and ends beyond it. */
 struct extent {
-	int32_t n_live;     /* live pages that touch it */
-	int32_t n_free;     /* free pages that start in it */
-	int32_t top;        /* free page that came back last, chained by the class's link; -1: none */
-	int32_t fresh, end; /* pages [fresh, end) lie in it and were not taken since it came: free, too */
-	int32_t straddler;  /* the page that ends beyond it, when it is usable; else -1 */
-	int32_t prev, next; /* in the list of its kind */
-	uint8_t kind;       /* enum extent_kind */
-	bool moved;         /* by the provision that is being made: */
-	int16_t was;        /* then: the class that held it before, -1: none */
-	int16_t former;     /* 1 + the class that held it last; 0: none ever, EXTENT_OF_MANY: one that is gone */
-	int32_t next_moved; /* -1: none */
+	int32_t n_live;      /* live pages that touch it */
+	int32_t n_free;      /* free pages that start in it */
+	int32_t top;         /* free page that came back last, chained by the class's link; -1: none */
+	int32_t fresh, end;  /* pages [fresh, end) lie in it and were not taken since it came: free, too */
+	int32_t straddler;   /* the page that ends beyond it, when it is usable; else -1 */
+	int32_t n_owed;      /* of n_live: promised, and still among the free pages as far as these can be seen */
+	int32_t next_owed;   /* extent of the class that owes, too; -1: none */
+	bool straddler_owed; /* it is among the owed ones, as nothing else may be left for them */
+	int32_t prev, next;  /* in the list of its kind */
+	uint8_t kind;        /* enum extent_kind */
+	bool moved;          /* by the provision that is being made: */
+	int16_t was;         /* then: the class that held it before, -1: none */
+	int16_t former;      /* 1 + the class that held it last; 0: none ever, EXTENT_OF_MANY: one that is gone */
+	int32_t next_moved;  /* -1: none */
 };
 #define EXTENT_OF_MANY INT16_MAX
 

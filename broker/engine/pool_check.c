@@ -87,6 +87,20 @@ static bool check_chain(const struct view *v, int32_t x, int32_t n_returned)
 	return true;
 }
 
+/* Owed pages that start in other extents and end in @x or beyond it. */
+static int32_t straddlers_owed(const struct view *v, int32_t x)
+{
+	int32_t n = 0, first, last;
+
+	for (int32_t y = 0; y < x; y++) {
+		if (v->p->extent_class[y] != v->index || !v->p->extents[y].straddler_owed)
+			continue;
+		page_extents(v->p, v->c, v->p->extents[y].straddler, &first, &last);
+		n += last >= x;
+	}
+	return n;
+}
+
 static bool check_extent(const struct view *v, int32_t x)
 {
 	const struct extent *e = &v->p->extents[x];
@@ -105,15 +119,18 @@ static bool check_extent(const struct view *v, int32_t x)
 		if (first == x && last == x)
 			fresh += v->c->state[page] == PAGE_ABSENT;
 	}
+	live += e->n_owed + straddlers_owed(v, x);
 	if (live != e->n_live)
 		return wrong(v, "extent %" PRId32 ": %" PRId32 " live pages, counted %" PRId32, x, e->n_live, live);
+	if (e->straddler_owed && (e->n_owed == 0 || straddler < 0 || v->c->state[straddler] != PAGE_FREE))
+		return wrong(v, "extent %" PRId32 ": it owes a page beyond its end that it does not have", x);
 	if (straddler != e->straddler)
 		return wrong(v, "extent %" PRId32 ": page %" PRId32 " ends beyond it, it knows %" PRId32, x, straddler,
 			     e->straddler);
 	if (fresh != e->end - e->fresh)
 		return wrong(v, "extent %" PRId32 ": %" PRId32 " fresh pages, counted %" PRId32, x, e->end - e->fresh,
 			     fresh);
-	if (fresh + returned + (straddler >= 0 && v->c->state[straddler] == PAGE_FREE) != e->n_free)
+	if (fresh + returned + (straddler >= 0 && v->c->state[straddler] == PAGE_FREE) != e->n_free + e->n_owed)
 		return wrong(v, "extent %" PRId32 ": free pages %" PRId32 ", fresh %" PRId32 ", returned %" PRId32, x,
 			     e->n_free, fresh, returned);
 	return check_chain(v, x, returned);
@@ -147,7 +164,7 @@ static bool check_list(const struct view *v, enum extent_kind kind, int32_t *n_l
 
 static bool check_extents(const struct view *v)
 {
-	int32_t n_held = 0, n_empty = 0, n_listed = 0;
+	int32_t n_held = 0, n_empty = 0, n_listed = 0, n_owed = 0, n_owing = 0;
 
 	for (int32_t x = 0; x < v->p->n_extents; x++) {
 		if (v->p->extent_class[x] != v->index)
@@ -156,7 +173,14 @@ static bool check_extents(const struct view *v)
 			return false;
 		n_held++;
 		n_empty += v->p->extents[x].n_live == 0;
+		n_owed += v->p->extents[x].n_owed;
+		n_owing += v->p->extents[x].n_owed > 0;
 	}
+	for (int32_t x = v->c->first_owed; x >= 0 && n_owing >= 0; x = v->p->extents[x].next_owed)
+		n_owing = v->p->extent_class[x] == v->index && v->p->extents[x].n_owed > 0 ? n_owing - 1 : -1;
+	if (n_owed != v->c->n_owed || n_owing != 0)
+		return wrong(v, "owes %" PRId32 " pages, counted %" PRId32 ", or its list of who owes is wrong",
+			     v->c->n_owed, n_owed);
 	for (int k = 0; k < EXTENT_N_KINDS; k++)
 		if (!check_list(v, (enum extent_kind)k, &n_listed))
 			return false;
@@ -176,7 +200,7 @@ bool page_class_check(const struct pool *p, const struct page_class *c, int inde
 	for (int32_t page = 0; page < c->num_pages; page++)
 		if (!check_page(&v, page, count))
 			return false;
-	if (count[PAGE_FREE] != c->n_free || count[PAGE_LEASED] != c->n_leased ||
+	if (count[PAGE_FREE] != c->n_free + c->n_owed || count[PAGE_LEASED] != c->n_leased - c->n_owed ||
 	    count[PAGE_QUARANTINED] != c->n_quarantined || c->n_free + c->n_leased + c->n_quarantined != c->n_usable)
 		return wrong(&v,
 			     "free %" PRId32 "/%" PRId32 " leased %" PRId32 "/%" PRId32 " quarantined %" PRId32

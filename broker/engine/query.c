@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* query.c - everything of spec section 4 that can be asked for, and the counts */
-#include "internal.h"
+#include "slice.h"
 
 int request_query(const struct session *s, uint64_t handle, struct wire_request_state *out, struct fault *f)
 {
@@ -31,10 +31,28 @@ static void write_binding(struct binding_writer *w, int32_t logical, int32_t pag
 		w->out[w->written++] = (struct wire_binding){ logical, page };
 }
 
+/* Of @n bindings that are next, the first that is wanted: those before it, or all that are left, are passed over. */
+static int32_t pass_over(struct binding_writer *w, int32_t n)
+{
+	uint32_t skip = w->written == w->cap ? (uint32_t)n : w->seen < w->first ? w->first - w->seen : 0;
+
+	skip = skip < (uint32_t)n ? skip : (uint32_t)n;
+	w->seen += skip;
+	return (int32_t)skip;
+}
+
 static void write_row(const struct group *g, const struct seq *q, int32_t lo, int32_t hi, struct binding_writer *w)
 {
-	for (int32_t c = lo; c < hi; c++)
+	for (int32_t c = lo + pass_over(w, hi > lo ? hi - lo : 0); c < hi && w->written < w->cap; c++)
 		write_binding(w, c, page_table_get(&g->table, q->slot, c));
+}
+
+static void write_reserved(const struct group *g, const struct seq *q, struct binding_writer *w)
+{
+	int32_t n = seq_span(g, q)->n_reserved;
+
+	for (int32_t i = n - 1 - pass_over(w, n); i >= 0 && w->written < w->cap; i--)
+		write_binding(w, -1, seq_reserved(g, q)[i]);
 }
 
 static void write_staged(const struct session *s, const struct group *g, const struct request *r, const struct seq *q,
@@ -123,8 +141,7 @@ int sequence_query(const struct session *s, uint64_t handle, const struct wire_q
 		return fault_set(f, FAULT_GENERATION, query->seq, query->generation, out->generation);
 	write_row(g, q, p.kept, p.gap, &w);
 	write_row(g, q, p.resume, p.hi, &w);
-	for (int32_t i = seq_span(g, q)->n_reserved - 1; i >= 0; i--)
-		write_binding(&w, -1, seq_reserved(g, q)[i]);
+	write_reserved(g, q, &w);
 	write_row(g, q, p.fresh, p.hi, &w);
 	write_row(g, q, p.lo, p.kept, &w);
 	write_staged(s, g, r, q, &w);

@@ -9,6 +9,7 @@
 
 #include "bug.h"
 #include "internal.h"
+#include "slice.h"
 
 /* ---- handles ------------------------------------------------------------- */
 
@@ -166,8 +167,7 @@ static void admit_sequence(struct session *s, struct request *r, uint32_t i, int
 		int32_t n = r->reservation[g->index];
 
 		*seq_span(g, q) = (struct span){ .n_reserved = n };
-		page_class_take_many(g->class, seq_reserved(g, q), n); /* the first page taken is the first one bound */
-		g->n_held += n;
+		group_take(s, g, seq_reserved(g, q), n); /* the first page taken is the first one bound */
 		row_list_remove(s, g, &s->lines[t->line].stray, slot);
 		row_list_note(s, g, &r->dirty, slot);
 	}
@@ -231,6 +231,15 @@ static void begin_needs(const struct session *s, const struct begin *b, int32_t 
 	}
 }
 
+static int64_t begin_pages(const struct session *s, const int64_t *needs)
+{
+	int64_t n = 0;
+
+	for (uint32_t g = 0; g < s->n_groups; g++)
+		n += needs[g];
+	return n;
+}
+
 /* The pages are free. */
 static uint64_t begin(struct session *s, const struct begin *b, const int32_t *reservation)
 {
@@ -256,6 +265,8 @@ int request_admit(struct session *s, const struct begin *b, uint64_t claims, uin
 	begin_needs(s, b, reservation, needs);
 	if ((code = session_provide(s, needs, NULL, claims, f)))
 		return code;
+	if (!slice_holds(s, begin_pages(s, needs)))
+		group_promise(s, needs);
 	*handle = begin(s, b, reservation);
 	return 0;
 }
@@ -294,6 +305,18 @@ int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const 
 
 /* ---- a longer reservation --------------------------------------------------- */
 
+/* The @n ids from @ids on move up by @by places. */
+static void make_room(struct session *s, int32_t *ids, int32_t n, int32_t by)
+{
+	while (by > 0 && n > 0) {
+		int32_t part = slice_part(s, n);
+
+		n -= part; /* the last ones first: they may overlap */
+		memmove(ids + n + by, ids + n, (size_t)part * sizeof(*ids));
+		slice_spend(s, part);
+	}
+}
+
 /* Pages of @more (one a group) join the reservation of @q. */
 static void reserve_more(struct session *s, struct request *r, struct seq *q, const int32_t *more)
 {
@@ -302,10 +325,9 @@ static void reserve_more(struct session *s, struct request *r, struct seq *q, co
 		int32_t n = more[g->index];
 
 		/* Below those that it has: the next one bound stays the same. */
-		memmove(seq_reserved(g, q) + n, seq_reserved(g, q), (size_t)p->n_reserved * sizeof(int32_t));
-		page_class_take_many(g->class, seq_reserved(g, q), n);
+		make_room(s, seq_reserved(g, q), p->n_reserved, n);
+		group_take(s, g, seq_reserved(g, q), n);
 		p->n_reserved += n;
-		g->n_held += n;
 	}
 	if (r->phase == PHASE_EXECUTING)
 		seq_settle(s, r, q, seq_endpoint(r, q));
@@ -337,6 +359,7 @@ int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, stru
 	}
 	if ((code = session_provide(s, needs, held, CLAIMS_NONE, f)))
 		return code;
+	group_promise(s, needs);
 	r->capacity = max_tokens;
 	FOR_EACH_GROUP (g, s)
 		r->reservation[g->index] += more[g->index];
@@ -350,32 +373,39 @@ int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, stru
 
 /* ---- the end ----------------------------------------------------------------- */
 
-/* Columns [first, end) of the row go to @chain, or, when that is NULL, back to the class. */
-static void pages_out(struct group *g, const struct seq *q, int32_t first, int32_t end, struct page_chain *chain)
+/* The @n pages go to @chain, or, when that is NULL, back to the class. */
+static void pages_out(struct session *s, struct group *g, const int32_t *pages, int32_t n, struct page_chain *chain)
 {
-	if (first >= end)
-		return;
-	if (!chain) {
-		page_class_put_many(g->class, page_table_row(&g->table, q->slot) + first, end - first);
-		g->n_held -= end - first;
-		return;
+	for (int32_t i = 0, part; i < n; i += part) {
+		part = slice_part(s, n - i);
+		if (!chain) {
+			page_class_put_many(g->class, pages + i, part);
+			g->n_held -= part;
+		}
+		for (int32_t k = i; chain && k < i + part; k++)
+			page_chain_add(g->class, chain, pages[k], -1);
+		slice_spend(s, part);
 	}
-	for (int32_t c = first; c < end; c++)
-		page_chain_add(g->class, chain, page_table_get(&g->table, q->slot, c), -1);
 }
 
 /* The pages of the row go to @chain (NULL: to the class); the row is cleared, unless the session has ended. */
 static void row_out(struct session *s, struct group *g, struct request *r, struct seq *q, struct page_chain *chain)
 {
+	const int32_t *row = page_table_row(&g->table, q->slot);
 	struct mapped m = seq_mapped(s, g, r, q);
 
-	pages_out(g, q, m.lo, m.gap, chain);
-	pages_out(g, q, m.resume, m.hi, chain);
+	slice_spend(s, 1);
+	pages_out(s, g, row + m.lo, m.gap - m.lo, chain);
+	pages_out(s, g, row + m.resume, m.hi - m.resume, chain);
 	if (s->ended)
 		return;
 	page_table_open(&g->table, q->slot);
-	for (int32_t c = m.lo; c < m.hi; c++)
-		page_table_put(&g->table, q->slot, c, -1);
+	for (int32_t c = m.lo, end; c < m.hi;) {
+		end = c + slice_part(s, m.hi - c);
+		slice_spend(s, end - c);
+		for (; c < end; c++)
+			page_table_put(&g->table, q->slot, c, -1);
+	}
 	page_table_close(&g->table, q->slot);
 }
 
@@ -396,12 +426,7 @@ static void dissolve_sequence(struct session *s, struct request *r, struct seq *
 
 		row_out(s, g, r, q, chain);
 		/* Last taken first returned: what was never bound comes out in the order it went in. */
-		if (!chain) {
-			page_class_put_many(g->class, reserved, n);
-			g->n_held -= n;
-		}
-		for (int32_t i = 0; chain && i < n; i++)
-			page_chain_add(g->class, chain, reserved[i], -1);
+		pages_out(s, g, reserved, n, chain);
 		row_list_remove(s, g, &r->dirty, q->slot);
 		row_list_note(s, g, &s->lines[r->stream].stray, q->slot);
 	}
@@ -415,7 +440,6 @@ static void dissolve_sequence(struct session *s, struct request *r, struct seq *
 void request_drop_sequence(struct session *s, struct request *r, struct seq *q, uint64_t slot_value,
 			   struct page_chains *chains)
 {
-	point_extract(s, r, q->index, chains);
 	dissolve_sequence(s, r, q, slot_value, chains);
 }
 

@@ -14,6 +14,7 @@
  */
 #include "bug.h"
 #include "internal.h"
+#include "slice.h"
 
 int32_t group_reservation(const struct session *s, const struct group *g, int64_t capacity, bool unordered)
 {
@@ -75,9 +76,13 @@ static void tell_dirty(struct session *s, const struct group *g, const struct se
 {
 	int32_t dirty = end;
 
-	for (int32_t c = first; c < end; c++)
-		if (page_class_bind(g->class, page_table_get(&g->table, q->slot, c), g->serial) && c < dirty)
-			dirty = c;
+	for (int32_t c = first, part; c < end;) {
+		part = c + slice_part(s, end - c);
+		slice_spend(s, part - c);
+		for (; c < part; c++)
+			if (page_class_bind(g->class, page_table_get(&g->table, q->slot, c), g->serial) && c < dirty)
+				dirty = c;
+	}
 	if (dirty < end)
 		delivery_scrub(d, group_row(g, q->slot), dirty, end);
 }
@@ -89,13 +94,20 @@ void seq_bind(struct session *s, struct group *g, struct request *r, struct seq 
 	int32_t n = end - first, own = n < p->n_reserved ? n : p->n_reserved;
 
 	page_table_open(&g->table, q->slot);
-	page_table_put_run(&g->table, q->slot, first, seq_reserved(g, q) + p->n_reserved, own);
-	p->n_reserved -= own;
-	for (int32_t c = first + own; c < end; c++)
-		page_table_put(&g->table, q->slot, c, page_class_take(g->class));
+	for (int32_t c = first, part; c < first + own; c += part) {
+		part = slice_part(s, first + own - c);
+		page_table_put_run(&g->table, q->slot, c, seq_reserved(g, q) + p->n_reserved, part);
+		p->n_reserved -= part;
+		slice_spend(s, part);
+	}
+	for (int32_t c = first + own; c < end; c++) {
+		int32_t page;
+
+		group_take(s, g, &page, 1);
+		page_table_put(&g->table, q->slot, c, page);
+	}
 	page_table_close(&g->table, q->slot);
 	p->n_extra += n - own;
-	g->n_held += n - own;
 	if (g->class->scrub != WIRE_SCRUB_NEVER)
 		tell_dirty(s, g, q, first, end, d);
 	row_list_note(s, g, &r->dirty, q->slot);
@@ -122,6 +134,24 @@ void leaving_init(const struct session *s, const struct request *r, uint64_t val
 	page_chains_init(s, &l->staged);
 }
 
+static inline void unbind(struct session *s, struct group *g, struct seq *q, int32_t first, int32_t end, bool waits,
+			  struct page_chain *chain)
+{
+	page_table_open(&g->table, q->slot);
+	for (int32_t c = first; c < end; c++) {
+		int32_t page = page_table_get(&g->table, q->slot, c);
+
+		page_table_put(&g->table, q->slot, c, -1);
+		if (waits) {
+			page_chain_add(g->class, chain, page, q->index);
+			seq_span(g, q)->n_staged++;
+		} else {
+			seq_give_back(g, q, page);
+		}
+	}
+	page_table_close(&g->table, q->slot);
+}
+
 void seq_unbind(struct session *s, struct group *g, struct request *r, struct seq *q, int32_t first, int32_t end,
 		struct leaving *l)
 {
@@ -129,19 +159,11 @@ void seq_unbind(struct session *s, struct group *g, struct request *r, struct se
 
 	if (first >= end)
 		return;
-	page_table_open(&g->table, q->slot);
-	for (int32_t c = first; c < end; c++) {
-		int32_t page = page_table_get(&g->table, q->slot, c);
-
-		page_table_put(&g->table, q->slot, c, -1);
-		if (waits) {
-			page_chain_add(g->class, &l->staged.of[g->index], page, q->index);
-			seq_span(g, q)->n_staged++;
-		} else {
-			seq_give_back(g, q, page);
-		}
+	for (int32_t n; first < end; first += n) {
+		n = slice_part(s, end - first);
+		unbind(s, g, q, first, first + n, waits, &l->staged.of[g->index]);
+		slice_spend(s, n);
 	}
-	page_table_close(&g->table, q->slot);
 	row_list_note(s, g, &r->dirty, q->slot);
 }
 

@@ -10,6 +10,7 @@
 
 #include "bug.h"
 #include "internal.h"
+#include "slice.h"
 
 struct engine *engine_new(const struct engine_config *config)
 {
@@ -24,6 +25,7 @@ struct engine *engine_new(const struct engine_config *config)
 		return engine_free(e);
 	e->pool.scrub = config->scrub;
 	e->pool.fresh_is_dirty = config->fresh_is_dirty;
+	slice_init(&e->slice, ENGINE_SLICE);
 	e->stamps_a_ms = config->stamps_a_ms ? config->stamps_a_ms : 1;
 	e->wait_claim = config->wait_claim;
 	return e;

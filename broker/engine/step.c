@@ -7,7 +7,7 @@
  * then goes back there. Inside a page a step only counts.
  */
 #include "bug.h"
-#include "internal.h"
+#include "slice.h"
 
 /* Common to all prepares: refused before anything of the request is looked at. */
 int request_check_prepare(struct session *s, uint64_t handle, struct request **out, struct fault *f)
@@ -201,6 +201,7 @@ static void bind_next(struct session *s, struct group *g, struct request *r, con
 static int decode_prepare(struct session *s, struct request *r, struct delivery *d, struct fault *f)
 {
 	uint32_t n_due = agenda_due(s, r, r->steps + 1);
+	int32_t left = slice_part(s, INT32_MAX);
 	int code;
 
 	if (n_due && (code = check_advance(s, r, n_due, f)))
@@ -213,7 +214,10 @@ static int decode_prepare(struct session *s, struct request *r, struct delivery 
 			if (window_end(&g->window, e) > seq_span(g, q)->end)
 				bind_next(s, g, r, q, d);
 		}
+		slice_step(s, &left, (int32_t)s->n_groups);
 	}
+	if (n_due)
+		slice_rest(s, left);
 	transition_begin(s, r, TRANSITION_STEP);
 	delivery_collect(s, r, d);
 	return 0;
@@ -297,6 +301,7 @@ int step_prepare(struct session *s, const struct step *step, struct wire_entry_f
 /* The sequences at the @n_due places in the scratch change more than their count with the step that is done. */
 static void settle_due(struct session *s, struct request *r, uint32_t n_due, const struct resolved_fence *p)
 {
+	int32_t left = slice_part(s, INT32_MAX);
 	struct leaving leaving;
 
 	leaving_init(s, r, p->value, &leaving);
@@ -311,7 +316,9 @@ static void settle_due(struct session *s, struct request *r, uint32_t n_due, con
 				seq_unbind(s, g, r, q, seq_span(g, q)->begin, begin, &leaving);
 		}
 		seq_settle(s, r, q, e);
+		slice_step(s, &left, (int32_t)s->n_groups);
 	}
+	slice_rest(s, left);
 	agenda_settle(s, r, n_due);
 	note_fence(s, r, p, &leaving);
 }

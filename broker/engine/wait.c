@@ -16,8 +16,8 @@
 #include <stdio.h>
 
 #include "bug.h"
-#include "internal.h"
 #include "quota.h"
+#include "slice.h"
 
 static void slots_mark(const struct wait *w, bool waiting)
 {
@@ -141,12 +141,12 @@ static bool answer_doomed(struct engine *e, struct admission *out)
 	struct wait *w;
 
 	TAILQ_FOREACH (w, &e->waits, in_engine)
-		if (w->refusal)
+		if (w->refusal && !w->session->busy)
 			return answer(w,
 				      fault_set(&out->fault, (enum fault_reason)w->refusal, -1,
 						session_quarantined(w->session), 0),
 				      out);
-	e->doomed = false;
+	e->doomed = e->slice.paused;
 	return false;
 }
 
@@ -167,7 +167,9 @@ static int try(struct wait *w, struct admission *out)
 	for (uint32_t i = 0; i < w->n_slots; i++, slot = s->slots[slot].next_waiting)
 		s->slot_scratch[i] = slot;
 	slots_mark(w, false);
+	s->engine->admitting = true; /* it may be paused, and is not asked again before it has ended */
 	code = request_admit(s, &b, w->number, &out->handle, &out->fault);
+	s->engine->admitting = false;
 	slots_mark(w, true);
 	return code;
 }
@@ -182,15 +184,31 @@ static struct wait *next_head(const struct engine *e, uint64_t after)
 	return NULL;
 }
 
+/* In the middle of somebody's work: not of that session, and not to begin another long work in it. */
+static bool must_wait(const struct wait *w)
+{
+	const struct engine *e = w->session->engine;
+	int64_t pages = 0;
+
+	for (uint32_t i = 0; i < w->session->n_groups; i++)
+		pages += w->needs[i];
+	return w->session->busy || (e->slice.paused && pages > ENGINE_SLICE / 2);
+}
+
 /* One sweep over the heads, oldest first, goes on where the last answer left it. */
 static bool admit_head(struct engine *e, struct admission *out)
 {
 	struct wait *w;
 
 	while ((w = next_head(e, e->swept))) {
-		int code = try(w, out);
+		int code;
 
 		e->swept = w->number;
+		if (must_wait(w)) {
+			e->hindered = true;
+			continue;
+		}
+		code = try(w, out);
 		if (code == SWAKV_EPENDING || code == SWAKV_EBUSY)
 			e->hindered = true;
 		else if (code != SWAKV_ENOPAGES)
@@ -207,7 +225,7 @@ static bool answer_late(struct engine *e, struct admission *out)
 
 	e->next_due = 0;
 	TAILQ_FOREACH (w, &e->waits, in_engine) {
-		if (e->stamp >= w->deadline)
+		if (e->stamp >= w->deadline && !w->session->busy)
 			break;
 		if (!w->claims && e->stamp - w->since >= e->wait_claim)
 			w->claims = true;
@@ -226,7 +244,7 @@ static bool answer_late(struct engine *e, struct admission *out)
 bool engine_admit(struct engine *e, struct admission *out)
 {
 	*out = (struct admission){ 0 };
-	if (e->n_waiting == 0)
+	if (e->n_waiting == 0 || e->admitting)
 		return false;
 	if (e->doomed && answer_doomed(e, out))
 		return true;
@@ -272,7 +290,8 @@ bool wait_check(const struct engine *e, char *buf, size_t size)
 			return snprintf(buf, size, "wait %" PRIu64 " is out of order, or its session has ended",
 					w->number),
 			       false;
-		for (uint32_t i = 0; i < w->n_slots; i++, slot = w->session->slots[slot].next_waiting)
+		for (uint32_t i = 0; i < w->n_slots && !w->session->busy;
+		     i++, slot = w->session->slots[slot].next_waiting)
 			if (!w->session->slots[slot].waiting || w->session->slots[slot].seq >= 0)
 				return snprintf(buf, size, "slot %" PRId32 " of a wait is not held, or in use", slot),
 				       false;

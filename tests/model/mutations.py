@@ -58,7 +58,7 @@ MUTATIONS = [
          "\t\t\tif (seq_retained_begin(g, q, e) > seq_span(g, q)->begin)\n"
          "\t\t\t\tpage_table_put(&g->table, q->slot, seq_span(g, q)->begin, -1);\n")]),
     ("clear of a retired page not sent", "page_table.c", [
-        ("\t\t\tif (page == sent[c])\n", "\t\t\tif (page == sent[c] || page < 0)\n")]),
+        ("\t\tif (page == sent[c])\n", "\t\tif (page == sent[c] || page < 0)\n")]),
     ("rows of ended requests not sent", "delivery.c", [
         ("\tcollect_list(s, &s->lines[r->stream].stray, d);\n", "")]),
     ("rows of ended requests sent on any stream", "delivery.c", [
@@ -69,10 +69,10 @@ MUTATIONS = [
          "\tfor (int32_t i = 0; i < p->n_reserved; i++)\n"
          "\t\tseq_reserved(g, q)[i] = seq_reserved(g, q)[i + 1];\n")]),
     ("a chunk takes the last of its pages first", "sequence.c", [
-        ("\tpage_table_put_run(&g->table, q->slot, first, seq_reserved(g, q) + p->n_reserved, own);\n",
-         "\tpage_table_put_run(&g->table, q->slot, first, seq_reserved(g, q) + own, own);\n"
-         "\tfor (int32_t i = own; i < p->n_reserved; i++)\n"
-         "\t\tseq_reserved(g, q)[i - own] = seq_reserved(g, q)[i];\n")]),
+        ("\t\tpage_table_put_run(&g->table, q->slot, c, seq_reserved(g, q) + p->n_reserved, part);\n",
+         "\t\tpage_table_put_run(&g->table, q->slot, c, seq_reserved(g, q) + part, part);\n"
+         "\t\tfor (int32_t i = part; i < p->n_reserved; i++)\n"
+         "\t\t\tseq_reserved(g, q)[i - part] = seq_reserved(g, q)[i];\n")]),
     ("compaction drops the wrong sequence", "compact.c", [
         ("\t\trequest_seq(s, r, i)->map = old_to_new[i];\n",
          "\t\trequest_seq(s, r, i)->map = old_to_new[n - 1 - i];\n")]),
@@ -236,7 +236,7 @@ MUTATIONS = [
     ("slots of a begin that waits are given away", "request.c", [
         ("if (s->slots[slots[i]].seq >= 0 || s->slots[slots[i]].waiting)", "if (s->slots[slots[i]].seq >= 0)")]),
     ("a begin waits beyond its time", "wait.c", [
-        ("\t\tif (e->stamp >= w->deadline)\n", "\t\tif (e->stamp > w->deadline)\n")]),
+        ("\t\tif (e->stamp >= w->deadline && !w->session->busy)\n", "\t\tif (e->stamp > w->deadline && !w->session->busy)\n")]),
     ("a limit that is lifted wakes nobody", "quota.c", [
         ("\tq->ceiling = high;\n\te->retry = true;\n", "\tq->ceiling = high;\n")]),
 ]

@@ -236,4 +236,5 @@ void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
 		mood->most = REF_POINTS - 20;
 		mood->wrong = 200;
 	}
+	s->slice = rng_one_in(r, 2) ? 0 : (uint32_t)rng_between(r, 64, 400);
 }

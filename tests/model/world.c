@@ -24,6 +24,16 @@ static void to_model(const struct ref_model *m, struct model *out)
 	memcpy(out->groups, m->groups, sizeof out->groups);
 }
 
+/* In the middle of a command: all accounts hold, though the reference model knows commands as a whole only. */
+static void look_in_between(void *arg)
+{
+	struct world *w = arg;
+	char why[256];
+
+	if (w->n_pauses++ % 8 == 0 && !w->pool.error[0] && !engine_check(w->engine, why, sizeof why))
+		ref_complain(&w->pool, "in the middle of a command: %s", why);
+}
+
 struct world *world_new(const struct setup *setup)
 {
 	struct engine_config config = { .half_bytes = setup->half,
@@ -45,7 +55,9 @@ struct world *world_new(const struct setup *setup)
 	w->pool.stamp = 1000;
 	if (w->engine)
 		engine_stamp(w->engine, w->pool.stamp);
-	else
+	if (w->engine && setup->slice)
+		engine_on_pause(w->engine, setup->slice, look_in_between, w);
+	if (!w->engine)
 		ref_complain(&w->pool, "engine_new() refuses halves of %llu bytes, extents of %llu",
 			     (unsigned long long)setup->half, (unsigned long long)setup->extent);
 	return w;
@@ -651,5 +663,8 @@ bool world_scan(struct world *w)
 	}
 	if (!engine_check(w->engine, text, sizeof text))
 		ref_complain(&w->pool, "engine_check: %s", text);
+	if (w->setup.slice && engine_longest(w->engine) > w->setup.slice)
+		ref_complain(&w->pool, "%u operations without a pause, where %u are allowed", engine_longest(w->engine),
+			     w->setup.slice);
 	return !w->pool.error[0];
 }

@@ -77,6 +77,7 @@ struct setup {
 	uint32_t scrub; /* enum wire_scrub_policy */
 	bool fresh_is_dirty;
 	uint64_t wait_claim;
+	uint32_t slice; /* operations between two pauses of the engine, 0: none */
 	uint32_t n_models;
 	struct ref_model models[WORLD_MODELS];
 	uint32_t quotas[WORLD_MODELS]; /* of each model: the name under which its sessions attach */
@@ -122,6 +123,7 @@ struct world {
 	uint64_t reasons[FAULT_REASON_COUNT];
 	uint64_t codes[32]; /* how often each code was seen, by its negative */
 	uint64_t n_updates, n_references, n_scrubs;
+	uint64_t n_pauses;
 	uint64_t n_waited;         /* begins that waited and were admitted */
 	uint64_t n_taken, n_moved; /* pages that steps asked their classes for, extents that left a class */
 	struct wire_update updates[WIRE_MAX_INLINE_UPDATES];

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slice.c - see slice.h */
+#include "slice.h"
+
+#include "bug.h"
+
+void slice_init(struct slice *w, uint32_t most)
+{
+	w->most = most;
+	w->part = most < 16 ? 1 : most / 16;
+}
+
+void engine_on_pause(struct engine *e, uint32_t slice, void (*pause)(void *arg), void *arg)
+{
+	slice_init(&e->slice, slice ? slice : ENGINE_SLICE);
+	e->slice.pause = pause;
+	e->slice.arg = arg;
+}
+
+void engine_looked(struct engine *e)
+{
+	struct slice *w = &e->slice;
+
+	if (w->spent > w->longest)
+		w->longest = w->spent;
+	w->total += w->spent;
+	w->spent = 0;
+}
+
+uint32_t engine_spent(const struct engine *e)
+{
+	return e->slice.spent;
+}
+
+uint32_t engine_longest(const struct engine *e)
+{
+	return e->slice.spent > e->slice.longest ? e->slice.spent : e->slice.longest;
+}
+
+uint64_t engine_pauses(const struct engine *e)
+{
+	return e->slice.pauses;
+}
+
+bool session_busy(const struct session *s)
+{
+	return s->busy;
+}
+
+void slice_pause(struct session *s)
+{
+	struct slice *w = &s->engine->slice;
+
+	if (w->paused)
+		return; /* goes on counting: a command that is served in a pause was to be a short one */
+	engine_looked(s->engine);
+	if (!w->pause)
+		return;
+	w->pauses++;
+	w->paused = true;
+	s->busy = true;
+	w->pause(w->arg);
+	s->busy = false;
+	w->paused = false;
+	engine_looked(s->engine);
+}
+
+void group_promise(struct session *s, const int64_t *needs)
+{
+	FOR_EACH_GROUP (g, s) {
+		int32_t n = (int32_t)needs[g->index]; /* so many are free */
+
+		page_class_promise(g->class, n);
+		g->n_promised += n;
+		g->n_held += n;
+	}
+}
+
+void group_take(struct session *s, struct group *g, int32_t *out, int32_t n)
+{
+	if (g->n_promised == 0) {
+		page_class_take_many(g->class, out, n);
+		g->n_held += n;
+		slice_spend(s, n);
+		return;
+	}
+	MUST(g->n_promised >= n);
+	while (n > 0) {
+		int32_t part = slice_part(s, n);
+
+		n -= part; /* the last place is filled first */
+		page_class_place(g->class, out + n, part);
+		g->n_promised -= part;
+		slice_spend(s, part);
+	}
+}
