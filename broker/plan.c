@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "extent.h"
 
 #define KIB           1024ull
 #define MIB           (1024 * KIB)
@@ -61,20 +62,6 @@ static uint64_t largest_page(const struct config *c, uint64_t half)
 	return largest;
 }
 
-/* 64 MiB; of a small pool a 64th of the half; never less than one page. */
-static uint64_t default_extent(const struct config *c, uint64_t half)
-{
-	uint64_t unit = half >= 4 * MIB ? 64 * KIB : 4 * KIB;
-	uint64_t extent = align_up(half / 64, unit);
-	uint64_t page = largest_page(c, half);
-
-	if (extent > 64 * MIB)
-		extent = 64 * MIB;
-	if (extent < page)
-		extent = page;
-	return extent < half ? extent : half;
-}
-
 int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_bytes, char why[BACKEND_WHY])
 {
 	const struct config_pool *p = &c->pool;
@@ -102,7 +89,8 @@ int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_b
 	}
 	if (p->planar.value)
 		pool->half_bytes = pool->half_bytes / p->planar.value * p->planar.value;
-	pool->extent_bytes = p->extent.value ? p->extent.value : default_extent(c, pool->half_bytes);
+	pool->extent_bytes =
+		p->extent.value ? p->extent.value : extent_default(pool->half_bytes, largest_page(c, pool->half_bytes));
 	if (pool->extent_bytes > pool->half_bytes) {
 		snprintf(why, BACKEND_WHY, "extent of %s is larger than a half of the pool (%s)",
 			 plan_bytes(pool->extent_bytes, a), plan_bytes(pool->half_bytes, b));

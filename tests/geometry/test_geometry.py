@@ -92,13 +92,13 @@ def ceil(a, b):
 
 
 def pages(window, p, seq, rule):
-    """Pages that a sequence of a group reserves; rule: None for any, else (n, D, R)."""
+    """Pages that a sequence of a group reserves; rule: (n, D, R), n None for any."""
     width = ceil(seq, p)
+    n, _, r = rule  # steps in flight cost nothing
     if window is None:
         return width
-    if rule is None:
-        return min(2 * (ceil(window, p) + 1) + 1, width)
-    n, _, r = rule  # steps in flight cost nothing
+    if n is None:
+        return min(2 * (ceil(window + r, p) + 1) + 1, width)
     return min(ceil(window + r + n - 1, p) + 1, width)
 
 
@@ -157,7 +157,7 @@ class Presets(unittest.TestCase):
             self.assertEqual(got["num_pages"], pool // 2 // strides[-1])
         self.assertEqual(result["bytes_per_token"], sum(g["bytes_per_token"] for g in result["groups"]))
         self.assertEqual([r["max_advance"] for r in result["sequence"]], ["any", 1, 500])
-        for got, rule in zip(result["sequence"], (None, (1, 3, 7), (500, 3, 7)), strict=True):
+        for got, rule in zip(result["sequence"], ((None, 3, 7), (1, 3, 7), (500, 3, 7)), strict=True):
             need = [pages(g[0], p, seq, rule) for g in groups]
             self.assertEqual(got["pages"], need)
             self.assertEqual(got["bytes"], sum(2 * s * n for s, n in zip(strides, need, strict=True)))
@@ -359,6 +359,12 @@ class Pools(Files):
                 self.assertEqual(group["first_overflowing_page"], 131072 if overflows else None)
         self.assertIn("more than 32 bits", run("-p", "64G", self.path).stdout)
         self.assertNotIn("more than 32 bits", run("-p", "1G", self.path).stdout)
+
+    def test_extents_of_a_small_pool_are_a_64th_of_the_half(self):
+        self.with_fields()
+        for pool, extent in (("64G", 64 << 20), ("1G", 8 << 20), ("100M", 832 << 10), ("2M", 128 << 10)):
+            with self.subTest(pool):  # of the last, a page is more than a 64th
+                self.assertEqual(sizes(self.path, "-p", pool)["pool"]["extent_bytes"], extent)
 
     def test_a_pool_of_less_than_a_page(self):
         self.with_fields()

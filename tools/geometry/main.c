@@ -30,7 +30,7 @@ static const char usage_text[] =
 	"  -f, --in-flight N     steps prepared whose end the broker has not seen (default: 2)\n"
 	"  -r, --max-rewind N    tokens that may be taken back (default: 0)\n"
 	"  -p, --pool BYTES      say how many sequences fit in a pool of BYTES for K and V together (\"64G\")\n"
-	"  -e, --extent BYTES    its extents (default: 64 MiB, more for larger pages)\n"
+	"  -e, --extent BYTES    its extents (default: as the broker takes them)\n"
 	"  -l, --largest-page BYTES\n"
 	"                        split groups with larger pages into equal parts\n"
 	"  -d, --dtype TYPE      f16, bf16, f32 or fp8 instead of the file's\n"
@@ -159,7 +159,7 @@ static void finish_rules(struct options *o)
 
 	if (z->n_rules == 1)
 		z->rules[z->n_rules++].max_advance = 1;
-	for (uint32_t i = 1; i < z->n_rules; i++) {
+	for (uint32_t i = 0; i < z->n_rules; i++) {
 		z->rules[i].in_flight = o->rule.in_flight;
 		z->rules[i].max_rewind = o->rule.max_rewind;
 	}

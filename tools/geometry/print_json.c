@@ -40,10 +40,9 @@ static json_t *rule_json(const struct sizes *z, uint32_t i)
 	o = json_pack("{s:o, s:o, s:I}", "max_advance",
 		      r->max_advance ? json_integer(r->max_advance) : json_string("any"), "pages", pages, "bytes",
 		      (json_int_t)z->rules[i].bytes);
-	if (r->max_advance) {
+	if (r->max_advance)
 		json_object_set_new(o, "in_flight", json_integer(r->in_flight));
-		json_object_set_new(o, "max_rewind", json_integer(r->max_rewind));
-	}
+	json_object_set_new(o, "max_rewind", json_integer(r->max_rewind));
 	if (z->options.pool)
 		json_object_set_new(o, "sequences", json_integer(z->rules[i].fit));
 	return o;

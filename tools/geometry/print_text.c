@@ -4,11 +4,13 @@
 
 #include "print.h"
 
-/* "max_advance 1, in_flight 2, max_rewind 0" */
+/* "max_advance 1, in_flight 2, max_rewind 0"; "any" */
 static const char *rule_text(const struct rule *r, char buf[96])
 {
-	if (r->max_advance == 0)
+	if (r->max_advance == 0 && r->max_rewind == 0)
 		snprintf(buf, 96, "any");
+	else if (r->max_advance == 0)
+		snprintf(buf, 96, "any, max_rewind %" PRId64, r->max_rewind);
 	else
 		snprintf(buf, 96, "max_advance %" PRId64 ", in_flight %" PRId64 ", max_rewind %" PRId64, r->max_advance,
 			 r->in_flight, r->max_rewind);

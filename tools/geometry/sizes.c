@@ -11,10 +11,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "extent.h"
 #include "window.h"
 
-#define DEFAULT_EXTENT (64ull << 20)
-#define MOST_PAGES     (INT32_MAX / 2) /* so that V ids are int32, too */
+#define MOST_PAGES (INT32_MAX / 2) /* so that V ids are int32, too */
 
 static uint64_t element_bytes(uint32_t dtype)
 {
@@ -95,7 +95,7 @@ static int add_groups(struct sizes *z, const struct hf_config *c, char *why, siz
 
 static int32_t pages_of(const struct group_sizes *g, int64_t max_seq, const struct rule *r)
 {
-	struct window w = window_kept(g->shape.window, r->max_advance ? r->max_rewind : 0, g->shape.page_tokens);
+	struct window w = window_kept(g->shape.window, r->max_rewind, g->shape.page_tokens);
 
 	return window_reservation(&w, max_seq, r->max_advance, 1);
 }
@@ -132,15 +132,17 @@ static void measure_pool(struct group_sizes *g, uint64_t half, uint64_t extent)
 	g->page_above_extent = g->page_bytes > extent;
 }
 
-/* What was asked for, else what the broker takes by itself: 64 MiB, more for larger pages. Never above the half. */
+/* What was asked for, else what the broker takes by itself for models of these pages. Never above the half. */
 static uint64_t extent_of(const struct sizes *z, uint64_t half)
 {
-	uint64_t extent = z->options.extent ? z->options.extent : DEFAULT_EXTENT;
+	uint64_t largest = 0;
 
-	for (uint32_t i = 0; i < z->n_groups && !z->options.extent; i++)
-		if (extent < z->groups[i].page_bytes)
-			extent = z->groups[i].page_bytes;
-	return extent < half ? extent : half;
+	for (uint32_t i = 0; i < z->n_groups; i++)
+		if (largest < z->groups[i].page_bytes)
+			largest = z->groups[i].page_bytes;
+	if (!z->options.extent)
+		return extent_default(half, largest);
+	return z->options.extent < half ? z->options.extent : half;
 }
 
 /*

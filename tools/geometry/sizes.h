@@ -14,8 +14,8 @@ enum { SIZES_MAX_RULES = 9 };
 /* How far a step may take a sequence, and so what a sliding group reserves for it. */
 struct rule {
 	int64_t max_advance; /* tokens a step; 0: any */
-	int64_t in_flight;   /* the rest counts with a max_advance only */
-	int64_t max_rewind;
+	int64_t in_flight;   /* counts with a max_advance only */
+	int64_t max_rewind;  /* tokens that may be taken back */
 };
 
 struct sizes_options {
