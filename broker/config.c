@@ -87,6 +87,8 @@ static const struct config_key keys[] = {
 	  "cut the halves to a multiple of these bytes of a page: one base for its K and V [off]", false },
 	{ SECTION_MODEL, "name", KEY_MODEL_NAME, MODEL_AT(name), 0, 0, NULL, "NAME",
 	  "what its sessions call the model [the section's]", false },
+	{ SECTION_MODEL, "group", KEY_GROUP, MODEL_AT(model), 0, 0, NULL, "KIND KEY=VALUE...",
+	  "one of its layer groups, in place of the next seven keys", false },
 	{ SECTION_MODEL, "window", KEY_I64, GROUP_AT(window), 1, INT32_MAX, NULL, "TOKENS", "window", true },
 	{ SECTION_MODEL, "page_tokens", KEY_U32, GROUP_AT(page_tokens), 16, 256, NULL, "TOKENS", "tokens a page [128]",
 	  false },
@@ -320,6 +322,8 @@ int config_key_store(const struct config_key *key, void *target, const char *val
 	case KEY_MODEL_NAME:
 	case KEY_PATH:
 		return store_text(key, at, value, allowed, size);
+	case KEY_GROUP:
+		return config_group_store(target, value, allowed, size);
 	case KEY_U32:
 	case KEY_I32:
 	case KEY_I64:
@@ -383,11 +387,20 @@ static int finish_model(struct config_model *m, const char *path, struct config_
 	if (m->limits_only)
 		return 0;
 
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		if (keys[i].section == SECTION_MODEL && keys[i].required && !(m->seen & (1ull << i)))
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		bool in_lines = m->n_lines && config_group_has(&keys[i]), seen = m->seen & (1ull << i);
+
+		if (keys[i].section != SECTION_MODEL)
+			continue;
+		if (seen && in_lines)
+			return config_fail(e, "%s:%d: [model %s]: %s beside group: say it in each line of a group",
+					   path, m->line, m->label, keys[i].name);
+		if (keys[i].required && !seen && !in_lines)
 			return config_fail(e, "%s:%d: [model %s] lacks the key %s (%s)", path, m->line, m->label,
 					   keys[i].name, keys[i].help);
-	g->v_head_dim = m->v_head_dim ? m->v_head_dim : g->k_head_dim;
+	}
+	if (!m->n_lines)
+		g->v_head_dim = m->v_head_dim ? m->v_head_dim : g->k_head_dim;
 	return 0;
 }
 

@@ -67,7 +67,8 @@ struct config_model {
 	char label[CONFIG_SECTION_MAX + 1]; /* of its section */
 	char name[WIRE_MODEL_NAME];         /* the label, when the key was not given */
 	struct model model;
-	uint32_t v_head_dim; /* 0: as head_dim */
+	uint32_t v_head_dim; /* 0: as head_dim; of a section without lines of groups */
+	uint32_t n_lines;    /* of groups: model.groups are theirs; 0: one group, made of the other keys */
 	struct config_size floor, ceiling;
 	bool limits_only; /* nothing else was said of it */
 	uint64_t seen;    /* bit a key of the section that was given */
@@ -148,6 +149,7 @@ enum config_section { SECTION_BROKER, SECTION_POOL, SECTION_MODEL, SECTION_COUNT
 enum key_type {
 	KEY_NAME,
 	KEY_MODEL_NAME,
+	KEY_GROUP, /* may stand several times */
 	KEY_PATH,
 	KEY_U32,
 	KEY_I32,
@@ -180,6 +182,15 @@ int config_key_find(enum config_section section, const char *name);
 void config_key_list(enum config_section section, char *buf, size_t size);
 /* Stores @value into @target (the section's struct). -EINVAL: @allowed says what is allowed. */
 int config_key_store(const struct config_key *key, void *target, const char *value, char *allowed, size_t size);
+/* Of a section without any key. */
+struct config_model config_model_make(int line);
+/*
+ * Adds the group that @value says ("sliding window=1024 layers=20 ...") to the struct config_model @m.
+ * -EINVAL: @allowed says what is allowed.
+ */
+int config_group_store(struct config_model *m, const char *value, char *allowed, size_t size);
+/* True for the keys of a section that say something of a group. */
+bool config_group_has(const struct config_key *key);
 /* True when @text is a valid name: 1 to 31 of A-Z a-z 0-9 . _ -, not beginning with a dot or dash. */
 bool config_name_valid(const char *text);
 /* Writes the sentence to @e and returns -EINVAL. */

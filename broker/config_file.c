@@ -76,8 +76,7 @@ static void open_model(struct config_file *f, const char *name)
 			FAIL(f, "%s:%d: [model %s] was given in line %d already", f->path, f->line, name,
 			     c->models[i].line);
 	m = &c->models[c->n_models++];
-	*m = (struct config_model){ .line = f->line, .model = { .n_groups = 1, .n_streams = 1 } };
-	m->model.groups[0] = (struct wire_group){ .kind = WIRE_GROUP_SLIDING, .page_tokens = 128, .dtype = WIRE_F16 };
+	*m = config_model_make(f->line);
 	strcpy(m->label, name);
 	f->section = SECTION_MODEL;
 	f->target = m;
@@ -154,13 +153,13 @@ static char *read_line(char *buf, int size, void *user)
 	return buf;
 }
 
-/* False when the key was given before in this section. */
+/* False when the key was given before in this section, and may stand but once. */
 static bool note_key(struct config_file *f, int index)
 {
 	uint64_t bit = 1ull << index;
 	uint64_t *seen = f->section == SECTION_MODEL ? &((struct config_model *)f->target)->seen : &f->seen;
 
-	if (*seen & bit)
+	if (*seen & bit && config_key_at((size_t)index)->type != KEY_GROUP)
 		return false;
 	*seen |= bit;
 	return true;

@@ -56,9 +56,9 @@ static uint64_t largest_page(const struct config *c, uint64_t half)
 	struct fault f;
 
 	for (uint32_t i = 0; i < c->n_models; i++)
-		if (!c->models[i].limits_only && model_check(&c->models[i].model, half, g, &f) == 0 &&
-		    g[0].page_bytes > largest)
-			largest = g[0].page_bytes;
+		if (!c->models[i].limits_only && model_check(&c->models[i].model, half, g, &f) == 0)
+			for (uint32_t k = 0; k < c->models[i].model.n_groups; k++)
+				largest = g[k].page_bytes > largest ? g[k].page_bytes : largest;
 	return largest;
 }
 
@@ -99,13 +99,63 @@ int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_b
 	return 0;
 }
 
+/* Bytes of the device tables of @m. */
+static uint64_t table_bytes(const struct model *m, const struct geometry g[])
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < m->n_groups; i++)
+		bytes += (uint64_t)m->max_batch * 2 * (uint64_t)g[i].width * sizeof(int32_t);
+	return bytes;
+}
+
+/*
+ * True when a sequence has room in an empty pool: groups with pages of one size
+ * share whole extents, a size that is alone takes all of the half that is lent.
+ */
+static bool sequence_fits(const struct backend_pool *pool, const struct model *m, const struct geometry g[])
+{
+	uint64_t lent = pool->half_bytes / pool->extent_bytes, extents = 0;
+	uint32_t n_sizes = 0;
+
+	for (uint32_t i = 0; i < m->n_groups; i++) {
+		uint64_t pages = 0;
+		bool first = true;
+
+		for (uint32_t k = 0; k < m->n_groups; k++) {
+			if (g[k].page_bytes != g[i].page_bytes)
+				continue;
+			first = first && k >= i;
+			pages += (uint64_t)g[k].private_pages;
+		}
+		if (!first)
+			continue;
+		if (pages > lent * pool->extent_bytes / g[i].page_bytes)
+			return false;
+		extents += (pages * g[i].page_bytes + pool->extent_bytes - 1) / pool->extent_bytes;
+		n_sizes++;
+	}
+	return n_sizes == 1 || extents <= lent;
+}
+
+static void print_groups(const struct config_model *m, const struct geometry g[], uint64_t usable, FILE *out)
+{
+	for (uint32_t i = 0; i < m->model.n_groups; i++)
+		fprintf(out,
+			"model %s, group %" PRIu32 " (%s): a page is 2 x %" PRIu64
+			" bytes; one maximal sequence needs %" PRId32 " of %" PRIu64 " pages\n",
+			m->name, i, m->model.groups[i].kind == WIRE_GROUP_FULL ? "full" : "sliding", g[i].page_bytes,
+			g[i].private_pages, usable / g[i].page_bytes);
+}
+
 static int print_model(const struct backend_pool *pool, const struct config_model *m, FILE *out)
 {
 	uint64_t lent = pool->half_bytes / pool->extent_bytes * pool->extent_bytes;
 	struct geometry g[WIRE_MAX_GROUPS];
+	uint64_t sequence = 0, tables;
 	char text[192], a[PLAN_BYTES];
-	uint64_t usable, sequence;
 	struct fault f;
+	bool fits;
 
 	if (m->limits_only)
 		return 0;
@@ -114,20 +164,22 @@ static int print_model(const struct backend_pool *pool, const struct config_mode
 		fprintf(out, "model %s: does not fit: %s\n", m->name, text);
 		return EXIT_CODE_POOL;
 	}
-	usable = lent / g[0].page_bytes;
-	sequence = 2 * g[0].page_bytes * (uint64_t)g[0].private_pages;
-	fprintf(out,
-		"model %s: a page is 2 x %" PRIu64 " bytes; one maximal sequence of %" PRId64 " tokens needs %" PRId32
-		" of %" PRIu64 " pages, %" PRIu64 " bytes (%s): %s; device table %" PRIu64 " bytes of %" PRIu64 "%s\n",
-		m->name, g[0].page_bytes, m->model.max_seq, g[0].private_pages, usable, sequence,
-		plan_bytes(sequence, a), (uint64_t)g[0].private_pages <= usable ? "fits" : "does not fit",
-		(uint64_t)m->model.max_batch * 2 * (uint64_t)g[0].width * sizeof(int32_t), pool->table_area_bytes,
-		(uint64_t)m->model.max_batch * 2 * (uint64_t)g[0].width * sizeof(int32_t) <= pool->table_area_bytes
-			? ""
-			: ": does not fit, give more table_area");
-	if ((uint64_t)m->model.max_batch * 2 * (uint64_t)g[0].width * sizeof(int32_t) > pool->table_area_bytes)
-		return EXIT_CODE_POOL;
-	return (uint64_t)g[0].private_pages <= usable ? 0 : EXIT_CODE_POOL;
+	for (uint32_t i = 0; i < m->model.n_groups; i++)
+		sequence += 2 * g[i].page_bytes * (uint64_t)g[i].private_pages;
+	tables = table_bytes(&m->model, g);
+	fits = sequence_fits(pool, &m->model, g);
+	if (m->model.n_groups > 1)
+		print_groups(m, g, lent, out);
+	fprintf(out, "model %s: ", m->name);
+	if (m->model.n_groups == 1)
+		fprintf(out, "a page is 2 x %" PRIu64 " bytes; ", g[0].page_bytes);
+	fprintf(out, "one maximal sequence of %" PRId64 " tokens needs ", m->model.max_seq);
+	if (m->model.n_groups == 1)
+		fprintf(out, "%" PRId32 " of %" PRIu64 " pages, ", g[0].private_pages, lent / g[0].page_bytes);
+	fprintf(out, "%" PRIu64 " bytes (%s): %s; device table%s %" PRIu64 " bytes of %" PRIu64 "%s\n", sequence,
+		plan_bytes(sequence, a), fits ? "fits" : "does not fit", m->model.n_groups > 1 ? "s" : "", tables,
+		pool->table_area_bytes, tables <= pool->table_area_bytes ? "" : ": does not fit, give more table_area");
+	return fits && tables <= pool->table_area_bytes ? 0 : EXIT_CODE_POOL;
 }
 
 /* Limits of the models, and whether the floors go together. */

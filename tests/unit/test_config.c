@@ -253,6 +253,53 @@ Test(config, a_model_may_have_limits_and_nothing_else)
 	REFUSED("[model a]\nfloor = 5\nwindow = 8\n", "[model a]", "layers");
 }
 
+#define SHELL  "[model m]\nmax_batch = 8\nmax_seq = 4096\n"
+#define SLIDES "group = sliding window=512 layers=20 kv_heads=8 head_dim=64\n"
+
+Test(config, a_model_may_have_a_line_for_each_of_its_groups)
+{
+	const struct model *m = &c.models[0].model;
+
+	cr_assert_eq(
+		read_text(SHELL SLIDES
+			  "group = full\tlayers=4  kv_heads=2 head_dim=192 v_head_dim=128 page_tokens=64 dtype=bf16\n"
+			  "floor = 8M\n"),
+		0, "%s", e.text);
+	cr_assert_eq(config_finish(&c, "x.ini", &e), 0, "%s", e.text);
+	cr_assert_eq(m->n_groups, 2);
+	cr_assert_eq(m->groups[0].kind, WIRE_GROUP_SLIDING);
+	cr_assert_eq(m->groups[0].window, 512);
+	cr_assert_eq(m->groups[0].v_head_dim, 64);
+	cr_assert_eq(m->groups[0].page_tokens, 128);
+	cr_assert_eq(m->groups[0].dtype, WIRE_F16);
+	cr_assert_eq(m->groups[1].kind, WIRE_GROUP_FULL);
+	cr_assert_eq(m->groups[1].window, 0);
+	cr_assert_eq(m->groups[1].layers, 4);
+	cr_assert_eq(m->groups[1].kv_heads, 2);
+	cr_assert_eq(m->groups[1].k_head_dim, 192);
+	cr_assert_eq(m->groups[1].v_head_dim, 128);
+	cr_assert_eq(m->groups[1].page_tokens, 64);
+	cr_assert_eq(m->groups[1].dtype, WIRE_BF16);
+	cr_assert_not(c.models[0].limits_only);
+}
+
+Test(config, a_line_of_a_group_that_is_not_whole_is_refused)
+{
+	REFUSED(SHELL "group = round layers=4 kv_heads=2 head_dim=8\n", "x.ini:4", "[model m]", "round", "sliding");
+	REFUSED(SHELL "group = full layers=4 kv_heads=2\n", "x.ini:4", "head_dim=N");
+	REFUSED(SHELL "group = sliding layers=4 kv_heads=2 head_dim=8\n", "x.ini:4", "window=TOKENS");
+	REFUSED(SHELL "group = full window=9 layers=4 kv_heads=2 head_dim=8\n", "x.ini:4", "of sliding ones");
+	REFUSED(SHELL "group = full layers=4 layers=4 kv_heads=2 head_dim=8\n", "x.ini:4", "layers=N");
+	REFUSED(SHELL "group = full layers=4 kv_heads=0 head_dim=8\n", "x.ini:4", "kv_heads: a number from 1");
+	REFUSED(SHELL "group = full layers=4 kv_heads=2 head_dim=8 dtype=int8\n", "dtype: f16, bf16, f32, fp8");
+	REFUSED(SHELL "group = full layers=4 kv_heads=2 head_dim=8 floor=8\n", "x.ini:4", "up to 8 groups");
+	REFUSED(SHELL "group = full layers\n", "x.ini:4", "layers=N");
+	REFUSED(SHELL "group =\n", "x.ini:4", "sliding");
+	REFUSED(SHELL SLIDES SLIDES SLIDES SLIDES SLIDES SLIDES SLIDES SLIDES SLIDES, "x.ini:12", "up to 8 groups");
+	REFUSED(SHELL SLIDES "layers = 4\n", "x.ini:1", "[model m]", "layers beside group");
+	REFUSED("[model m]\nmax_seq = 4096\n" SLIDES, "x.ini:1", "max_batch");
+}
+
 Test(config, administrators_are_listed_by_number_or_name)
 {
 	cr_assert_eq(read_text("admin_uid = root, 4000\n"), 0, "%s", e.text);
