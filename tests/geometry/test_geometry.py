@@ -277,7 +277,7 @@ class Refusals(Files):
 
     def test_wrong_usage(self):
         config = str(HERE / "gpt-oss-20b.json")
-        for arguments in ([], [config, config], ["-P", "100", config], ["-P", "512", config], ["-t", "0", config],
+        for arguments in ([], ["-P", "100", config], ["-P", "512", config], ["-t", "0", config],
                           ["-a", "-1", config], ["-p", "much", config], ["-d", "int8", config], ["--nonsense", config],
                           ["-a", "1"] * 9 + [config]):
             with self.subTest(arguments):

@@ -10,19 +10,22 @@
 #include "output.h"
 #include "print.h"
 
+enum { OPTION_VERSION = 256, OPTION_C, OPTION_INI };
 enum { EXIT_BAD = 1, EXIT_USAGE = 2, EXIT_UNMAPPABLE = 3 };
 
 struct options {
 	struct sizes_options sizes;
 	struct rule rule; /* in_flight and max_rewind for all rules */
 	uint32_t dtype;
-	bool json;
+	void (*print)(FILE *out, const char *path, const struct hf_config *c, const struct sizes *z);
 };
 
 static const char usage_text[] =
-	"usage: swakv-geometry [OPTION]... CONFIG\n"
+	"usage: swakv-geometry [OPTION]... CONFIG...\n"
 	"\n"
-	"Reads a Hugging Face config.json and says which layer groups the model has, and what they cost in pages.\n"
+	"Reads Hugging Face config.json files (\"-\": standard input) and says which layer groups each model has, and "
+	"what\n"
+	"they cost in pages.\n"
 	"\n"
 	"  -P, --page-tokens N   tokens a page: 16 to 256, a power of two (default: 128)\n"
 	"  -t, --max-seq N       tokens a sequence may reach (default: the file's max_position_embeddings)\n"
@@ -34,12 +37,15 @@ static const char usage_text[] =
 	"  -l, --largest-page BYTES\n"
 	"                        split groups with larger pages into equal parts\n"
 	"  -d, --dtype TYPE      f16, bf16, f32 or fp8 instead of the file's\n"
-	"  -j, --json            JSON\n"
+	"  -j, --json            JSON, an object for each file\n"
+	"      --c               as a worker declares it: initialisers in C\n"
+	"      --ini             as a broker is told it: a [model] section\n"
+	"  -b, --max-batch N     sequences at a time, for --c and --ini: 1 to 4096 (default: 16)\n"
 	"  -h, --help            this text\n"
 	"      --version         the version\n"
 	"\n"
 	"Exit status: 0, 1 a file that cannot be read or with wrong values, 2 wrong usage, 3 a model that cannot be "
-	"mapped.\n";
+	"mapped;\nof several files the first that is not 0.\n";
 
 static bool usage_error(const char *what, const char *value)
 {
@@ -79,6 +85,15 @@ static bool add_rule(struct options *o, const char *text)
 	return parse_count("--max-advance", text, 1, &z->rules[z->n_rules++].max_advance);
 }
 
+static bool set_form(struct options *o,
+		     void (*print)(FILE *out, const char *path, const struct hf_config *c, const struct sizes *z))
+{
+	if (o->print != print_text && o->print != print)
+		return usage_error("only one of", "--json, --c and --ini");
+	o->print = print;
+	return true;
+}
+
 static bool apply(struct options *o, int option, const char *value)
 {
 	int64_t n;
@@ -108,13 +123,23 @@ static bool apply(struct options *o, int option, const char *value)
 	case 'd':
 		o->dtype = hf_dtype_find(value);
 		return o->dtype || usage_error("--dtype needs f16, bf16, f32 or fp8, not", value);
-	case 'j':
-		o->json = true;
+	case 'b':
+		if (!parse_count("--max-batch", value, 1, &n))
+			return false;
+		if (n > WIRE_MAX_BATCH)
+			return usage_error("--max-batch needs a number from 1 to 4096, not", value);
+		o->sizes.max_batch = (uint32_t)n;
 		return true;
+	case 'j':
+		return set_form(o, print_json);
+	case OPTION_C:
+		return set_form(o, print_c);
+	case OPTION_INI:
+		return set_form(o, print_ini);
 	case 'h':
 		fputs(usage_text, stdout);
 		exit(EXIT_SUCCESS);
-	case 'V':
+	case OPTION_VERSION:
 		puts("swakv-geometry " SWAKV_VERSION);
 		exit(EXIT_SUCCESS);
 	default:
@@ -123,8 +148,8 @@ static bool apply(struct options *o, int option, const char *value)
 	}
 }
 
-/* The file is what is left. NULL after a complaint. */
-static const char *parse_options(struct options *o, int argc, char **argv)
+/* The files are what is left, from optind on. False after a complaint. */
+static bool parse_options(struct options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{ "page-tokens", required_argument, NULL, 'P' },
@@ -137,26 +162,31 @@ static const char *parse_options(struct options *o, int argc, char **argv)
 		{ "largest-page", required_argument, NULL, 'l' },
 		{ "dtype", required_argument, NULL, 'd' },
 		{ "json", no_argument, NULL, 'j' },
+		{ "c", no_argument, NULL, OPTION_C },
+		{ "ini", no_argument, NULL, OPTION_INI },
+		{ "max-batch", required_argument, NULL, 'b' },
 		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'V' },
+		{ "version", no_argument, NULL, OPTION_VERSION },
 		{ 0 },
 	};
+	uint32_t standard = 0;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "P:t:a:f:r:p:e:l:d:jh", longs, NULL)) != -1)
+	while ((c = getopt_long(argc, argv, "P:t:a:f:r:p:e:l:d:jb:h", longs, NULL)) != -1)
 		if (!apply(o, c, optarg))
-			return NULL;
-	if (optind + 1 == argc)
-		return argv[optind];
-	usage_error(optind == argc ? "which file? after" : "unexpected argument",
-		    optind == argc ? argv[argc - 1] : argv[optind + 1]);
-	return NULL;
+			return false;
+	for (int i = optind; i < argc; i++)
+		standard += strcmp(argv[i], "-") == 0;
+	if (standard > 1)
+		return usage_error("standard input can be read once:", "-");
+	return optind < argc || usage_error("which file? after", argv[argc - 1]);
 }
 
 static void finish_rules(struct options *o)
 {
 	struct sizes_options *z = &o->sizes;
 
+	z->paste_rule = z->n_rules - 1;
 	if (z->n_rules == 1)
 		z->rules[z->n_rules++].max_advance = 1;
 	for (uint32_t i = 0; i < z->n_rules; i++) {
@@ -165,27 +195,53 @@ static void finish_rules(struct options *o)
 	}
 }
 
-int main(int argc, char **argv)
+/* Returns the exit status of this file alone; @gap goes before what it prints. */
+static int show(const struct options *o, const char *path, const char *gap)
 {
-	struct options o = { .sizes = { .page_tokens = 128, .n_rules = 1 }, .rule.in_flight = 2 };
 	static struct hf_config config;
 	static struct sizes sizes;
+	bool paste = o->print == print_c || o->print == print_ini;
 	char why[HF_WHY];
-	const char *path;
-	int r;
+	int r = hf_config_read(&config, path, o->dtype, why, sizeof(why));
+
+	if (r) {
+		fprintf(stderr, "swakv-geometry: %s\n", why);
+		return r == HF_UNMAPPABLE ? EXIT_UNMAPPABLE : EXIT_BAD;
+	}
+	r = sizes_make(&sizes, &config, &o->sizes, why, sizeof(why));
+	if (r == 0 && paste && !sizes.options.max_seq) {
+		snprintf(why, sizeof(why), "the file does not say how long a sequence may get: say --max-seq");
+		r = HF_BAD;
+	}
+	if (r) {
+		fprintf(stderr, "swakv-geometry: %s: %s\n", path, why);
+		return r == HF_UNMAPPABLE ? EXIT_UNMAPPABLE : EXIT_BAD;
+	}
+	fputs(o->print == print_json ? "" : gap, stdout);
+	o->print(stdout, path, &config, &sizes);
+	for (uint32_t i = 0; paste && i < config.n_notes; i++)
+		fprintf(stderr, "swakv-geometry: %s: note: %s\n", path, config.notes[i]);
+	return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { .sizes = { .page_tokens = 128, .n_rules = 1, .max_batch = 16 },
+			     .rule.in_flight = 2,
+			     .print = print_text };
+	int status = EXIT_SUCCESS, r;
+	const char *gap = "";
 
 	output_check_at_exit("swakv-geometry", EXIT_BAD);
-	path = parse_options(&o, argc, argv);
-	if (!path)
+	if (!parse_options(&o, argc, argv))
 		return EXIT_USAGE;
 	finish_rules(&o);
-	r = hf_config_read(&config, path, o.dtype, why, sizeof(why));
-	if (r == 0 && (r = sizes_make(&sizes, &config, &o.sizes, why, sizeof(why))))
-		fprintf(stderr, "swakv-geometry: %s: %s\n", path, why);
-	else if (r)
-		fprintf(stderr, "swakv-geometry: %s\n", why);
-	if (r)
-		return r == HF_UNMAPPABLE ? EXIT_UNMAPPABLE : EXIT_BAD;
-	(o.json ? print_json : print_text)(stdout, path, &config, &sizes);
-	return EXIT_SUCCESS;
+	for (int i = optind; i < argc; i++) {
+		r = show(&o, argv[i], gap);
+		if (r == EXIT_SUCCESS)
+			gap = "\n";
+		else if (status == EXIT_SUCCESS)
+			status = r;
+	}
+	return status;
 }

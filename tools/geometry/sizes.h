@@ -26,6 +26,9 @@ struct sizes_options {
 	uint64_t largest_page; /* groups with larger ones are split; 0: none is */
 	uint32_t n_rules;
 	struct rule rules[SIZES_MAX_RULES];
+	/* of a model to paste */
+	uint32_t max_batch;
+	uint32_t paste_rule; /* index of its rule */
 };
 
 /* A group, or a part of one: an equal share of its layers. */
