@@ -3,17 +3,8 @@
 #ifndef SWAKV_TEST_GENERATE_H
 #define SWAKV_TEST_GENERATE_H
 
+#include "rng.h"
 #include "world.h"
-
-struct rng {
-	uint64_t state;
-};
-
-uint64_t rng_next(struct rng *r);
-/* A number in [low, high]. */
-int64_t rng_between(struct rng *r, int64_t low, int64_t high);
-/* True once in @n. */
-bool rng_one_in(struct rng *r, uint32_t n);
 
 /* How the commands of one world are chosen. */
 struct mood {

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* life_read.c - answers: what they change in the worker's books, and what its device gets to do */
+#include "life_read.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+
+#define ANSWER_NS (5 * NS_PER_MS)
+#define SERVED_NS (4 * NS_PER_S) /* after the last fault every request that waits has been served */
+
+void life_take_call(struct worker *v, struct call *c, const struct call *from, uint32_t n_entries)
+{
+	c->lives = from->lives;
+	c->n_entries = n_entries;
+	memcpy(c->entries, from->entries, sizeof(c->entries));
+	memcpy(c->accepted, from->accepted, sizeof(c->accepted));
+	memcpy(c->failed, from->failed, sizeof(c->failed));
+	for (int i = 0; i < SIM_BATCH; i++) {
+		if (!(c->lives >> i & 1))
+			continue;
+		v->lives[i].called = true;
+		v->poisoned |= c->failed[i];
+	}
+}
+
+void life_note_failed(struct worker *v, struct life *l, bool failed)
+{
+	uint32_t i = (uint32_t)(l - v->lives);
+
+	v->poisoned |= failed;
+	for (int k = 0; k < WORKER_CALLS; k++)
+		if (v->calls[k].used && v->calls[k].lives == 1u << i)
+			v->calls[k].failed[i] = failed;
+}
+
+/* ---- deliveries --------------------------------------------------------------------------- */
+
+struct place {
+	uint32_t group;
+	int32_t slot, column;
+};
+
+static struct place place_of_cell(const struct worker *v, uint32_t cell)
+{
+	struct place p = { 0 };
+
+	for (;; p.group++) {
+		uint32_t width = (uint32_t)v->gpu.geometry[p.group].width, n = width * (uint32_t)v->model->max_batch;
+
+		if (cell < n) {
+			p.slot = (int32_t)(cell / width);
+			p.column = (int32_t)(cell % width);
+			return p;
+		}
+		cell -= n;
+	}
+}
+
+/* The K id that the host table has now. */
+static int32_t host_page(const struct worker *v, struct place p)
+{
+	const struct session_memory *m = &v->channel->memory;
+	const int32_t *cells = (const int32_t *)(m->tables + m->layout.cells[p.group]);
+
+	return cells[(int64_t)p.slot * 2 * v->gpu.geometry[p.group].width + p.column];
+}
+
+static uint32_t stream_of_slot(const struct worker *v, int32_t slot)
+{
+	return (uint32_t)slot % v->model->n_streams;
+}
+
+/* Before the first piece of work behind the last mark. */
+static void arm(struct worker *v, uint32_t stream)
+{
+	if (v->armed[stream] > v->marked[stream])
+		return;
+	v->armed[stream] = v->marked[stream] + 1;
+	store_release(&v->gpu.streams[stream].line->armed, v->armed[stream]);
+}
+
+static uint64_t mark(struct worker *v, uint32_t stream)
+{
+	arm(v, stream);
+	v->marked[stream] = v->armed[stream];
+	gpu_mark(&v->gpu, stream, v->marked[stream]);
+	return v->marked[stream];
+}
+
+/* What a delivery lists, of one stream: pages to be scrubbed, then the updates. */
+static void deliver_stream(struct worker *v, uint32_t stream, const struct wire_delivery *d,
+			   const struct wire_update *updates, const struct wire_scrub *scrubs)
+{
+	struct gpu_update *list = malloc((d->n_updates + 1) * sizeof(*list));
+	uint32_t n = 0, n_pages = 0;
+	struct gpu_update *pages = malloc(GPU_UPDATES * sizeof(*pages));
+
+	for (uint32_t i = 0; i < d->n_scrubs; i++) {
+		uint32_t group = scrubs[i].row / (uint32_t)v->model->max_batch;
+		int32_t slot = (int32_t)(scrubs[i].row % (uint32_t)v->model->max_batch);
+
+		for (uint32_t c = scrubs[i].first; c < scrubs[i].first + scrubs[i].n; c++) {
+			struct place p = { group, slot, (int32_t)c };
+
+			if (stream_of_slot(v, slot) == stream && host_page(v, p) >= 0 && n_pages < GPU_UPDATES)
+				pages[n_pages++] = (struct gpu_update){ group, slot, (int32_t)c, host_page(v, p) };
+		}
+	}
+	for (uint32_t i = 0; i < d->n_updates; i++) {
+		struct place p = place_of_cell(v, updates[i].cell);
+
+		if (stream_of_slot(v, p.slot) == stream)
+			list[n++] = (struct gpu_update){ p.group, p.slot, p.column, updates[i].page };
+	}
+	if (n || n_pages)
+		arm(v, stream);
+	if (n_pages)
+		gpu_scrub(&v->gpu, stream, pages, n_pages);
+	else
+		free(pages);
+	if (n)
+		gpu_apply(&v->gpu, stream, list, n);
+	else
+		free(list);
+}
+
+/* @m holds a delivery; where it begins to list the faults of entries. */
+static const struct wire_entry_fault *deliver(struct worker *v, const struct message *m, struct wire_delivery *d)
+{
+	const unsigned char *p = m->bytes + sizeof(struct wire_reply);
+	const struct wire_entry_fault *faults;
+	const struct wire_update *updates;
+	const struct wire_scrub *scrubs;
+
+	memcpy(d, p, sizeof(*d));
+	faults = (const struct wire_entry_fault *)(p + sizeof(*d));
+	updates = (const struct wire_update *)(faults + d->n_faults);
+	scrubs = (const struct wire_scrub *)((const struct wire_row *)(updates + d->n_updates) + d->n_rows);
+	if (d->flags & WIRE_DELIVERY_BY_REFERENCE)
+		world_break(v->world, "a delivery by reference: the plan is too large for this simulator");
+	for (uint32_t i = 0; i < v->model->n_streams; i++)
+		deliver_stream(v, i, d, updates, scrubs);
+	return faults;
+}
+
+/* ---- kernels -------------------------------------------------------------------------------- */
+
+static int64_t down(int64_t tokens, int64_t page)
+{
+	return tokens > 0 ? tokens / page : 0;
+}
+
+static int64_t up(int64_t tokens, int64_t page)
+{
+	return (tokens + page - 1) / page;
+}
+
+/* What a step of @q from @q->end to @q->next reads and writes in @group. */
+static struct gpu_part part_of(const struct worker *v, const struct life_seq *q, uint32_t group, bool prefill)
+{
+	const struct wire_group *g = &v->model->groups[group];
+	int64_t p = g->page_tokens, w = g->kind == WIRE_GROUP_FULL ? INT32_MAX : g->window;
+	int64_t high = q->high > q->next ? q->high : q->next;
+	int64_t kept = down(high - w - (int64_t)v->model->max_rewind, p);
+	struct gpu_part part = { .group = group, .uid = q->uid, .slot = q->slot };
+
+	part.write = (int32_t)down(q->end, p);
+	if ((prefill || !v->model->chunk_mapped) && part.write < kept)
+		part.write = (int32_t)kept;
+	part.write_end = (int32_t)up(q->next, p);
+	if (!prefill && q->end > 0) {
+		part.read = (int32_t)down(q->end + 1 - w, p);
+		part.read_end = (int32_t)up(q->end, p);
+	}
+	return part;
+}
+
+/* The step's work: what it touches goes on the stream of the request, and a mark behind it. */
+static void launch(struct worker *v, struct life *l, bool prefill)
+{
+	uint32_t n = l->n * v->model->n_groups, i = 0;
+	struct gpu_part *parts = malloc(n * sizeof(*parts));
+
+	for (uint32_t s = 0; s < l->n; s++)
+		for (uint32_t g = 0; g < v->model->n_groups; g++)
+			parts[i++] = part_of(v, &l->seqs[s], g, prefill);
+	arm(v, l->stream);
+	gpu_kernel(&v->gpu, l->stream, parts, n, v->world->plan.kernel_ns);
+	l->fence = mark(v, l->stream);
+	/* While it holds more than its reservation, what it leaves waits for the point, too. */
+	if (!prefill &&
+	    ((l->extends && !l->declared) || load_acquire(&v->gpu.streams[l->stream].line->word) < l->beyond))
+		l->beyond = l->fence;
+	l->step = true;
+}
+
+/* ---- answers ---------------------------------------------------------------------------------- */
+
+static void free_slots(struct worker *v, struct life *l)
+{
+	if (l->handle)
+		v->ended_handle = l->handle;
+	for (uint32_t i = 0; i < l->n; i++)
+		v->slot_used[l->seqs[i].slot] = false;
+	*l = (struct life){ 0 };
+}
+
+/* @l has been completed: its point may be open. */
+static void settle(struct worker *v, struct life *l, const int32_t *accepted)
+{
+	for (uint32_t i = 0; i < l->n; i++) {
+		struct life_seq *q = &l->seqs[i];
+
+		q->end = accepted ? q->end + accepted[i] : q->next;
+		q->high = q->end > q->high ? q->end : q->high;
+	}
+	for (uint32_t i = 0; i < l->n && v->world->options.trace; i++)
+		world_trace(v->world, "worker %u: sequence %u settled at %d, its point is %u", v->number,
+			    l->seqs[i].uid, (int)l->seqs[i].end, (unsigned)l->fence);
+	l->step = false;
+	for (size_t i = 0; i < sizeof(l->open) / sizeof(l->open[0]); i++)
+		if (!l->open[i]) {
+			l->open[i] = l->fence;
+			return;
+		}
+}
+
+static void compacted(struct worker *v, struct life *l)
+{
+	struct life_seq now[SIM_BATCH];
+	int32_t slots[SIM_BATCH];
+	uint32_t n = l->n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		slots[i] = l->seqs[i].slot;
+		v->slot_used[slots[i]] = false;
+		if (l->map[i] >= 0)
+			now[l->map[i]] = l->seqs[i];
+	}
+	l->n = (uint32_t)l->new_batch;
+	for (uint32_t i = 0; i < l->n; i++) {
+		l->seqs[i] = now[i];
+		if (l->move)
+			l->seqs[i].slot = slots[i];
+		v->slot_used[l->seqs[i].slot] = true;
+	}
+	l->compacting = false;
+	if (l->n == 0)
+		l->state = LIFE_FINISHING;
+}
+
+static void refused(struct worker *v, const struct life *l, const char *what, const struct fault *f)
+{
+	char text[256];
+
+	fault_format(f, text, sizeof(text));
+	world_break(v->world, "worker %u: %s of request %#llx was refused with %s: %s", v->number, what,
+		    (unsigned long long)l->handle, swakv_error_name(f->code), text);
+}
+
+static void read_begin(struct worker *v, struct life *l, const struct wire_reply *head, const struct fault *f)
+{
+	if (head->code == 0) {
+		l->handle = head->value;
+		l->state = LIFE_ADMITTED;
+		v->world->admitted++;
+		return;
+	}
+	if (head->code == SWAKV_ENOPAGES && v->world->healing && l->since + l->wait_ns > v->world->healed + SERVED_NS)
+		world_break(v->world,
+			    "worker %u: a begin of %u sequences that waited was not served though nothing failed "
+			    "any more",
+			    v->number, l->n);
+	switch (head->code) {
+	case SWAKV_ENOPAGES:
+	case SWAKV_ENEVER:
+	case SWAKV_EPENDING:
+	case SWAKV_EBUSY: /* too many wait */
+		break;
+	case SWAKV_EPOISONED:
+		if (v->poisoned)
+			break;
+		/* fall through */
+	default:
+		refused(v, l, "begin", f);
+	}
+	free_slots(v, l);
+}
+
+static void trace_step(const struct worker *v, const struct life *l, const struct fault *f)
+{
+	if (!v->world->options.trace)
+		return;
+	for (uint32_t i = 0; i < l->n; i++)
+		world_trace(v->world, "worker %u: sequence %u from %d to %d: %s", v->number, l->seqs[i].uid,
+			    (int)l->seqs[i].end, (int)l->seqs[i].next, f ? swakv_error_name(f->code) : "prepared");
+}
+
+/* One request's part of a step's answer. */
+static void read_prepared(struct worker *v, struct life *l, const struct fault *f)
+{
+	trace_step(v, l, f);
+	if (!f) {
+		launch(v, l, false);
+		return;
+	}
+	if (f->code == SWAKV_EPOISONED && v->poisoned)
+		return;
+	if ((f->code == SWAKV_EPENDING || f->code == SWAKV_ENOPAGES || f->code == SWAKV_ENEVER) && !l->declared)
+		return;
+	refused(v, l, l->declared ? "a step within what its model declared" : "step", f);
+}
+
+static void read_completed(struct worker *v, struct life *l, const struct call *c, const struct fault *f)
+{
+	uint32_t i = (uint32_t)(l - v->lives);
+
+	if (c->failed[i]) { /* the request is in quarantine, its handle is not valid any more */
+		free_slots(v, l);
+		return;
+	}
+	if (f)
+		refused(v, l, "complete", f);
+	else
+		settle(v, l, c->accepted[i]);
+}
+
+static const struct fault *fault_of_entry(const struct wire_entry_fault *faults, uint32_t n, uint32_t entry)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (faults[i].entry == entry)
+			return &faults[i].fault;
+	return NULL;
+}
+
+static void read_step(struct worker *v, const struct call *c, const struct message *m, const struct fault *whole)
+{
+	const struct wire_entry_fault *faults = NULL;
+	struct wire_delivery d = { 0 };
+
+	if (!whole)
+		faults = deliver(v, m, &d);
+	for (uint32_t i = 0; i < c->n_entries; i++) {
+		struct life *l = &v->lives[c->entries[i]];
+		const struct fault *f = whole ? whole : fault_of_entry(faults, d.n_faults, i);
+
+		l->called = false;
+		if (c->op == WIRE_OP_STEP_PREPARE)
+			read_prepared(v, l, f);
+		else
+			read_completed(v, l, c, f);
+	}
+}
+
+/* Answers about one request that may not be refused but for poison. */
+static void read_one(struct worker *v, struct life *l, const struct call *c, const struct message *m,
+		     const struct fault *f)
+{
+	uint32_t i = (uint32_t)(l - v->lives);
+	struct wire_delivery d;
+
+	if (f && f->code == SWAKV_EPOISONED && v->poisoned) {
+		if (c->op == WIRE_OP_PREFILL_COMPLETE || c->op == WIRE_OP_COMPACT_COMPLETE)
+			free_slots(v, l);
+		return;
+	}
+	if (c->failed[i]) {
+		free_slots(v, l);
+		return;
+	}
+	if (f) {
+		refused(v, l,
+			c->op == WIRE_OP_REWIND            ? "rewind"
+			: c->op == WIRE_OP_PREFILL_PREPARE ? "prefill"
+							   : "command",
+			f);
+		return;
+	}
+	switch (c->op) {
+	case WIRE_OP_PREFILL_PREPARE:
+		deliver(v, m, &d);
+		launch(v, l, true);
+		break;
+	case WIRE_OP_PREFILL_COMPLETE:
+		settle(v, l, NULL);
+		l->state = LIFE_EXECUTING;
+		break;
+	case WIRE_OP_REWIND:
+		for (uint32_t k = 0; k < l->n; k++)
+			l->seqs[k].end = l->seqs[k].next;
+		break;
+	case WIRE_OP_RESERVE:
+		l->capacity = c->value;
+		break;
+	case WIRE_OP_COMPACT_BEGIN:
+		deliver(v, m, &d);
+		l->compacting = true;
+		l->fence = mark(v, l->stream);
+		break;
+	case WIRE_OP_COMPACT_COMPLETE:
+		deliver(v, m, &d);
+		if (v->armed[l->stream] > v->marked[l->stream])
+			mark(v, l->stream); /* nothing but clears: marked behind them at once */
+		compacted(v, l);
+		break;
+	default:
+		free_slots(v, l); /* finish, abandon */
+	}
+}
+
+static struct life *life_of(struct worker *v, const struct call *c)
+{
+	return c->lives ? &v->lives[__builtin_ctz(c->lives)] : NULL;
+}
+
+static void read_answer(struct worker *v, struct call *c, const struct message *m)
+{
+	const struct wire_reply *head = (const struct wire_reply *)m->bytes;
+	const struct fault *f = head->code ? (const struct fault *)(m->bytes + sizeof(*head)) : NULL;
+	struct life *l = life_of(v, c);
+
+	if (l)
+		l->called = false;
+	if (c->misuse) {
+		if (!f)
+			world_break(v->world, "worker %u: a request that has ended was taken for one that lives",
+				    v->number);
+		return;
+	}
+	switch (c->op) {
+	case WIRE_OP_BEGIN:
+		read_begin(v, l, head, f);
+		break;
+	case WIRE_OP_STEP_PREPARE:
+	case WIRE_OP_STEP_COMPLETE:
+		read_step(v, c, m, f);
+		break;
+	case WIRE_OP_SHUTDOWN:
+		if (head->code == 0)
+			v->poisoned = false;
+		break;
+	case WIRE_OP_CLOSE:
+		break;
+	case WIRE_OP_RESERVE:
+		if (f && (f->code == SWAKV_ENOPAGES || f->code == SWAKV_ENEVER || f->code == SWAKV_EPENDING))
+			break;
+		/* fall through */
+	default:
+		read_one(v, l, c, m, f);
+	}
+}
+
+/* An answer that does not wait for pages waits for nobody else either. */
+static void check_time(struct worker *v, const struct call *c)
+{
+	uint64_t from = c->sent > v->hears_since ? c->sent : v->hears_since;
+
+	if (!c->waits && v->world->now - from > ANSWER_NS)
+		world_break(v->world, "worker %u waited %.3f ms for the answer to op %u", v->number,
+			    (double)(v->world->now - from) / 1e6, c->op);
+}
+
+bool life_read(struct worker *v)
+{
+	struct message m;
+	int r;
+
+	while ((r = message_receive(v, &m)) > 0) {
+		const struct wire_reply *head = (const struct wire_reply *)m.bytes;
+		struct call *c;
+		struct call answered;
+
+		if (head->op == WIRE_OP_NOP) {
+			v->n_nops--;
+			continue;
+		}
+		c = &v->calls[(head->user_data & 0xff) % WORKER_CALLS];
+		answered = *c;
+
+		if (!c->used || c->op != head->op) {
+			world_break(v->world, "worker %u got an answer to nothing: op %u", v->number, head->op);
+			return false;
+		}
+		c->used = false;
+		v->n_calls--;
+		check_time(v, &answered);
+		read_answer(v, &answered, &m);
+	}
+	return r == 0;
+}

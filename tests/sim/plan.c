@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - from a seed to a pool, models and rates of faults */
+#include "clock.h"
+#include "sim.h"
+
+static const char *const names[] = {
+#define SIM_NAME(name, text) text,
+	SIM_FAULTS(SIM_NAME)
+#undef SIM_NAME
+};
+_Static_assert(sizeof(names) / sizeof(names[0]) == SIM_FAULT_COUNT, "a name for each fault");
+
+const char *sim_fault_name(enum sim_fault f)
+{
+	return names[f];
+}
+
+static struct wire_group draw_group(struct rng *r, bool full)
+{
+	struct wire_group g = {
+		.kind = full ? WIRE_GROUP_FULL : WIRE_GROUP_SLIDING,
+		.page_tokens = rng_one_in(r, 2) ? 16 : 32,
+		.layers = (uint32_t)rng_between(r, 1, 3),
+		.kv_heads = (uint32_t)rng_between(r, 1, 2),
+		.k_head_dim = (uint32_t)rng_between(r, 1, 4),
+		.dtype = WIRE_FP8,
+	};
+
+	g.v_head_dim = g.k_head_dim;
+	if (!full)
+		g.window = rng_between(r, 1, 5 * g.page_tokens);
+	return g;
+}
+
+static void draw_model(struct model *m, struct rng *r)
+{
+	*m = (struct model){
+		.n_groups = (uint32_t)rng_between(r, 1, SIM_GROUPS),
+		.n_streams = (uint32_t)rng_between(r, 1, SIM_STREAMS),
+		.max_batch = (int32_t)rng_between(r, 1, SIM_BATCH),
+		.max_seq = rng_between(r, 32, 400),
+		.max_advance = rng_one_in(r, 3) ? 0 : rng_between(r, 1, 20),
+		.in_flight = (uint32_t)rng_between(r, 0, 4),
+		.max_rewind = rng_one_in(r, 2) ? 0 : (uint32_t)rng_between(r, 1, 20),
+		.chunk_mapped = rng_one_in(r, 2),
+	};
+	for (uint32_t i = 0; i < m->n_groups; i++)
+		m->groups[i] = draw_group(r, rng_one_in(r, 3));
+}
+
+static void draw_pool(struct plan *p, struct rng *r)
+{
+	uint64_t half = (uint64_t)rng_between(r, 64, 2048) * MEMORY_GRAIN * 8;
+
+	p->ring = (struct ring_options){
+		.engine = {
+			.half_bytes = half,
+			.extent_bytes = (uint64_t)rng_between(r, (int64_t)half / 24 / 16, (int64_t)half / 3 / 16) * 16,
+			.scrub = (uint32_t)rng_between(r, WIRE_SCRUB_OWNER_CHANGE, WIRE_SCRUB_ALWAYS),
+			.fresh_is_dirty = rng_one_in(r, 2),
+			.stamps_a_ms = NS_PER_MS,
+			.wait_claim = (uint64_t)rng_between(r, 1, 30) * NS_PER_MS,
+		},
+		.spin_ns = (uint64_t)rng_between(r, 0, 60) * NS_PER_US,
+		.watchdog_ns = 2 * NS_PER_S,
+		.budget = (uint32_t)rng_between(r, 1, 32),
+		.max_sessions = SIM_WORKERS,
+	};
+}
+
+void plan_make(struct plan *p, struct rng *r, const struct sim_options *o)
+{
+	struct fault f;
+
+	*p = (struct plan){ .n_models = (uint32_t)rng_between(r, 1, SIM_MODELS) };
+	draw_pool(p, r);
+	for (uint32_t i = 0; i < p->n_models; i++) {
+		do
+			draw_model(&p->models[i], r);
+		while (model_check(&p->models[i], p->ring.engine.half_bytes, p->geometry[i], &f) != 0);
+		if (rng_one_in(r, 4))
+			p->floors[i] = p->ring.engine.half_bytes * 2 / (uint64_t)rng_between(r, 6, 20);
+	}
+	p->n_workers = (uint32_t)rng_between(r, 1, SIM_WORKERS);
+	if (o->max_workers && p->n_workers > o->max_workers)
+		p->n_workers = o->max_workers;
+	p->think_ns = (uint64_t)rng_between(r, 500, 30000);
+	p->kernel_ns = (uint64_t)rng_between(r, 500, 60000);
+	/* Some worlds are rough, some are calm, and each has faults of its own. */
+	for (int i = 0; i < SIM_FAULT_COUNT; i++) {
+		uint32_t rate = (uint32_t)rng_between(r, 1, 4);
+
+		p->rate[i] = rng_one_in(r, 3) ? 0 : 100u << (2 * rate);
+		if (o->without >> i & 1)
+			p->rate[i] = 0;
+	}
+	p->rate[SIM_LATE] /= 10;
+	p->rate[SIM_POISON] /= 4;
+}

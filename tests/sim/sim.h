@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sim.h - a world of virtual workers round the real broker, driven by one seed
+ *
+ * Real: the page engine, sessions, rings, the round of the ring thread, its
+ * polling, sleeping, mail and status snapshots. Virtual: time, processes,
+ * devices, pool memory, and the control thread. One actor runs at a time, in the
+ * order of virtual dates, so that a seed repeats to the last step.
+ */
+#ifndef SWAKV_SIM_H
+#define SWAKV_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "engine/engine.h"
+#include "events.h"
+#include "memory.h"
+#include "ring_thread.h"
+#include "rng.h"
+
+/* What may go wrong in a run; each can be left out, to find what a failure needs. */
+#define SIM_FAULTS(X)                                                                                                  \
+	X(DEATHS, "deaths")   /* a process ends at any point, its device works on for a while */                       \
+	X(STOPS, "stops")     /* a process is stopped, and goes on later */                                            \
+	X(LATE, "late")       /* device work takes long */                                                             \
+	X(MISSING, "missing") /* device work never ends */                                                             \
+	X(FORGED, "forged")   /* words, positions and commands that lie */                                             \
+	X(FULL, "full")       /* answers are not read for a while */                                                   \
+	X(STORMS, "storms")   /* many attach at once */                                                                \
+	X(LIMITS, "limits")   /* floors and ceilings change */                                                         \
+	X(POISON, "poison")   /* completions fail */
+
+enum sim_fault {
+#define SIM_ENUM(name, text) SIM_##name,
+	SIM_FAULTS(SIM_ENUM)
+#undef SIM_ENUM
+		SIM_FAULT_COUNT
+};
+
+struct sim_options {
+	uint64_t seed, steps;
+	uint32_t without;     /* bits: 1 << enum sim_fault */
+	uint32_t max_workers; /* 0: as the seed says */
+	bool trace;           /* prints what happens */
+};
+
+enum { SIM_MODELS = 4, SIM_WORKERS = 12, SIM_GROUPS = 3, SIM_STREAMS = 3, SIM_BATCH = 6 };
+
+/* What the seed decides before anything runs. */
+struct plan {
+	struct ring_options ring;
+	uint32_t n_models, n_workers;
+	struct model models[SIM_MODELS];
+	struct geometry geometry[SIM_MODELS][WIRE_MAX_GROUPS];
+	uint64_t floors[SIM_MODELS];
+	uint32_t rate[SIM_FAULT_COUNT]; /* one occasion in so many, 0: never */
+	uint64_t think_ns;              /* how long a worker takes between two commands, at most */
+	uint64_t kernel_ns;             /* and a kernel */
+};
+
+struct worker;
+
+struct world {
+	struct sim_options options;
+	struct plan plan;
+	struct rng rng;
+	uint64_t now, steps;
+	struct events events;
+	struct memory memory;
+	struct ring_thread *ring;
+	struct event turn;     /* of the ring thread */
+	struct event populate; /* workers come and go, limits change */
+	bool asleep;           /* it is in ring_edge's sleep: */
+	void *rung[RING_EDGE_EVENTS];
+	uint32_t n_rung;
+	struct worker *workers[SIM_WORKERS];
+	uint32_t incarnations, sequences; /* so many there have been */
+	bool healing;                     /* no more faults: all that waits is to be served */
+	uint64_t healed;                  /* since when */
+	bool full_scan;                   /* after every step: to find out when it began */
+	uint64_t commands, kernels, deaths, kicked, admitted, reclaimed;
+	char broken[512]; /* the first rule that did not hold */
+};
+
+/* Notes that a rule did not hold; the run ends. */
+void world_break(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void world_trace(const struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The doorbell of @channel (NULL: of the ring thread's mailbox) rings. */
+void world_bell(struct world *w, void *channel);
+/* True when @f happens now. */
+bool world_fault(struct world *w, enum sim_fault f);
+
+static inline uint64_t world_soon(struct world *w, uint64_t most_ns)
+{
+	return w->now + (uint64_t)rng_between(&w->rng, 1, (int64_t)most_ns);
+}
+
+/* Fills @p from the world's seed. */
+void plan_make(struct plan *p, struct rng *r, const struct sim_options *o);
+
+/* The world of @o, and its run. False: world.broken says why. */
+bool world_run(struct world *w, const struct sim_options *o, struct status_writer *status);
+
+const char *sim_fault_name(enum sim_fault f);
+
+#endif

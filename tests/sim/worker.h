@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * worker.h - one virtual process after another: it attaches, works, and ends one way or another
+ *
+ * What the control thread knows of it lies here, too: its connection, its
+ * process and its session end independently of one another.
+ */
+#ifndef SWAKV_SIM_WORKER_H
+#define SWAKV_SIM_WORKER_H
+
+#include "gpu.h"
+#include "sim.h"
+
+enum worker_state {
+	WORKER_OUT, /* no process, or one that has not attached yet */
+	WORKER_ATTACHING,
+	WORKER_LIVE,
+	WORKER_CLOSING, /* has said close */
+	WORKER_ENDED,   /* takes no more part: closed, or kicked and still running */
+	WORKER_DEAD,    /* its process has ended; its device may not have noticed yet */
+};
+
+/* As in client.c. */
+enum control_state {
+	CONTROL_NONE,
+	CONTROL_ATTACHING,
+	CONTROL_LIVE,
+	CONTROL_ENDED,
+	CONTROL_FORGETTING,
+};
+
+enum life_state { LIFE_NONE, LIFE_BEGINNING, LIFE_ADMITTED, LIFE_EXECUTING, LIFE_FINISHING, LIFE_ENDING };
+
+struct life_seq {
+	uint32_t uid;
+	int32_t slot;
+	int64_t end, high; /* tokens: settled, and the most that it ever had */
+	int64_t next;      /* tokens with the pending step */
+};
+
+/* A request as its worker sees it. */
+struct life {
+	enum life_state state;
+	uint64_t handle;
+	uint32_t stream;
+	uint32_t n;
+	struct life_seq seqs[SIM_BATCH];
+	int64_t capacity;
+	bool called;   /* a command of it is under way */
+	bool step;     /* the device has work of a prepared step; */
+	bool extends;  /* which is no plain decode, */
+	bool declared; /* and lies within what the model declared */
+	bool compacting;
+	bool move;
+	int32_t map[SIM_BATCH], new_batch;
+	uint64_t beyond;  /* value of the last step beyond what was declared: until then it may lack pages */
+	uint64_t fence;   /* value of the step's mark */
+	uint64_t open[8]; /* values of completed steps that may be open */
+	uint64_t since;   /* of the begin */
+	uint64_t wait_ns; /* how long it may wait */
+};
+
+/* A command under way. Of a step, bits say for which lives. */
+struct call {
+	uint16_t op;
+	bool used;
+	bool waits;    /* a begin that may wait: its answer may take its time */
+	uint64_t sent; /* when */
+	uint32_t lives;
+	int32_t accepted[SIM_BATCH][SIM_BATCH]; /* of life, of sequence */
+	bool misuse;                            /* names a request that is no more: it must be refused */
+	uint8_t entries[SIM_BATCH];             /* life of each entry */
+	uint32_t n_entries;
+	int64_t value;
+	bool failed[SIM_BATCH]; /* the fence of that life said so */
+};
+
+enum { WORKER_CALLS = 16 };
+
+struct worker {
+	struct world *world;
+	uint32_t index, number; /* place in the world, and incarnation */
+	uint32_t model_index;
+	const struct model *model;
+	enum worker_state state;
+	bool stopped, sleeps, poisoned;
+	bool leaves;         /* begins nothing any more, and closes */
+	uint64_t deaf_until; /* it does not read answers */
+	bool woken, late;    /* from its sleep; it slept too long beside an answer */
+	struct event step, welcome, bell, cont;
+	struct channel *channel;
+	struct ring_producer_spsc commands;
+	struct ring_consumer_spsc replies;
+	struct gpu gpu;
+	uint64_t armed[SIM_STREAMS], marked[SIM_STREAMS];
+	uint64_t tickets;
+	struct call calls[WORKER_CALLS];
+	uint32_t n_calls;
+	struct life lives[SIM_BATCH];
+	bool slot_used[SIM_BATCH];
+	uint64_t ended_handle; /* of a request that is no more */
+	uint32_t n_nops;       /* commands under way that ask for nothing */
+	uint64_t hears_since;  /* it has read its answers as they came */
+	bool must_be_ended;    /* it was caught lying */
+
+	/* ---- control thread ---- */
+	enum control_state control;
+	struct event socket_end, gone;
+	bool socket_ended, process_gone; /* has happened; */
+	bool told_socket, told_gone;     /* and the ring thread was told */
+};
+
+struct worker *worker_new(struct world *w, uint32_t index);
+void worker_free(struct worker *v);
+/* The next incarnation starts now: it attaches soon. */
+void worker_start(struct worker *v);
+/* A mail from the ring thread about it. */
+void worker_mail(struct worker *v, const struct mail *m);
+/* Somebody woke it from its sleep on the wait word. */
+void worker_woken(struct worker *v);
+/* It goes on, if it was stopped, and reads its answers. */
+void worker_heal(struct worker *v);
+/* Its process ends here and now. */
+void worker_die(struct worker *v);
+/* True when nothing of its last incarnation is left, here or in the broker. */
+bool worker_is_out(const struct worker *v);
+/* Something was published: the broker is woken if it sleeps, after a moment. */
+void worker_ring(struct worker *v, bool must);
+
+/* ---- life.c: what it asks the broker for ----------------------------------------- */
+
+/* Sends a command, if one comes to mind and there is room. */
+void life_act(struct worker *v);
+/* Reads all answers that are there. False: they are nonsense. */
+bool life_read(struct worker *v);
+/* All work has ended, and every request: nothing is left to do. */
+bool life_is_over(const struct worker *v);
+
+/* ---- talk.c: messages --------------------------------------------------------------- */
+
+struct message {
+	_Alignas(8) unsigned char bytes[16384];
+	size_t n; /* bytes, header included */
+};
+
+/* A command of @op about @request begins. */
+void message_begin(struct message *m, uint16_t op, uint64_t request);
+void message_add(struct message *m, const void *bytes, size_t n);
+/* Sends it; the call that waits for its answer, or NULL: there is no room now. @n as in the header. */
+struct call *message_send(struct worker *v, struct message *m, uint32_t n);
+/* As many commands that ask for nothing as there is room for, at most @n. */
+void message_flood(struct worker *v, uint32_t n);
+/* The next answer, if there is one: header in @m's first bytes. 0: none, negative: the ring is broken. */
+int message_receive(struct worker *v, struct message *m);
+
+#endif

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * world.c - the broker's edges, who runs when, and the rules that must hold
+ *
+ * The ring thread's turn is one event among many. When it sleeps, the others go
+ * on inside that call until something rings or the time has passed.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "ring_round.h"
+#include "worker.h"
+
+#define SCAN_EVERY 1000            /* steps between two looks at everything */
+#define HEAL_FOR   (30 * NS_PER_S) /* of virtual time: whatever waits is served by then */
+
+void world_break(struct world *w, const char *format, ...)
+{
+	va_list args;
+
+	if (w->broken[0])
+		return;
+	va_start(args, format);
+	vsnprintf(w->broken, sizeof(w->broken), format, args);
+	va_end(args);
+}
+
+void world_trace(const struct world *w, const char *format, ...)
+{
+	va_list args;
+
+	if (!w->options.trace)
+		return;
+	printf("%8" PRIu64 " %12.3f us: ", w->steps, (double)w->now / 1e3);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+}
+
+bool world_fault(struct world *w, enum sim_fault f)
+{
+	return !w->healing && rng_one_in(&w->rng, w->plan.rate[f]);
+}
+
+void world_bell(struct world *w, void *channel)
+{
+	for (uint32_t i = 0; i < w->n_rung; i++)
+		if (w->rung[i] == channel)
+			return;
+	if (w->n_rung < RING_EDGE_EVENTS)
+		w->rung[w->n_rung++] = channel;
+}
+
+/* ---- rules ---------------------------------------------------------------------------- */
+
+/* What can be looked at after every step. */
+static void check_counts(struct world *w)
+{
+	struct engine_counts e;
+	struct class_counts c;
+
+	engine_count(w->ring->engine, &e);
+	if (e.held + e.free + e.unusable != e.total)
+		world_break(w, "the pool: %" PRIu64 " held + %" PRIu64 " free + %" PRIu64 " unusable are not %" PRIu64,
+			    e.held, e.free, e.unusable, e.total);
+	for (uint32_t i = 0; engine_class_count(w->ring->engine, i, &c); i++)
+		if (c.free < 0 || c.leased < 0 || c.quarantined < 0 || c.free + c.leased + c.quarantined != c.pages)
+			world_break(w,
+				    "class %u: %" PRId64 " free + %" PRId64 " leased + %" PRId64
+				    " quarantined are not %" PRId64,
+				    i, c.free, c.leased, c.quarantined, c.pages);
+}
+
+static void check_all(struct world *w)
+{
+	char why[256];
+
+	if (!w->broken[0] && !engine_check(w->ring->engine, why, sizeof(why)))
+		world_break(w, "%s", why);
+	if (w->ring->counters.rescues)
+		world_break(w, "the ring thread was rescued: a doorbell was lost");
+}
+
+/* ---- the ring thread's edges ------------------------------------------------------------- */
+
+static uint64_t edge_now(void *arg)
+{
+	return ((struct world *)arg)->now;
+}
+
+static uint64_t edge_computed(void *arg)
+{
+	(void)arg;
+	return 0;
+}
+
+static bool edge_watch(void *arg, int fd, void *who)
+{
+	(void)arg;
+	(void)fd;
+	(void)who;
+	return true;
+}
+
+static void edge_unwatch(void *arg, int fd)
+{
+	struct world *w = arg;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < w->n_rung; i++) {
+		const struct channel *c = w->rung[i];
+
+		if (!c || c->doorbell != fd)
+			w->rung[n++] = w->rung[i];
+	}
+	w->n_rung = n;
+}
+
+static void edge_yield(void *arg)
+{
+	(void)arg;
+}
+
+static void edge_wake(void *arg, shm_u32 *word)
+{
+	struct world *w = arg;
+
+	for (uint32_t i = 0; i < w->plan.n_workers; i++) {
+		struct worker *v = w->workers[i];
+
+		if (v->channel && v->channel->wait == word)
+			worker_woken(v);
+	}
+}
+
+static bool over(const struct world *w)
+{
+	return w->broken[0] || (!w->healing && w->steps >= w->options.steps);
+}
+
+/* Runs what is due until @until; false: nothing is left that is. */
+static bool run_next(struct world *w, uint64_t until)
+{
+	struct event *e = events_next(&w->events, until, &w->now);
+
+	if (!e)
+		return false;
+	w->steps++;
+	e->run(e->arg);
+	if (w->full_scan || w->steps % SCAN_EVERY == 0)
+		check_all(w);
+	return true;
+}
+
+static int edge_sleep(void *arg, uint64_t ns, void *rung[RING_EDGE_EVENTS])
+{
+	struct world *w = arg;
+	uint64_t until = w->now + ns;
+	uint32_t n;
+
+	w->asleep = true;
+	while (w->n_rung == 0 && !over(w) && run_next(w, until))
+		;
+	w->asleep = false;
+	if (over(w))
+		return -1; /* as if a signal had come */
+	if (w->n_rung == 0)
+		w->now = until;
+	n = w->n_rung;
+	memcpy(rung, w->rung, n * sizeof(*rung));
+	w->n_rung = 0;
+	return (int)n;
+}
+
+/* ---- turns of the broker -------------------------------------------------------------------- */
+
+static bool take_mail(struct world *w)
+{
+	struct mail m;
+	bool any = false;
+
+	while (mailbox_take_spsc(w->ring->outbox, &m)) {
+		any = true;
+		if (m.channel)
+			worker_mail(m.channel->owner, &m);
+	}
+	return any;
+}
+
+static void on_turn(void *arg)
+{
+	struct world *w = arg;
+	uint64_t commands = w->ring->counters.commands;
+
+	ring_turn(w->ring);
+	if (w->ring->counters.commands == commands && !take_mail(w))
+		w->steps--; /* a turn that found nothing to do does not count */
+	check_counts(w);
+	event_at(&w->events, &w->turn, world_soon(w, 1500));
+}
+
+/* ---- what happens to the world --------------------------------------------------------------- */
+
+static void change_limits(struct world *w)
+{
+	uint32_t i = (uint32_t)rng_between(&w->rng, 0, w->plan.n_models - 1);
+	uint64_t pool = 2 * w->plan.ring.engine.half_bytes, floor, ceiling;
+	char name[] = { 'm', (char)('0' + i), '\0' };
+	struct fault f;
+
+	floor = rng_one_in(&w->rng, 2) ? 0 : pool / (uint64_t)rng_between(&w->rng, 4, 20);
+	ceiling = rng_one_in(&w->rng, 2) ? 0 : pool / (uint64_t)rng_between(&w->rng, 1, 4);
+	if (engine_limit(w->ring->engine, name, &floor, &ceiling, &f) == 0)
+		world_trace(w, "limits of model %u: floor %" PRIu64 ", ceiling %" PRIu64, i, floor, ceiling);
+}
+
+/* Workers come when there is room for them, a storm of them at times. */
+static void populate(struct world *w)
+{
+	bool storm = world_fault(w, SIM_STORMS);
+
+	for (uint32_t i = 0; i < w->plan.n_workers && !w->healing; i++) {
+		struct worker *v = w->workers[i];
+
+		if (!worker_is_out(v))
+			v->leaves |= rng_one_in(&w->rng, storm ? 3 : 4000);
+		else if (storm || rng_one_in(&w->rng, 20)) {
+			worker_start(v);
+			world_bell(w, NULL);
+		}
+	}
+	if (world_fault(w, SIM_LIMITS))
+		change_limits(w);
+}
+
+static void on_populate(void *arg)
+{
+	struct world *w = arg;
+
+	populate(w);
+	if (!w->healing)
+		event_at(&w->events, &w->populate, world_soon(w, 100 * NS_PER_US));
+}
+
+static bool all_out(const struct world *w)
+{
+	for (uint32_t i = 0; i < w->plan.n_workers; i++)
+		if (!worker_is_out(w->workers[i]))
+			return false;
+	return true;
+}
+
+/* No more faults: stopped processes go on, work ends, requests are served, everybody leaves. */
+static void heal(struct world *w)
+{
+	uint64_t until = w->now + HEAL_FOR;
+
+	world_trace(w, "no more faults");
+	w->healing = true;
+	w->healed = w->now;
+	w->asleep = false;
+	for (uint32_t i = 0; i < w->plan.n_models; i++) {
+		char name[] = { 'm', (char)('0' + i), '\0' };
+		uint64_t none = 0;
+
+		engine_limit(w->ring->engine, name, NULL, &none, NULL);
+	}
+	for (uint32_t i = 0; i < w->plan.n_workers; i++)
+		worker_heal(w->workers[i]);
+	while (!w->broken[0] && !all_out(w) && w->now < until)
+		if (!run_next(w, until))
+			break;
+	check_all(w);
+}
+
+/* After all have left nothing may be held any more. */
+static void check_empty(struct world *w)
+{
+	struct class_counts c;
+
+	for (uint32_t i = 0; i < w->plan.n_workers; i++) {
+		struct worker *v = w->workers[i];
+
+		if (!worker_is_out(v))
+			world_break(
+				w, "worker %u is still there long after the last fault: state %d, control %d, %u calls",
+				v->number, v->state, v->control, v->n_calls);
+	}
+	for (uint32_t i = 0; engine_class_count(w->ring->engine, i, &c); i++)
+		if (c.leased || c.quarantined)
+			world_break(w, "%" PRId64 " pages leased and %" PRId64 " in quarantine, and nobody is there",
+				    c.leased, c.quarantined);
+	if (engine_waiting(w->ring->engine))
+		world_break(w, "begins wait, and nobody is there");
+}
+
+/* ---- a run ----------------------------------------------------------------------------------------- */
+
+static bool world_make(struct world *w, const struct sim_options *o, struct status_writer *status)
+{
+	struct ring_limit limits[SIM_MODELS];
+	char names[SIM_MODELS][4];
+	struct ring_edge edge = {
+		.arg = w,
+		.now = edge_now,
+		.computed = edge_computed,
+		.watch = edge_watch,
+		.unwatch = edge_unwatch,
+		.sleep = edge_sleep,
+		.wake = edge_wake,
+		.yield = edge_yield,
+	};
+	struct fault f;
+
+	*w = (struct world){ .options = *o, .rng = { o->seed }, .now = NS_PER_S };
+	plan_make(&w->plan, &w->rng, o);
+	for (uint32_t i = 0; i < w->plan.n_models; i++) {
+		snprintf(names[i], sizeof(names[i]), "m%u", i);
+		limits[i] = (struct ring_limit){ names[i], w->plan.floors[i], 0, &w->plan.models[i] };
+	}
+	w->plan.ring.limits = limits;
+	w->plan.ring.n_limits = w->plan.n_models;
+	w->ring = calloc(1, sizeof(*w->ring));
+	if (!w->ring || !memory_init(&w->memory, w->plan.ring.engine.half_bytes))
+		return false;
+	if (ring_thread_make(w->ring, &w->plan.ring, status, &edge, &f) < 0) { /* floors that do not fit together */
+		w->plan.ring.n_limits = 0;
+		if (ring_thread_make(w->ring, &w->plan.ring, status, &edge, &f) < 0)
+			return false;
+	}
+	for (uint32_t i = 0; i < w->plan.n_workers; i++)
+		w->workers[i] = worker_new(w, i);
+	return true;
+}
+
+static void world_free(struct world *w)
+{
+	/* A broker that stops lets go of whatever is there. */
+	ring_thread_deinit(w->ring);
+	for (uint32_t i = 0; i < w->plan.n_workers; i++)
+		worker_free(w->workers[i]);
+	free(w->ring);
+	memory_free(&w->memory);
+	events_free(&w->events);
+}
+
+bool world_run(struct world *w, const struct sim_options *o, struct status_writer *status)
+{
+	if (!world_make(w, o, status)) {
+		snprintf(w->broken, sizeof(w->broken), "the world could not be made");
+		return false;
+	}
+	w->turn = (struct event){ .run = on_turn, .arg = w };
+	w->populate = (struct event){ .run = on_populate, .arg = w };
+	event_at(&w->events, &w->turn, w->now);
+	event_at(&w->events, &w->populate, w->now + 1);
+	while (!over(w) && run_next(w, UINT64_MAX))
+		;
+	if (!w->broken[0] && !rng_one_in(&w->rng, 8)) { /* else the broker stops in the middle of it all */
+		heal(w);
+		check_empty(w);
+	}
+	world_free(w);
+	return !w->broken[0];
+}
