@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin_wire.h"
 #include "driver.h"
 #include "instance.h"
 #include "model_name.h"
@@ -38,7 +37,7 @@ NAMES(dtype_choices, WIRE_DTYPE_COUNT + 1, "", WIRE_DTYPE_NAMES, NULL);
 
 static const struct config_key keys[] = {
 	{ BROKER(name), KEY_NAME, AT(name), 0, 0, NULL, "NAME", "instance name [default]", false },
-	{ BROKER(socket), KEY_PATH, AT(socket), 0, 0, NULL, "PATH",
+	{ BROKER(socket), KEY_PATH, offsetof(struct config, socket), SOCKET_PATH_SIZE, 0, 0, NULL, "PATH",
 	  "socket [$XDG_RUNTIME_DIR/swakv/NAME.sock, else /run/swakv/NAME.sock]", false },
 	{ BROKER(backend), KEY_CHOICE, AT(backend), 0, 0, backend_choices, "auto|host|cuda",
 	  "where the pool lies; auto: cuda when a driver and a device are there [auto]", false },
@@ -345,11 +344,11 @@ static int default_socket(struct config *c, struct config_error *e)
 {
 	const char *folder = instance_folder(0);
 
-	if (instance_socket(c->socket, sizeof(c->socket), folder, c->name) >= (int)sizeof(c->socket))
+	if (instance_socket(c->socket, sizeof(c->socket), folder, c->name) >= SOCKET_PATH_SIZE)
 		return config_fail(e,
-				   "the socket path made of XDG_RUNTIME_DIR=\"%s\" and name \"%s\" is longer than %zu "
+				   "the socket path made of XDG_RUNTIME_DIR=\"%s\" and name \"%s\" is longer than %d "
 				   "bytes: give socket",
-				   folder, c->name, sizeof(c->socket) - 1);
+				   folder, c->name, SOCKET_PATH_SIZE - 1);
 	return 0;
 }
 
@@ -406,7 +405,6 @@ static int finish_model(struct config_model *m, const char *path, struct config_
 
 int config_finish(struct config *c, const char *path, struct config_error *e)
 {
-	char control[CONFIG_SOCKET];
 	int r;
 
 	for (uint32_t i = 0; i < c->n_models; i++) {
@@ -416,12 +414,5 @@ int config_finish(struct config *c, const char *path, struct config_error *e)
 		if (r < 0)
 			return r;
 	}
-	r = c->socket[0] ? 0 : default_socket(c, e);
-	if (r == 0 && !admin_socket_path(c->socket, control, sizeof(control)))
-		return config_fail(
-			e,
-			"the socket path \"%s\" leaves no room for the administrator's socket beside it: at most "
-			"%zu bytes",
-			c->socket, sizeof(control) - sizeof(ADMIN_SOCKET_SUFFIX));
-	return r;
+	return c->socket[0] ? 0 : default_socket(c, e);
 }

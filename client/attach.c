@@ -168,6 +168,7 @@ static int session_import(struct attach *a, const struct swakv_attach_options *o
 		.fd = index >= 0 ? a->connection.fds[index] : -1,
 		.cuda_library = o->cuda_library,
 		.broker = s->broker,
+		.look = s->look,
 		.broker_pid = a->connection.broker_pid,
 	};
 	int r = pool_import_get(&q, &s->pool, &a->why);
@@ -284,6 +285,7 @@ static int attach_run(struct attach *a, const struct swakv_attach_options *o, co
 	if (r < 0)
 		return r;
 	memcpy(s->broker, a->connection.broker, sizeof(s->broker));
+	memcpy(s->look, a->connection.look, sizeof(s->look));
 	memcpy(s->groups, a->hello.groups, sizeof(s->groups));
 	s->max_batch = a->hello.max_batch;
 	r = session_map(a);

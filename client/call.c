@@ -318,8 +318,8 @@ static int call_wait_space(struct swakv_session *s, uint32_t n)
 		else if (clock_ns() >= deadline)
 			return session_error(s, SWAKV_ETIMEDOUT,
 					     "the broker has taken no command for %" PRIu64
-					     " ms; swakv-status --name %s shows whether it is stuck",
-					     s->timeout_ns / 1000000, s->broker);
+					     " ms; '%s' shows whether it is stuck",
+					     s->timeout_ns / 1000000, s->look);
 		session_wait(s, n, deadline);
 	}
 }
@@ -490,8 +490,8 @@ static int call_wait(struct swakv_session *s, struct call *c)
 				break;
 			return session_error(s, SWAKV_ETIMEDOUT,
 					     "the broker has not answered for %" PRIu64
-					     " ms; swakv-status --name %s shows whether it is stuck",
-					     s->timeout_ns / 1000000, s->broker);
+					     " ms; '%s' shows whether it is stuck",
+					     s->timeout_ns / 1000000, s->look);
 		}
 		session_wait(s, 0, deadline);
 	}

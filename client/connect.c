@@ -44,8 +44,22 @@ void connection_deinit(struct connection *c)
 
 /* ---- where ------------------------------------------------------------------- */
 
-static int connection_name(struct connection *c, const char *broker, struct text *why)
+/* Only a path: whoever is there may have any name. */
+static void connection_called_by_path(struct connection *c, const char *path)
 {
+	snprintf(c->broker, sizeof(c->broker), "%s", path);
+	snprintf(c->look, sizeof(c->look), "swakv-ctl --socket %s ping", c->broker);
+	snprintf(c->start, sizeof(c->start), "swakvd --socket %s", c->broker);
+}
+
+static int connection_name(struct connection *c, const char *broker, const char *path, struct text *why)
+{
+	bool named = broker && *broker;
+
+	if (path && !named) {
+		connection_called_by_path(c, path);
+		return 0;
+	}
 	if (!broker || !*broker)
 		broker = getenv("SWAKV_BROKER");
 	if (!broker || !*broker)
@@ -54,6 +68,9 @@ static int connection_name(struct connection *c, const char *broker, struct text
 		return text_set(why, SWAKV_EINVALID,
 				"'%s' cannot be the name of a broker: a name has " INSTANCE_NAME_RULE, broker);
 	memcpy(c->broker, broker, strlen(broker) + 1);
+	snprintf(c->look, sizeof(c->look), "swakv-status --name %s", c->broker);
+	snprintf(c->start, sizeof(c->start), "swakvd --name %s%s%.103s", c->broker, path ? " --socket " : "",
+		 path ? path : "");
 	return 0;
 }
 
@@ -62,8 +79,8 @@ static int connection_path_fits(const struct connection *c, int n, struct text *
 {
 	if (n >= 0 && (size_t)n < sizeof(c->path))
 		return 0;
-	return text_set(why, SWAKV_EINVALID, "the socket path '%s...' is longer than the %zu characters allowed",
-			c->path, sizeof(c->path) - 1);
+	return text_set(why, SWAKV_EINVALID, "the socket path '%s...' is longer than the %zu bytes allowed", c->path,
+			sizeof(c->path) - 1);
 }
 
 /* ---- connect ------------------------------------------------------------------ */
@@ -72,20 +89,19 @@ static int connection_no_socket(const struct connection *c, struct text *why)
 {
 	if (c->given)
 		return text_set(why, SWAKV_EGONE,
-				"no broker '%s': there is no socket %s, the path given by the caller; start one with "
-				"'swakvd --name %s --socket %s', or give no path",
-				c->broker, c->path, c->broker, c->path);
+				"no broker: there is no socket %s, the path given by the caller; start one with "
+				"'%s', or give no path",
+				c->path, c->start);
 	if (c->missed)
 		return text_set(
 			why, SWAKV_EGONE,
 			"no broker '%s': there is no socket %s/swakv/%s.sock ($XDG_RUNTIME_DIR must be the same "
-			"for both), and no %s; start one with 'swakvd --name %s', or name another by "
-			"$SWAKV_BROKER",
-			c->broker, instance_folder(0), c->broker, c->path, c->broker);
+			"for both), and no %s; start one with '%s', or name another by $SWAKV_BROKER",
+			c->broker, instance_folder(0), c->broker, c->path, c->start);
 	return text_set(why, SWAKV_EGONE,
-			"no broker '%s': there is no socket %s; start one with 'swakvd --name %s', or name another by "
+			"no broker '%s': there is no socket %s; start one with '%s', or name another by "
 			"$SWAKV_BROKER ($XDG_RUNTIME_DIR, which is not set here, must be the same for both)",
-			c->broker, c->path, c->broker);
+			c->broker, c->path, c->start);
 }
 
 static int connection_failed(const struct connection *c, int e, struct text *why)
@@ -101,9 +117,9 @@ static int connection_failed(const struct connection *c, int e, struct text *why
 			return text_set(why, SWAKV_EGONE, "%s is not a socket: give the path of a broker's socket",
 					c->path);
 		return text_set(why, SWAKV_EGONE,
-				"nobody listens on %s: the broker '%s' has died and left its socket; start it again "
-				"with 'swakvd --name %s'",
-				c->path, c->broker, c->broker);
+				"nobody listens on %s: the broker has died and left its socket; start it again with "
+				"'%s'",
+				c->path, c->start);
 	case EACCES:
 	case EPERM:
 		return text_set(why, SWAKV_EDENIED,
@@ -113,9 +129,9 @@ static int connection_failed(const struct connection *c, int e, struct text *why
 				c->missed ? ", and $XDG_RUNTIME_DIR has none of that name" : "");
 	case ETIMEDOUT:
 		return text_set(why, SWAKV_ETIMEDOUT,
-				"the broker '%s' accepts no connection on %s in the time given; 'swakv-status --name "
-				"%s' shows whether it is stuck",
-				c->broker, c->path, c->broker);
+				"the broker '%s' accepts no connection on %s in the time given; '%s' shows whether "
+				"it is stuck",
+				c->broker, c->path, c->look);
 	default:
 		return text_set(why, SWAKV_ESYSTEM, "connecting to %s failed: %s", c->path, strerror(e));
 	}
@@ -127,7 +143,7 @@ static int connection_try(struct connection *c)
 	const struct timespec pause = { .tv_nsec = 1000000 };
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-	memcpy(address.sun_path, c->path, sizeof(address.sun_path));
+	memcpy(address.sun_path, c->path, sizeof(c->path));
 	while (connect(c->sock, (const struct sockaddr *)&address, sizeof(address)) < 0) {
 		if (errno == EAGAIN && clock_ns() < c->deadline) {
 			nanosleep(&pause, NULL); /* the queue of connections is full */
@@ -172,7 +188,7 @@ int connection_open(struct connection *c, const char *broker, const char *socket
 {
 	struct ucred peer = { 0 };
 	socklen_t len = sizeof(peer);
-	int r = connection_name(c, broker, why);
+	int r = connection_name(c, broker, socket_path, why);
 
 	if (r < 0)
 		return r;
@@ -214,9 +230,9 @@ static int connection_wait(struct connection *c, short events, struct text *why)
 			return 0;
 		if (r == 0)
 			return text_set(why, SWAKV_ETIMEDOUT,
-					"the broker '%s' (%s) did not answer the attach in time; 'swakv-status "
-					"--name %s' shows whether it is stuck",
-					c->broker, broker_process(c, process), c->broker);
+					"the broker '%s' (%s) did not answer the attach in time; '%s' shows whether "
+					"it is stuck",
+					c->broker, broker_process(c, process), c->look);
 		if (errno != EINTR)
 			return text_set(why, SWAKV_ESYSTEM, "waiting for the broker failed: %s", strerror(errno));
 	}

@@ -12,19 +12,24 @@
 #include <stdint.h>
 #include <sys/un.h>
 
+#include "instance.h"
 #include "text.h"
 #include "wire.h"
+
+#define CONNECTION_COMMAND (SOCKET_PATH_SIZE + WIRE_NAME + 40)
 
 struct connection {
 	int sock; /* -1: none */
 	int fds[WIRE_MAX_FDS];
 	uint32_t n_fds;
 	int broker_pid; /* as the kernel told, for texts; 0: not of this pid namespace */
-	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	bool given;  /* the path came from the caller, not from the name */
-	bool missed; /* it is the second that was tried: the user's own folder has none of the name */
-	char broker[WIRE_NAME];
-	uint64_t deadline; /* CLOCK_MONOTONIC, ns */
+	char path[SOCKET_PATH_SIZE];
+	bool given;                    /* the path came from the caller, not from the name */
+	bool missed;                   /* it is the second that was tried: the user's own folder has none of the name */
+	char broker[SOCKET_PATH_SIZE]; /* for texts: its name, or, where only a path was given, that */
+	char look[CONNECTION_COMMAND]; /* a command that tells how it is */
+	char start[CONNECTION_COMMAND]; /* one that starts it */
+	uint64_t deadline;              /* CLOCK_MONOTONIC, ns */
 };
 
 void connection_init(struct connection *c, uint64_t deadline);

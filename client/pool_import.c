@@ -95,10 +95,10 @@ static int cuda_failed(const struct pool_request *q, int code, const char *what,
 	snprintf(pid, sizeof(pid), "%d", q->broker_pid);
 	return text_set(why, code,
 			"%s of pool '%s' failed: %s. Broker '%s': pid %d, device %s (%s), %s. This process: pid %d, "
-			"first device %s, %s. Likely cause: %s. Next: 'swakv-status --name %s' and 'nvidia-smi -L'",
+			"first device %s, %s. Likely cause: %s. Next: '%s' and 'nvidia-smi -L'",
 			what, q->pool->name, reason, q->broker, q->broker_pid, theirs, q->pool->device,
 			ipc_namespace(pid, there, sizeof(there)), (int)getpid(), ours,
-			ipc_namespace("self", here, sizeof(here)), cause, q->broker);
+			ipc_namespace("self", here, sizeof(here)), cause, q->look);
 }
 
 static int import_memory(struct pool_import *p, const struct pool_request *q)

@@ -32,6 +32,7 @@ struct pool_request {
 	int fd;                   /* host backend, and CUDA by descriptor; borrowed */
 	const char *cuda_library; /* NULL: the default */
 	const char *broker;       /* name, for texts */
+	const char *look;         /* a command that tells how it is */
 	int broker_pid;
 };
 

@@ -16,6 +16,7 @@
 #include <swakv/swakv.h>
 
 #include "call.h"
+#include "connect.h"
 #include "pool_import.h"
 #include "process.h"
 #include "ring.h"
@@ -71,7 +72,8 @@ struct swakv_session {
 	struct wire_welcome welcome; /* checked; keys wiped */
 	struct wire_group groups[WIRE_MAX_GROUPS];
 	uint32_t max_batch;
-	char broker[WIRE_NAME];
+	char broker[SOCKET_PATH_SIZE]; /* as in struct connection, and so is the next */
+	char look[CONNECTION_COMMAND];
 
 	struct mapping memory;        /* rings and lines */
 	struct mapping tables_memory; /* host tables, read-only */

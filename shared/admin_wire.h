@@ -13,7 +13,9 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/un.h>
 
+#include "instance.h"
 #include "wire.h"
 
 #define ADMIN_MAGIC         0x316c7463766b7773ull
@@ -113,6 +115,9 @@ struct admin_reply {
 	uint64_t n_waiting; /* LIMIT: requests of that model */
 };
 _Static_assert(sizeof(struct admin_reply) == 640, "admin_reply");
+
+_Static_assert(SOCKET_PATH_SIZE + sizeof(ADMIN_SOCKET_SUFFIX) - 1 == sizeof(((struct sockaddr_un *)0)->sun_path),
+	       "both sockets have paths that can be bound");
 
 /* Writes the path of the administrator's socket of the broker that listens on @socket; false: longer than @size. */
 static inline int admin_socket_path(const char *socket, char *out, size_t size)

@@ -34,6 +34,9 @@ static inline const char *instance_folder(unsigned int i)
 	return i < n_own ? own : i == n_own ? "/run" : NULL;
 }
 
+/* Room for the path of a broker's socket: the administrator's lies beside it, with four bytes more (admin_wire.h). */
+#define SOCKET_PATH_SIZE 104
+
 /* Path of the socket of broker @name below @folder. As snprintf(). */
 static inline int instance_socket(char *buf, size_t size, const char *folder, const char *name)
 {

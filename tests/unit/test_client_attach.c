@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "fake_broker.h"
+#include "session.h"
 
 static struct fake fake;
 static char why[1024];
@@ -332,7 +333,7 @@ Test(client_attach, silent_broker_times_out)
 
 	fake.mute = true;
 	cr_expect_eq(fake_try_attach(&fake, &o, &s, why, sizeof(why)), SWAKV_ETIMEDOUT);
-	cr_expect_not_null(strstr(why, "swakv-status"), "%s", why);
+	cr_expect_not_null(strstr(why, "swakv-ctl --socket"), "%s", why);
 	fake_close(&fake);
 }
 
@@ -363,6 +364,10 @@ Test(client_attach, no_broker_says_how_to_start_one)
 
 	cr_expect_eq(swakv_session_attach(&o, &m, &s, why, sizeof(why)), SWAKV_EGONE);
 	cr_expect_not_null(strstr(why, "swakvd --name nobody-here --socket /tmp/swakv-no-such.sock"), "%s", why);
+	o = (struct swakv_attach_options){ .socket = "/tmp/swakv-no-such.sock" };
+	cr_expect_eq(swakv_session_attach(&o, &m, &s, why, sizeof(why)), SWAKV_EGONE);
+	cr_expect_not_null(strstr(why, "start one with 'swakvd --socket /tmp/swakv-no-such.sock'"), "%s", why);
+	cr_expect_null(strstr(why, "default"), "a name that nobody gave: %s", why);
 	o.socket = "/proc/self/status";
 	cr_expect_eq(swakv_session_attach(&o, &m, &s, why, sizeof(why)), SWAKV_EGONE);
 	cr_expect_not_null(strstr(why, "/proc/self/status is not a socket"), "%s", why);
@@ -371,6 +376,7 @@ Test(client_attach, no_broker_says_how_to_start_one)
 	fake.listener = -1;
 	cr_expect_eq(swakv_session_attach(&o, &m, &s, why, sizeof(why)), SWAKV_EGONE);
 	cr_expect_not_null(strstr(why, "has died and left its socket"), "%s", why);
+	cr_expect_null(strstr(why, "default"), "a name that nobody gave: %s", why);
 	fake_close(&fake);
 }
 
@@ -396,6 +402,21 @@ Test(client_attach, bad_arguments_are_named)
 	cr_expect_eq(swakv_session_attach(NULL, &m, &s, why, sizeof(why)), SWAKV_EINVALID);
 	cr_expect_not_null(strstr(why, "9 were given"), "%s", why);
 	fake_close(&fake);
+}
+
+/* Attached by a path alone: what is said later names that, and no broker that the caller never meant. */
+Test(client_attach, a_broker_found_by_its_path_is_called_by_it)
+{
+	swakv_session *s = fake_attach(&fake, NULL);
+
+	cr_expect_str_eq(s->broker, fake.path);
+	s->timeout_ns = 20000000;
+	cr_expect_eq(swakv_session_ping(s, NULL), SWAKV_ETIMEDOUT);
+	cr_expect_not_null(strstr(swakv_session_error(s), "swakv-ctl --socket "), "%s", swakv_session_error(s));
+	fake_die(&fake);
+	cr_expect_eq(swakv_session_ping(s, NULL), SWAKV_EGONE);
+	cr_expect_not_null(strstr(swakv_session_error(s), fake.path), "%s", swakv_session_error(s));
+	fake_end(&fake, s);
 }
 
 Test(client_attach, a_models_name_is_sent_whole_or_refused)

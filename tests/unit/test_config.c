@@ -238,7 +238,7 @@ Test(config, a_socket_leaves_room_for_the_one_beside_it)
 	cr_assert_eq(read_text(text), 0, "%s", e.text);
 	cr_assert_eq(strlen(c.socket), 103);
 	text[head + 103] = 'x';
-	REFUSED(text, "administrator", "at most 103");
+	REFUSED(text, "socket = \"/xxx", "a path of 1 to 103 bytes");
 }
 
 Test(config, a_model_may_have_limits_and_nothing_else)

@@ -79,14 +79,39 @@ static bool shown_path(struct asking *a)
 
 static enum ctl_exit no_answer(struct asking *a, const char *what)
 {
-	SAY(a, "broker '%s' %s within %u ms: swakv-status -b %s says whether it is stuck", a->q->broker, what,
-	    a->q->timeout_ms, a->q->broker);
+	if (a->q->socket)
+		SAY(a, "the broker at %s %s within %u ms: is it stuck, or stopped?", a->q->socket, what,
+		    a->q->timeout_ms);
+	else
+		SAY(a, "broker '%s' %s within %u ms: swakv-status -b %s says whether it is stuck", a->q->broker, what,
+		    a->q->timeout_ms, a->q->broker);
 	return CTL_NO_ANSWER;
+}
+
+/* Wherever it was looked for: more than one place is one that may have been meant. */
+static enum ctl_exit found_none(struct asking *a)
+{
+	const char *first = instance_folder(0), *second = instance_folder(1), *name = a->q->broker;
+
+	if (second)
+		SAY(a,
+		    "no broker '%s': there is neither %s/swakv/%s.sock.ctl ($XDG_RUNTIME_DIR must be that of the "
+		    "broker) nor %s/swakv/%s.sock.ctl; 'swakvd --name %s' starts one",
+		    name, first, name, second, name, name);
+	else
+		SAY(a,
+		    "no broker '%s': there is no %s/swakv/%s.sock.ctl ($XDG_RUNTIME_DIR, which is not set here, must "
+		    "be that of the broker); 'swakvd --name %s' starts one",
+		    name, first, name, name);
+	return CTL_NO_BROKER;
 }
 
 static enum ctl_exit no_broker(struct asking *a, const char *why)
 {
-	SAY(a, "no broker '%s': %s: %s", a->q->broker, a->address.sun_path, why);
+	if (a->q->socket)
+		SAY(a, "no broker: %s: %s", a->address.sun_path, why);
+	else
+		SAY(a, "no broker '%s': %s: %s", a->q->broker, a->address.sun_path, why);
 	return CTL_NO_BROKER;
 }
 
@@ -161,6 +186,8 @@ static enum ctl_exit open_connection(struct asking *a)
 	}
 	if (e == ETIMEDOUT)
 		return no_answer(a, "took no connection");
+	if (e == ENOENT && !a->q->socket)
+		return found_none(a);
 	return e ? no_broker(a, strerror(e)) : CTL_DONE;
 }
 
