@@ -84,6 +84,20 @@ static int status_exit_code(int r)
 	}
 }
 
+/* The group of status_gid may read the status page, which is the broker's own group's otherwise. */
+static int show_status_to(struct broker *b)
+{
+	const struct config_ids *gid = &b->config->status_gid;
+
+	if (gid->n == 0 || fchown(b->status.fd, (uid_t)-1, gid->ids[0]) == 0)
+		return 0;
+	log_error("status_gid: the status page cannot be given to group %u: %s; let the user that runs the broker be "
+		  "in that "
+		  "group",
+		  gid->ids[0], process_error(errno));
+	return EXIT_CODE_CONFIG;
+}
+
 static int take_names(struct broker *b)
 {
 	const struct config *c = b->config;
@@ -96,7 +110,7 @@ static int take_names(struct broker *b)
 	}
 	r = status_writer_open(&b->status, c->name);
 	if (r == 0)
-		return 0;
+		return show_status_to(b);
 	if (r == -EEXIST)
 		log_error("a running broker is named \"%s\" already: stop it, or give another name", c->name);
 	else if (r == -EPERM)
@@ -185,6 +199,8 @@ static int start_serving(struct broker *b)
 	int r;
 
 	listener_beside(&b->admin_listener, &b->listener, ADMIN_SOCKET_SUFFIX);
+	if (anyone(b->config) && listener_shut_in(&b->listener, &b->config->allow_gid, why, sizeof(why)))
+		log_warning("allow_uid, allow_gid or admin_uid lets other users come, but %s", why);
 	r = listener_open(&b->admin_listener, b->config->admin_uid.n, why, sizeof(why));
 	if (r == 0)
 		r = listener_open(&b->listener, any_worker(b->config), why, sizeof(why));

@@ -68,11 +68,13 @@ static const struct config_key keys[] = {
 	{ BROKER(wait_claim_ms), KEY_U32, AT(wait_claim_ms), 0, 3600000, NULL, "N",
 	  "how long a request waits for pages until what comes free is kept for it [100]", false },
 	{ BROKER(allow_uid), KEY_UIDS, AT(allow_uid), 0, 0, NULL, "LIST",
-	  "users that may attach, by number or name [the broker's own]", false },
+	  "users that may attach besides root and the broker's own, by number or name [none]", false },
 	{ BROKER(allow_gid), KEY_GIDS, AT(allow_gid), 0, 0, NULL, "LIST",
 	  "groups whose members may attach, by number or name [none]", false },
 	{ BROKER(admin_uid), KEY_UIDS, AT(admin_uid), 0, 0, NULL, "LIST",
 	  "users that may use swakv-ctl besides root and the broker's own, by number or name [none]", false },
+	{ BROKER(status_gid), KEY_GIDS, AT(status_gid), 0, 1, NULL, "GROUP",
+	  "group that may read the status page, by number or name [the broker's own]", false },
 	{ SECTION_POOL, "name", KEY_NAME, POOL_AT(name), 0, 0, NULL, "NAME", "name of the pool [default]", false },
 	{ SECTION_POOL, "device", KEY_DEVICE, POOL_AT(device), 0, 0, NULL, "UUID|N",
 	  "GPU by UUID (GPU-...) or ordinal; cuda only [0]", false },
@@ -276,15 +278,19 @@ static bool parse_id(enum key_type type, const char *text, uint32_t *out)
 static int store_ids(const struct config_key *key, struct config_ids *at, const char *value, char *allowed, size_t size)
 {
 	struct config_ids ids = { 0 };
+	uint32_t most = key->max ? (uint32_t)key->max : CONFIG_MAX_IDS;
 	char copy[512], *save, *word;
 
-	snprintf(allowed, size, "up to %d known %s, separated by commas", CONFIG_MAX_IDS,
-		 key->type == KEY_UIDS ? "user names or uids" : "group names or gids");
+	if (most == 1)
+		snprintf(allowed, size, "one known group name or gid");
+	else
+		snprintf(allowed, size, "up to %u known %s, separated by commas", most,
+			 key->type == KEY_UIDS ? "user names or uids" : "group names or gids");
 	if (strlen(value) >= sizeof(copy))
 		return -EINVAL;
 	strcpy(copy, value);
 	for (word = strtok_r(copy, ", \t", &save); word; word = strtok_r(NULL, ", \t", &save)) {
-		if (ids.n == CONFIG_MAX_IDS || !parse_id(key->type, word, &ids.ids[ids.n]))
+		if (ids.n == most || !parse_id(key->type, word, &ids.ids[ids.n]))
 			return -EINVAL;
 		ids.n++;
 	}

@@ -101,6 +101,7 @@ struct config {
 	struct config_ids allow_uid;
 	struct config_ids allow_gid;
 	struct config_ids admin_uid;
+	struct config_ids status_gid; /* one, or none */
 	struct config_pool pool;
 	uint32_t n_models;
 	struct config_model models[CONFIG_MAX_MODELS];

@@ -17,6 +17,8 @@
 
 enum { BACKLOG = 128 };
 
+#define ELSEWHERE "--socket a path in a folder of your own, or set XDG_RUNTIME_DIR to one"
+
 static int make_directory(const char *path, bool everyone, char *why, size_t size)
 {
 	char copy[CONFIG_SOCKET];
@@ -26,7 +28,7 @@ static int make_directory(const char *path, bool everyone, char *why, size_t siz
 	dir = dirname(copy);
 	if (mkdir(dir, everyone ? 0755 : 0700) == 0 || errno == EEXIST)
 		return 0;
-	snprintf(why, size, "directory %s for the socket cannot be made: %s; make it, or give socket", dir,
+	snprintf(why, size, "directory %s for the socket cannot be made: %s; make it, or give " ELSEWHERE, dir,
 		 strerror(errno));
 	return EXIT_CODE_FAILURE;
 }
@@ -78,8 +80,9 @@ int listener_lock(struct listener *l, const char *path, bool everyone, char *why
 	snprintf(lock, sizeof(lock), "%s.lock", path);
 	l->lock = open(lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (l->lock < 0) {
-		snprintf(why, size, "%s cannot be opened: %s", lock,
-			 errno == ELOOP ? "it is a symbolic link" : process_error(errno));
+		snprintf(why, size, "%s cannot be opened: %s%s", lock,
+			 errno == ELOOP ? "it is a symbolic link" : process_error(errno),
+			 errno == EACCES || errno == EROFS || errno == EPERM ? "; give " ELSEWHERE : "");
 		return errno == ELOOP ? EXIT_CODE_IN_USE : EXIT_CODE_FAILURE;
 	}
 	if (flock(l->lock, LOCK_EX | LOCK_NB) < 0) {
@@ -133,6 +136,39 @@ int listener_open(struct listener *l, bool everyone, char *why, size_t size)
 		return EXIT_CODE_FAILURE;
 	}
 	return 0;
+}
+
+static bool may_enter(const struct stat *st, const struct config_ids *groups)
+{
+	if (st->st_mode & S_IXOTH)
+		return true;
+	for (uint32_t i = 0; i < groups->n && st->st_mode & S_IXGRP; i++)
+		if (groups->ids[i] == st->st_gid)
+			return true;
+	return false;
+}
+
+bool listener_shut_in(const struct listener *l, const struct config_ids *groups, char *why, size_t size)
+{
+	char folder[CONFIG_SOCKET];
+	struct stat st;
+
+	snprintf(folder, sizeof(folder), "%s", l->path);
+	do {
+		const char *above = dirname(folder); /* in place, or static: "/" and "." */
+
+		if (above != folder)
+			snprintf(folder, sizeof(folder), "%s", above);
+		if (stat(folder, &st) < 0 || may_enter(&st, groups))
+			continue;
+		snprintf(
+			why, size,
+			"%s has mode %04o and keeps them from the socket: give socket a path in a folder that they may "
+			"enter, or open that one",
+			folder, (unsigned)st.st_mode & 07777);
+		return true;
+	} while (folder[1]); /* neither "/" nor "." */
+	return false;
 }
 
 void listener_close(struct listener *l)

@@ -41,6 +41,11 @@ void listener_beside(struct listener *l, const struct listener *first, const cha
  * (SO_PASSCRED). 0, or an enum exit_code with the sentence in @why.
  */
 int listener_open(struct listener *l, bool everyone, char *why, size_t size);
+/*
+ * True when a folder above the socket is closed to others than its owner, or its group where that is none of
+ * @groups: @why names it and says what to do. Whatever the socket's own mode, who is let in by it cannot reach it.
+ */
+bool listener_shut_in(const struct listener *l, const struct config_ids *groups, char *why, size_t size);
 /* Stops listening and unlinks the socket; the lock stays. Safe to repeat. */
 void listener_close(struct listener *l);
 /* And the lock. Safe to repeat. */

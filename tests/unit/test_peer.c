@@ -195,19 +195,24 @@ Test(peer, the_pidfd_of_a_zombie_is_readable)
 	waitpid(child, NULL, 0);
 }
 
-Test(peer, without_lists_only_the_brokers_own_user_is_allowed)
+Test(peer, lists_let_others_come_and_shut_neither_root_nor_the_brokers_own_user_out)
 {
-	struct peer p = { .pid = getpid(), .uid = geteuid(), .gid = getegid() };
+	struct peer p = { .pid = getpid(), .uid = geteuid(), .gid = 4710 };
 	static struct config c;
 
 	config_init(&c);
 	cr_assert(peer_allowed(&p, pair[0], &c));
-	p.uid++;
+	p.uid = geteuid() + 4000;
 	cr_assert_not(peer_allowed(&p, pair[0], &c));
 	c.allow_uid = (struct config_ids){ .n = 1, .ids = { p.uid } };
 	cr_assert(peer_allowed(&p, pair[0], &c));
+	p.uid++;
+	cr_assert_not(peer_allowed(&p, pair[0], &c), "not on the list");
 	p.uid = geteuid();
-	cr_assert_not(peer_allowed(&p, pair[0], &c), "a list replaces the default");
+	cr_assert(peer_allowed(&p, pair[0], &c), "the broker's own user is shut out");
+	p.uid = 0;
+	cr_assert(peer_allowed(&p, pair[0], &c), "root is shut out");
+	p.uid = geteuid() + 4001;
 	p.gid = 4711;
 	c.allow_gid = (struct config_ids){ .n = 1, .ids = { 4711 } };
 	cr_assert(peer_allowed(&p, pair[0], &c));
