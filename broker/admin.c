@@ -178,8 +178,8 @@ static void log_request(const struct admin_connection *c)
 
 	if (q->op == ADMIN_PING || q->op == ADMIN_LIST)
 		return;
-	log_info("administrator: %s uid %u: %s%s: %s", c->name, c->peer.uid, admin_op_name(q->op),
-		 r->code ? " refused" : "", r->text);
+	log_caused(c->peer.uid, LOG_LEVEL_INFO, "administrator: %s uid %u: %s%s: %s", c->name, c->peer.uid,
+		   admin_op_name(q->op), r->code ? " refused" : "", r->text);
 }
 
 static void take_request(struct admin_connection *c, const void *message, size_t bytes)
@@ -188,7 +188,7 @@ static void take_request(struct admin_connection *c, const void *message, size_t
 
 	r->code = admin_request_check(&c->job.request, message, bytes, r->text, sizeof(r->text));
 	if (r->code) {
-		log_refusal("administrator: %s uid %u: refused: %s", c->name, c->peer.uid, r->text);
+		log_refusal(c->peer.uid, "administrator: %s uid %u: refused: %s", c->name, c->peer.uid, r->text);
 		answer(c);
 		return;
 	}
@@ -249,7 +249,7 @@ static bool greet(struct admin *a, int fd, const struct peer *p)
 		snprintf(g.text, sizeof(g.text),
 			 "uid %u may not administer this broker: only root, its own user and those of admin_uid may",
 			 p->uid);
-		log_refusal("administrator: refused %s uid %u: not on the list", peer_name(p, name), p->uid);
+		log_refusal(p->uid, "administrator: refused %s uid %u: not on the list", peer_name(p, name), p->uid);
 	}
 	return send(fd, &g, sizeof(g), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(g) && g.code == 0;
 }
@@ -266,7 +266,8 @@ static int accept_one(struct admin *a)
 		return errno == ECONNABORTED || errno == EINTR ? 0 : -errno;
 	r = peer_read(&peer, fd);
 	if (r < 0)
-		log_refusal("administrator: the kernel does not say whose a connection is: %s", strerror(-r));
+		log_refusal(LOG_NOBODY, "administrator: the kernel does not say whose a connection is: %s",
+			    strerror(-r));
 	if (r < 0 || !greet(a, fd, &peer))
 		return 0;
 	c = calloc(1, sizeof(*c));
@@ -302,7 +303,7 @@ static void on_accept(void *owner, uint32_t events)
 	for (int i = 0; r == 0 && i < REFUSALS_A_TURN && a->n_connections < ADMIN_MAX_CONNECTIONS; i++)
 		r = accept_one(a);
 	if (r < 0 && r != -EAGAIN) {
-		log_refusal("administrator: no connection can be accepted now: %s", process_error(-r));
+		log_refusal(LOG_NOBODY, "administrator: no connection can be accepted now: %s", process_error(-r));
 		a->accept_at = clock_ns() + ACCEPT_PAUSE_MS * NS_PER_MS;
 		pause_accepting(a);
 	} else if (a->n_connections == ADMIN_MAX_CONNECTIONS) {
@@ -380,8 +381,8 @@ void admin_deadlines(struct admin *a, uint64_t now)
 	TAILQ_FOREACH_SAFE(c, &a->connections, link, next)
 	{
 		if (c->deadline && now >= c->deadline) {
-			log_refusal("administrator: %s uid %u: no request within %u ms", c->name, c->peer.uid,
-				    a->control->config->hello_timeout_ms);
+			log_refusal(c->peer.uid, "administrator: %s uid %u: no request within %u ms", c->name,
+				    c->peer.uid, a->control->config->hello_timeout_ms);
 			hang_up(c);
 		}
 		if (c->state == ADMIN_ENDED)

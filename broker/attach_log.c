@@ -27,8 +27,9 @@ static void log_attached(const struct channel *ch, const struct peer *peer)
 	char pages[16 * WIRE_MAX_GROUPS], name[PEER_NAME];
 
 	private_pages_text(ch, pages, sizeof(pages));
-	log_info("session %u.%u: attached: %s uid %u model \"%s\", %s pages a sequence, %" PRId32 " slots", ch->id,
-		 ch->generation, peer_name(peer, name), peer->uid, ch->model_name, pages, ch->model.max_batch);
+	log_caused(ch->uid, LOG_LEVEL_INFO,
+		   "session %u.%u: attached: %s uid %u model \"%s\", %s pages a sequence, %" PRId32 " slots", ch->id,
+		   ch->generation, peer_name(peer, name), peer->uid, ch->model_name, pages, ch->model.max_batch);
 }
 
 /* A sequence of max_seq tokens that this pool could never hold. */
@@ -42,10 +43,11 @@ static void warn_small(const struct channel *ch, uint64_t half_bytes)
 		bytes += (uint64_t)ch->geometry[i].private_pages * ch->geometry[i].page_bytes;
 	}
 	if (never || bytes > half_bytes)
-		log_warning("session %u.%u: a sequence of %" PRId64 " tokens needs %" PRIu64
-			    " bytes of each half, the pool has %" PRIu64
-			    ": begin will answer never unless max_tokens is lower",
-			    ch->id, ch->generation, ch->model.max_seq, bytes, half_bytes);
+		log_caused(ch->uid, LOG_LEVEL_WARNING,
+			   "session %u.%u: a sequence of %" PRId64 " tokens needs %" PRIu64
+			   " bytes of each half, the pool has %" PRIu64
+			   ": begin will answer never unless max_tokens is lower",
+			   ch->id, ch->generation, ch->model.max_seq, bytes, half_bytes);
 }
 
 /* Where a kernel that multiplies page id and stride in 32 bits would read elsewhere. */
@@ -53,9 +55,10 @@ static void log_wide(const struct channel *ch)
 {
 	for (uint32_t i = 0; i < ch->model.n_groups; i++)
 		if (ch->geometry[i].wide)
-			log_info("session %u.%u: group %u: its %" PRId32 " pages of %" PRIu64
-				 " bytes need 64-bit element offsets in every kernel",
-				 ch->id, ch->generation, i, ch->geometry[i].num_pages, ch->geometry[i].page_bytes);
+			log_caused(ch->uid, LOG_LEVEL_INFO,
+				   "session %u.%u: group %u: its %" PRId32 " pages of %" PRIu64
+				   " bytes need 64-bit element offsets in every kernel",
+				   ch->id, ch->generation, i, ch->geometry[i].num_pages, ch->geometry[i].page_bytes);
 }
 
 void attach_log(const struct channel *ch, const struct peer *peer, uint64_t half_bytes)

@@ -58,9 +58,15 @@ static bool anyone(const struct config *c)
 static int prepare_process(struct broker *b)
 {
 	sigset_t set;
+	int r;
 
 	process_raise_limits(b->config);
-	process_block_signals(&set);
+	process_block_signals(&set); /* before the first thread: all inherit it */
+	r = log_start();
+	if (r < 0) {
+		log_error("the log's thread cannot start: %s", process_error(-r));
+		return EXIT_CODE_FAILURE;
+	}
 	b->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (b->signals >= 0 && getrandom(b->boot_id, sizeof(b->boot_id), 0) == sizeof(b->boot_id))
 		return 0;
@@ -298,6 +304,7 @@ int broker_run(const struct config *config, int ready_fd)
 	stop(&b, may_free);
 	if (r == 0)
 		log_info("stopped");
+	log_stop();
 	return r;
 }
 

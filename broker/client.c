@@ -133,8 +133,8 @@ static void note_death(struct client *c, const char *how)
 {
 	if (c->session != SESSION_LIVE)
 		return;
-	log_info("session %u.%u: death: %s %s; its pages are quarantined", c->channel->id, c->channel->generation,
-		 c->name, how);
+	log_caused(c->peer.uid, LOG_LEVEL_INFO, "session %u.%u: death: %s %s; its pages are quarantined",
+		   c->channel->id, c->channel->generation, c->name, how);
 	c->session = SESSION_ENDED;
 }
 
@@ -171,9 +171,9 @@ static void on_pidfd(void *owner, uint32_t events)
 		return;
 	}
 	if (tellable(c))
-		log_info("session %u.%u: %s has ended; its pages return in %u ms%s", c->channel->id,
-			 c->channel->generation, c->name, grace,
-			 c->peer.pid ? ", or when NVML no longer lists it" : ": NVML cannot tell without its pid");
+		log_caused(c->peer.uid, LOG_LEVEL_INFO, "session %u.%u: %s has ended; its pages return in %u ms%s",
+			   c->channel->id, c->channel->generation, c->name, grace,
+			   c->peer.pid ? ", or when NVML no longer lists it" : ": NVML cannot tell without its pid");
 	if (c->channel)
 		gpu_watch_ended(c->control->watch, c->channel->id - 1);
 	c->deadline = clock_ns() + grace * NS_PER_MS;
@@ -189,7 +189,7 @@ static void turn_away(struct control *control, int socket, const struct peer *p,
 
 	welcome_refuse(&w, r, control->boot_id);
 	packet_send_last(socket, &w, sizeof(w));
-	log_refusal("refused %s uid %u: %s", peer_name(p, name), p->uid, r->text);
+	log_refusal(p->uid, "refused %s uid %u: %s", peer_name(p, name), p->uid, r->text);
 	add_relaxed(&control->ring->refused_attaches, 1);
 	add_relaxed(&control->ring->refused_attaches_by[r->fault.reason], 1);
 }
@@ -426,8 +426,9 @@ static void on_socket(void *owner, uint32_t events)
 	} else if (c->connection == CONNECTION_HELLO) {
 		take_hello(c, message, (size_t)n, &origin);
 	} else {
-		log_warning("session %u.%u: protocol violation: %s sent a message after the hello",
-			    c->channel ? c->channel->id : 0, c->channel ? c->channel->generation : 0, c->name);
+		log_caused(c->peer.uid, LOG_LEVEL_WARNING,
+			   "session %u.%u: protocol violation: %s sent a message after the hello",
+			   c->channel ? c->channel->id : 0, c->channel ? c->channel->generation : 0, c->name);
 		connection_ended(c, "was disconnected");
 	}
 }
@@ -493,7 +494,7 @@ int client_accept(struct control *control)
 		return errno == ECONNABORTED || errno == EINTR ? 0 : -errno;
 	r = peer_read(&peer, fd);
 	if (r < 0) {
-		log_refusal("refused a connection: the kernel does not say whose it is: %s", strerror(-r));
+		log_refusal(LOG_NOBODY, "refused a connection: the kernel does not say whose it is: %s", strerror(-r));
 		add_relaxed(&control->ring->refused_attaches, 1);
 		return 0;
 	}
@@ -516,7 +517,8 @@ static void reclaimed(struct client *c, int64_t pages)
 			  : c->graced                ? "its process has ended, and the grace is over"
 						     : "its process has ended";
 
-	log_info("session %u.%u: reclaimed %" PRId64 " pages: %s", c->channel->id, c->channel->generation, pages, why);
+	log_caused(c->peer.uid, LOG_LEVEL_INFO, "session %u.%u: reclaimed %" PRId64 " pages: %s", c->channel->id,
+		   c->channel->generation, pages, why);
 	c->session = SESSION_FORGETTING;
 	post(c, MAIL_FORGET);
 }
@@ -528,12 +530,14 @@ void client_mail(struct client *c, const struct mail *m)
 		attached(c, (int)m->value);
 		break;
 	case MAIL_CLOSED:
-		log_info("session %u.%u: detached: %s", c->channel->id, c->channel->generation, c->name);
+		log_caused(c->peer.uid, LOG_LEVEL_INFO, "session %u.%u: detached: %s", c->channel->id,
+			   c->channel->generation, c->name);
 		c->session = SESSION_ENDED;
 		c->closed = true;
 		break;
 	case MAIL_KICKED:
-		log_warning(
+		log_caused(
+			c->peer.uid, LOG_LEVEL_WARNING,
 			"session %u.%u: protocol violation: %s: %s; its pages are quarantined until its process ends",
 			c->channel->id, c->channel->generation, c->name, violation_name((int)m->value));
 		c->session = SESSION_ENDED;
@@ -667,11 +671,13 @@ static void report_overdue(struct client *c, uint64_t overdue)
 	if (overdue == c->overdue)
 		return;
 	if (overdue)
-		log_warning("session %u.%u: %s: a completion point of stream %u has been open for more than %u s: a "
-			    "kernel that does not end, or a mark that did not come? its pages wait",
-			    ch->id, ch->generation, c->name, (uint32_t)overdue - 1, c->control->config->watchdog_s);
+		log_caused(c->peer.uid, LOG_LEVEL_WARNING,
+			   "session %u.%u: %s: a completion point of stream %u has been open for more than %u s: a "
+			   "kernel that does not end, or a mark that did not come? its pages wait",
+			   ch->id, ch->generation, c->name, (uint32_t)overdue - 1, c->control->config->watchdog_s);
 	else if (c->session == SESSION_LIVE)
-		log_info("session %u.%u: %s: its completion points are on time again", ch->id, ch->generation, c->name);
+		log_caused(c->peer.uid, LOG_LEVEL_INFO, "session %u.%u: %s: its completion points are on time again",
+			   ch->id, ch->generation, c->name);
 	c->overdue = overdue;
 }
 
@@ -697,7 +703,7 @@ void client_deadlines(struct control *control, uint64_t now)
 			process_gone(c);
 			continue;
 		}
-		log_refusal("refused %s uid %u: it did not say hello within %u ms", c->name, c->peer.uid,
+		log_refusal(c->peer.uid, "refused %s uid %u: it did not say hello within %u ms", c->name, c->peer.uid,
 			    control->config->hello_timeout_ms);
 		add_relaxed(&control->ring->refused_attaches, 1);
 		close_connection(c);

@@ -41,7 +41,7 @@ static void on_accept(void *owner, uint32_t events)
 	if (r == -EMFILE && c->spare >= 0) { /* the rest at the next turn */
 		client_turn_away(c);
 	} else if (r < 0 && r != -EAGAIN) { /* trying again at once would only burn time */
-		log_refusal("no connection can be accepted now: %s", process_error(-r));
+		log_refusal(LOG_NOBODY, "no connection can be accepted now: %s", process_error(-r));
 		c->accept_at = clock_ns() + BEAT_MS * NS_PER_MS;
 		pause_accepting(c);
 	} else if (c->n_half_open >= c->config->max_half_open) { /* the others wait in the backlog */
@@ -181,6 +181,7 @@ bool control_run(struct control *c)
 		admin_deadlines(&c->admin, now);
 		client_report_overdue(c);
 		client_free_done(c);
+		log_left_out();
 		if (accept_again(c, now) < 0)
 			c->accept_at = now + BEAT_MS * NS_PER_MS;
 		store_relaxed(&c->ring->table_area_used, c->table_area.used);

@@ -166,12 +166,13 @@ static void terminate(uint32_t pid)
 	int n = mps_terminate_client(pid, why);
 
 	if (n < 0)
-		log_warning(
-			"pid %u: only the grace stands between its kernels and the next owner of its pages, for its "
-			"work under MPS was not ended: %s",
-			pid, why);
+		log_caused(LOG_NOBODY, LOG_LEVEL_WARNING,
+			   "pid %u: only the grace stands between its kernels and the next owner of its pages, for its "
+			   "work under MPS was not ended: %s",
+			   pid, why);
 	else
-		log_info("pid %u: its work under MPS %s", pid, n ? "was ended" : "has ended: no server lists it");
+		log_caused(LOG_NOBODY, LOG_LEVEL_INFO, "pid %u: its work under MPS %s", pid,
+			   n ? "was ended" : "has ended: no server lists it");
 }
 
 /* Each process that has ended, once. */

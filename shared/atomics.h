@@ -24,6 +24,9 @@ _Static_assert(sizeof(shm_u32) == 4 && sizeof(shm_u64) == 8, "shared words have 
 #define store_release(p, v)    atomic_store_explicit((p), (v), memory_order_release)
 #define exchange_acq_rel(p, v) atomic_exchange_explicit((p), (v), memory_order_acq_rel)
 #define add_relaxed(p, v)      atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
+/* True: *@p was *@expected and is @v now; false: *@expected is what it is. */
+#define replace_relaxed(p, expected, v)                                                                                \
+	atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_relaxed, memory_order_relaxed)
 
 /* Orders this side's store before its next load: the sleeper's and the waker's half of need_wakeup and need_space. */
 static inline void fence_store_load(void)

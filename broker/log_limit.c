@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "log_limit.h"
+
+#include <stddef.h>
+
+#include "clock.h"
+
+#define LINE_COSTS (NS_PER_S / LOG_LIMIT_A_SECOND)
+
+static void refill(struct log_source *s, uint64_t now)
+{
+	uint64_t passed = now > s->last ? now - s->last : 0;
+
+	s->spent = s->spent > passed ? s->spent - passed : 0;
+	s->last = now;
+}
+
+static bool spend(struct log_source *s, uint64_t now)
+{
+	refill(s, now);
+	if (s->spent + LINE_COSTS > LOG_LIMIT_BURST * LINE_COSTS)
+		return false;
+	s->spent += LINE_COSTS;
+	return true;
+}
+
+/* The place of @uid: its own, a free one, or the one that has said nothing for longest. */
+static struct log_source *find(struct log_limit *l, uint32_t uid)
+{
+	struct log_source *place = NULL;
+
+	for (int i = 0; i < LOG_LIMIT_SOURCES; i++) {
+		struct log_source *s = &l->sources[i];
+
+		if (s->used && s->uid == uid)
+			return s;
+		if (!place || (place->used && (!s->used || s->last < place->last)))
+			place = s;
+	}
+	*place = (struct log_source){ .uid = uid, .used = true };
+	return place;
+}
+
+bool log_limit_pass(struct log_limit *l, uint32_t uid, uint64_t now)
+{
+	struct log_source *s = find(l, uid);
+
+	if (spend(s, now))
+		return true;
+	s->silent++;
+	return false;
+}
+
+bool log_limit_due(struct log_limit *l, uint64_t now, bool at_once, uint32_t *uid, uint32_t *n)
+{
+	for (int i = 0; i < LOG_LIMIT_SOURCES; i++) {
+		struct log_source *s = &l->sources[i];
+
+		if (!s->silent || (!spend(s, now) && !at_once))
+			continue;
+		*uid = s->uid;
+		*n = s->silent;
+		s->silent = 0;
+		return true;
+	}
+	return false;
+}
