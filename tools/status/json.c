@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "lifecycle.h"
+#include "status_sums.h"
 #include "text.h"
 #include "view.h"
 
@@ -120,7 +121,7 @@ static json_t *model_classes(const struct status_snapshot *snap, const struct st
 	json_t *array = json_array();
 
 	for (uint32_t i = 0; i < snap->n_classes; i++) {
-		int64_t n = view_model_pages(snap, m, i);
+		int64_t n = status_model_pages(snap, m, i);
 		json_t *object;
 
 		if (n == 0)
@@ -163,7 +164,7 @@ static json_t *invariant(const struct status_snapshot *snap)
 	json_t *object = json_object();
 	char why[160];
 
-	json_object_set_new(object, "holds", json_boolean(view_sums_hold(snap, why, sizeof(why))));
+	json_object_set_new(object, "holds", json_boolean(status_sums_hold(snap, why, sizeof(why))));
 	put_text(object, "violation", why);
 	return object;
 }

@@ -8,6 +8,7 @@
  */
 #include <inttypes.h>
 
+#include "status_sums.h"
 #include "text.h"
 #include "view.h"
 
@@ -135,7 +136,7 @@ static void write_sums(struct exposition *e, const struct status_snapshot *s)
 	char why[160];
 
 	single(e, "swakv_invariant_holds", "gauge", "1 while bytes, pages and what sessions hold add up.",
-	       view_sums_hold(s, why, sizeof(why)));
+	       status_sums_hold(s, why, sizeof(why)));
 }
 
 /* A sample's labels that say which class. */
@@ -195,7 +196,7 @@ static void write_model_pages(struct exposition *e, const struct status_snapshot
 	family(e, "swakv_model_pages", "gauge", "Pages that a model's sessions hold, by class.");
 	for (uint32_t i = 0; i < s->n_models; i++) {
 		for (uint32_t c = 0; c < s->n_classes; c++) {
-			int64_t n = view_model_pages(s, &s->models[i], c);
+			int64_t n = status_model_pages(s, &s->models[i], c);
 
 			if (n == 0)
 				continue;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lifecycle.h"
+#include "status_sums.h"
 #include "text.h"
 #include "view.h"
 
@@ -45,7 +46,7 @@ static void write_pool(FILE *out, const struct status_snapshot *s)
 		text_bytes(a, s->pool_total), text_bytes(b, s->pool_held), text_bytes(c, s->pool_free),
 		text_bytes(d, s->pool_unusable), text_bytes(e, s->extent_bytes));
 	fprintf(out, "tables   %s of %s used\n", text_bytes(a, s->table_area_used), text_bytes(b, s->table_area_bytes));
-	if (view_sums_hold(s, why, sizeof(why)))
+	if (status_sums_hold(s, why, sizeof(why)))
 		fprintf(out, "sums     hold: of the pool's bytes, of the pages of each class, of what sessions have\n");
 	else
 		fprintf(out, "sums     DO NOT HOLD: %s\n", why);
@@ -90,7 +91,7 @@ static void write_model_pages(FILE *out, const struct status_snapshot *s, const 
 	const char *before = "";
 
 	for (uint32_t i = 0; i < s->n_classes; i++) {
-		int64_t n = view_model_pages(s, m, i);
+		int64_t n = status_model_pages(s, m, i);
 
 		if (n == 0)
 			continue;

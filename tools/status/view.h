@@ -34,15 +34,6 @@ bool view_found(const struct view *v, const struct status_snapshot *s);
  */
 const char *view_quarantine_reason(const struct status_session *session, char *buf, size_t size);
 
-/*
- * Whether the counts of a snapshot agree with each other: bytes of the pool, pages
- * of each class, and what the sessions hold (when all are listed). False: @why says
- * which do not.
- */
-bool view_sums_hold(const struct status_snapshot *s, char *why, size_t size);
-/* Pages of class @class that sessions of @model hold. */
-int64_t view_model_pages(const struct status_snapshot *s, const struct status_model *m, uint32_t class);
-
 /* Each writes the view of @s to @out. */
 void table_write(FILE *out, const struct view *v, const struct sample *s);
 void json_write(FILE *out, const struct view *v, const struct sample *s);
