@@ -22,9 +22,11 @@
 #include "cleanup.h"
 #include "clock.h"
 #include "control.h"
+#include "crash.h"
 #include "device_thread.h"
 #include "listener.h"
 #include "log.h"
+#include "memory_guard.h"
 #include "plan.h"
 #include "process.h"
 #include "ready.h"
@@ -42,6 +44,7 @@ struct broker {
 	struct device_thread device;
 	struct ring_thread ring;
 	struct control control;
+	struct crash_subject crash;
 };
 
 /* Whether other users may come, too: as workers; as anything. */
@@ -66,6 +69,12 @@ static int prepare_process(struct broker *b)
 	if (r < 0) {
 		log_error("the log's thread cannot start: %s", process_error(-r));
 		return EXIT_CODE_FAILURE;
+	}
+	crash_thread("control", true);
+	r = crash_init(&b->crash, b->config->dump_file);
+	if (r < 0) {
+		log_error("dump_file: %s cannot be opened: %s", b->config->dump_file, process_error(-r));
+		return EXIT_CODE_CONFIG;
 	}
 	b->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (b->signals >= 0 && getrandom(b->boot_id, sizeof(b->boot_id), 0) == sizeof(b->boot_id))
@@ -115,8 +124,11 @@ static int take_names(struct broker *b)
 		return r;
 	}
 	r = status_writer_open(&b->status, c->name);
-	if (r == 0)
+	if (r == 0) {
+		memory_guard_add(b->status.head, b->status.bytes, &b->status.lost);
+		b->crash.picture = b->status.draft;
 		return show_status_to(b);
+	}
 	if (r == -EEXIST)
 		log_error("a running broker is named \"%s\" already: stop it, or give another name", c->name);
 	else if (r == -EPERM)
@@ -196,6 +208,7 @@ static int start_threads(struct broker *b)
 		log_error("the ring thread cannot start: %s", process_error(-r));
 		return EXIT_CODE_FAILURE;
 	}
+	b->crash.trace = &b->ring.workspace->trace;
 	return 0;
 }
 
@@ -270,6 +283,7 @@ static int start(struct broker *b)
 /* @may_free: no worker can have the pool mapped. */
 static void stop(struct broker *b, bool may_free)
 {
+	b->crash.trace = NULL;
 	ring_thread_deinit(&b->ring);
 	control_deinit(&b->control);
 	if (!may_free)
@@ -277,6 +291,8 @@ static void stop(struct broker *b, bool may_free)
 	else if (b->device.running && !device_thread_do(&b->device, DEVICE_JOB_RELEASE, RELEASE_WAIT_MS))
 		log_warning("the driver does not finish freeing the pool: leaving it to the process's end");
 	device_thread_deinit(&b->device);
+	b->crash.picture = NULL;
+	memory_guard_remove(b->status.head);
 	status_writer_close(&b->status);
 	listener_deinit(&b->admin_listener);
 	listener_deinit(&b->listener);

@@ -278,6 +278,7 @@ static bool starves(int code)
 
 void commands_execute(struct workspace *w, struct channel *c, uint64_t now_ns)
 {
+	ring_trace_add(&w->trace, c->id, head_of(w)->op);
 	w->value = 0;
 	w->n = 0;
 	w->n_faults = 0;

@@ -13,10 +13,12 @@
 #include <stdint.h>
 
 #include "channel.h"
+#include "ring_trace.h"
 
 /* Private memory a command is copied to, checked in and answered from; one is enough for all sessions. */
 struct workspace {
 	unsigned char *message; /* room for the largest command of any session, cache-line aligned */
+	struct ring_trace trace;
 	/* ---- the outcome of commands_execute() ---- */
 	int code;
 	struct fault fault; /* when code is not 0 */

@@ -45,6 +45,8 @@ static const struct config_key keys[] = {
 	  "how workers get at a pool on a GPU: by handle, or as a descriptor; cuda only [ipc]", false },
 	{ BROKER(self_test), KEY_CHOICE, AT(self_test), 0, 0, answers, "yes|no",
 	  "try at the start whether other processes can use the pool; cuda only [yes]", false },
+	{ BROKER(dump_file), KEY_PATH, AT(dump_file), 0, CONFIG_PATH, NULL, "PATH",
+	  "what a crash says goes there, too, at the end [standard error alone]", false },
 	{ BROKER(cuda_library), KEY_PATH, AT(cuda_library), 0, 0, NULL, "PATH",
 	  "CUDA driver library [$SWAKV_CUDA_LIBRARY, else libcuda.so.1]", false },
 	{ BROKER(scrub), KEY_CHOICE, AT(scrub), 0, 0, scrub_choices, "never|owner-change|always",

@@ -32,6 +32,8 @@ enum exit_code {
 	EXIT_CODE_IN_USE = 3,
 	EXIT_CODE_BACKEND = 4,
 	EXIT_CODE_POOL = 5,
+	EXIT_CODE_CRASH = 6,  /* a fault of the broker itself */
+	EXIT_CODE_BROKEN = 7, /* it found its own state broken */
 };
 
 enum config_backend { CONFIG_BACKEND_AUTO, CONFIG_BACKEND_HOST, CONFIG_BACKEND_CUDA };
@@ -87,6 +89,7 @@ struct config {
 	uint32_t export_kind; /* enum config_export; cuda only */
 	uint32_t self_test;   /* enum config_answer; cuda only */
 	char cuda_library[CONFIG_PATH];
+	char dump_file[CONFIG_PATH];
 	uint32_t scrub; /* enum wire_scrub_policy */
 	uint32_t spin_us;
 	uint32_t budget; /* commands of one session a round */

@@ -8,6 +8,7 @@
 
 #include "cleanup.h"
 #include "clock.h"
+#include "crash.h"
 
 enum { BEAT_MS = 500, STOP_MS = 1000 };
 
@@ -41,6 +42,7 @@ static void *device_main(void *arg)
 	eventfd_t n;
 
 	prctl(PR_SET_NAME, "swakvd-device");
+	crash_thread("device", true);
 	while (job != DEVICE_JOB_STOP) {
 		store_relaxed(&t->status->head->threads[STATUS_THREAD_DEVICE].heartbeat_ns, clock_ns());
 		p[0].revents = p[1].revents = 0;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "crash.h"
 #include "log_limit.h"
 #include "log_queue.h"
 
@@ -46,6 +47,11 @@ static bool with_levels(void)
 		store_relaxed(&known, k);
 	}
 	return k == 2;
+}
+
+const char *log_prefix(void)
+{
+	return with_levels() ? "<2>swakvd: " : "swakvd: ";
 }
 
 /* The whole line; its bytes. */
@@ -176,6 +182,7 @@ static void *log_main(void *arg)
 	eventfd_t n;
 
 	prctl(PR_SET_NAME, "swakvd-log");
+	crash_thread("log", false);
 	for (;;) {
 		bool last = load_acquire(&stopping); /* pairs with log_stop(): what was put before is seen below */
 

@@ -19,6 +19,8 @@ enum log_level { LOG_LEVEL_ERROR = 3, LOG_LEVEL_WARNING = 4, LOG_LEVEL_NOTICE = 
 int log_start(void);
 /* Ends it when all is written, or when for a moment nothing could be: what is left then is lost. Safe to repeat. */
 void log_stop(void);
+/* What stands before a line of the gravest level. Static. Async-signal-safe. */
+const char *log_prefix(void);
 /* Waits for no longer than @ms until all is written. True: it is. Async-signal-safe. */
 bool log_drain(unsigned int ms);
 

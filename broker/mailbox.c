@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 
 #include "cleanup.h"
+#include "engine/bug.h"
 
 CK_RING_PROTOTYPE(mail, mail)
 
@@ -50,8 +51,9 @@ int mailbox_fd(const struct mailbox *m)
 
 static void post_spsc(struct mailbox *m, struct mail *mail)
 {
-	if (!ck_ring_enqueue_spsc_mail(&m->ring, m->slots, mail))
-		abort(); /* its size rules this out: going on would lose track of a session */
+	bool put = ck_ring_enqueue_spsc_mail(&m->ring, m->slots, mail);
+
+	MUST(put); /* its size rules this out: going on would lose track of a session */
 	eventfd_write(m->fd, 1);
 }
 

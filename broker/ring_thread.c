@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 
 #include "cleanup.h"
+#include "crash.h"
 #include "ring_poll.h"
 #include "ring_publish.h"
 #include "ring_round.h"
@@ -19,6 +20,7 @@ static void *ring_main(void *arg)
 
 	free(first); /* a thread's first allocation maps a heap: now, and not at somebody's attach */
 	prctl(PR_SET_NAME, "swakvd-ring");
+	crash_thread("ring", true);
 	prctl(PR_SET_TIMERSLACK, 1000ul); /* the 50 us timer would come 50 us late */
 	while (!t->stop)
 		ring_turn(t);

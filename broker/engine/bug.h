@@ -4,6 +4,8 @@
 #define SWAKV_BUG_H
 
 _Noreturn void engine_bug(const char *file, int line, const char *what);
+/* What a broken invariant calls first, from any thread; @told should not return. */
+void engine_on_bug(void (*told)(const char *file, int line, const char *what));
 
 #define MUST(expr)                                                                                                     \
 	do {                                                                                                           \

@@ -19,12 +19,6 @@
 #include "bug.h"
 #include "pool.h"
 
-void engine_bug(const char *file, int line, const char *what)
-{
-	fprintf(stderr, "<2>swakv: broken invariant at %s:%d: %s\n", file, line, what);
-	abort();
-}
-
 void page_class_free(struct page_class *c)
 {
 	free(c->link);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
+#include "log.h"
 #include "log_limit.h"
 #include "log_queue.h"
 
@@ -102,4 +105,43 @@ Test(log, many_users_share_the_places)
 {
 	for (uint32_t uid = 0; uid < 10 * LOG_LIMIT_SOURCES; uid++)
 		cr_assert_eq(passed(uid, LOG_LIMIT_BURST + 1, NS_PER_S + uid), LOG_LIMIT_BURST);
+}
+
+static char text[1 << 20]; /* all that came through a pipe */
+
+static void *read_all(void *arg)
+{
+	const int *fd = arg;
+	size_t n = 0;
+	ssize_t r;
+
+	while ((r = read(*fd, text + n, sizeof(text) - 1 - n)) > 0)
+		n += (size_t)r;
+	return NULL;
+}
+
+/* More lines than queue and pipe hold, while nobody reads; then all that came is read. */
+Test(log, lines_that_found_no_room_are_counted)
+{
+	int ends[2], came = 0, lost = 0, n, all = LOG_QUEUE_LINES + 2000;
+	pthread_t reader;
+
+	cr_assert_eq(pipe(ends), 0);
+	cr_assert_eq(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+	close(ends[1]);
+	cr_assert_eq(log_start(), 0);
+	for (int i = 0; i < all; i++)
+		log_info("line %d %0900d", i, i);
+	cr_assert_eq(pthread_create(&reader, NULL, read_all, &ends[0]), 0);
+	cr_assert(log_drain(60000));
+	log_stop();
+	close(STDERR_FILENO);
+	pthread_join(reader, NULL);
+	for (char *line = text; (line = strstr(line, "swakvd: ")); line++)
+		if (sscanf(line, "swakvd: %d lines were lost", &n) == 1)
+			lost += n;
+		else
+			came++;
+	cr_assert_eq(came + lost, all, "%d came, %d were lost", came, lost);
+	cr_assert_gt(lost, 0);
 }

@@ -8,13 +8,17 @@
 #include <criterion/criterion.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "engine/internal.h"
 #include "handshake.h"
 #include "hello.h"
+#include "ring_publish.h"
 #include "ring_round.h"
 #include "ring_wake.h"
 
@@ -535,4 +539,15 @@ Test(ring_edge, of_many_threads_that_sleep_on_a_word_one_is_woken)
 	cr_expect_eq(syscall(SYS_futex, &word, FUTEX_WAKE, SLEEPERS, NULL, NULL, 0), SLEEPERS - 1);
 	for (int i = 0; i < SLEEPERS; i++)
 		pthread_join(threads[i], NULL);
+}
+
+/* ---- a state that is broken ------------------------------------------------------------- */
+
+Test(ring_round, sums_that_do_not_hold_end_the_broker, .signal = SIGABRT)
+{
+	attach();
+	ring_publish(&ring);
+	shm_unlink(status.name); /* nobody else will */
+	ring.engine->pool.classes[0]->n_leased++;
+	ring_publish(&ring);
 }
