@@ -69,7 +69,8 @@ enum violation channel_refresh(struct channel *c, bool *progress)
 		session_reach(c->session, i, word);
 		*progress = true;
 	}
-	return VIOLATION_NONE;
+	/* Zeroes in the place of words never pass for reached ones, but for lines that were never armed. */
+	return load_relaxed(&c->memory.lost) ? VIOLATION_MEMORY_LOST : VIOLATION_NONE;
 }
 
 bool channel_idle(const struct channel *c)

@@ -38,12 +38,14 @@ enum violation {
 	VIOLATION_MESSAGE_TRUNCATED, /* fewer slots were published than the command claims */
 	VIOLATION_WORD_ABOVE_ARMED,  /* a timeline word was never armed */
 	VIOLATION_ARMED_BACKWARDS,   /* an armed word fell */
+	VIOLATION_MEMORY_LOST,       /* none of the worker's: pages of its session memory are gone */
 	VIOLATION_COUNT
 };
 #define VIOLATION_NAMES                                                                                                \
 	"none", "impossible tail in the command ring", "impossible head in the reply ring",                            \
 		"command with an impossible number of slots", "command published in part",                             \
-		"timeline word above its armed value", "armed value moved backwards"
+		"timeline word above its armed value", "armed value moved backwards",                                  \
+		"pages of its session memory are gone"
 
 /* Whether its worker is to be woken (ring_wake.h). */
 enum waking {

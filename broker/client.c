@@ -56,6 +56,7 @@ struct client {
 	uint64_t overdue; /* as the channel's, when it was last reported */
 	bool graced;      /* it has ended, and the grace is over */
 	bool left_gpu;    /* it has ended, and NVML does not list it any more */
+	bool memory_told; /* the ring thread was told that its session memory has lost pages */
 	bool settled;     /* on the done list: freed at the end of the turn */
 	int socket;
 	int pidfd;
@@ -536,10 +537,11 @@ void client_mail(struct client *c, const struct mail *m)
 		c->closed = true;
 		break;
 	case MAIL_KICKED:
-		log_caused(
-			c->peer.uid, LOG_LEVEL_WARNING,
-			"session %u.%u: protocol violation: %s: %s; its pages are quarantined until its process ends",
-			c->channel->id, c->channel->generation, c->name, violation_name((int)m->value));
+		log_caused(c->peer.uid, LOG_LEVEL_WARNING,
+			   "session %u.%u: %s: %s: %s; its pages are quarantined until its process ends",
+			   c->channel->id, c->channel->generation,
+			   m->value == VIOLATION_MEMORY_LOST ? "ended" : "protocol violation", c->name,
+			   violation_name((int)m->value));
 		c->session = SESSION_ENDED;
 		if (c->connection != CONNECTION_ENDED)
 			connection_ended(c, "");
@@ -679,6 +681,18 @@ static void report_overdue(struct client *c, uint64_t overdue)
 		log_caused(c->peer.uid, LOG_LEVEL_INFO, "session %u.%u: %s: its completion points are on time again",
 			   ch->id, ch->generation, c->name);
 	c->overdue = overdue;
+}
+
+void client_memory_lost(struct control *control)
+{
+	struct client *c;
+
+	TAILQ_FOREACH (c, &control->clients, link) {
+		if (!tellable(c) || c->memory_told || !load_relaxed(&c->channel->memory.lost))
+			continue;
+		c->memory_told = true;
+		post(c, MAIL_MEMORY_LOST);
+	}
 }
 
 void client_report_overdue(struct control *control)

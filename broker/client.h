@@ -37,6 +37,9 @@ bool client_any_importer(const struct control *control);
 /* Acts on the processes of which the GPU knows nothing any more. */
 void client_gone(struct control *control);
 
+/* Has the sessions ended whose memory has lost pages. */
+void client_memory_lost(struct control *control);
+
 /* Logs the completion points that the ring thread finds open for long, and those that were and are not any more. */
 void client_report_overdue(struct control *control);
 

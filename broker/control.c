@@ -169,6 +169,27 @@ static bool stopped(const struct control *c, uint64_t now)
 	return !client_any_importer(c) || now >= c->stop_at || c->n_stop_signals > 1;
 }
 
+/* A status page that was cut short or removed is replaced: readers find the new one by its name. */
+static void look_after_page(struct control *c, uint64_t now)
+{
+	int r;
+
+	if (now < c->page_at || status_writer_sound(c->status))
+		return;
+	c->page_at = now + BEAT_MS * NS_PER_MS;
+	r = status_writer_renew(c->status);
+	if (r == 0) {
+		log_refusal(LOG_NOBODY,
+			    "the status page /dev/shm%s was cut short or removed: a new one takes its place",
+			    c->status->name);
+		mailbox_post_spsc(c->ring->inbox, MAIL_PUBLISH, NULL, 0);
+	} else if (r != c->page_error) {
+		log_warning("the status page /dev/shm%s was cut short or removed, and a new one cannot be made: %s",
+			    c->status->name, process_error(-r));
+	}
+	c->page_error = r;
+}
+
 bool control_run(struct control *c)
 {
 	uint64_t now = clock_ns();
@@ -180,6 +201,8 @@ bool control_run(struct control *c)
 		client_deadlines(c, now);
 		admin_deadlines(&c->admin, now);
 		client_report_overdue(c);
+		client_memory_lost(c);
+		look_after_page(c, now);
 		client_free_done(c);
 		log_left_out();
 		if (accept_again(c, now) < 0)

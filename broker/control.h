@@ -53,6 +53,8 @@ struct control {
 	struct client *by_id[CONTROL_MAX_SESSIONS];
 	uint32_t generation[CONTROL_MAX_SESSIONS];
 	struct admin admin;
+	uint64_t page_at; /* not before: the status page is looked after */
+	int page_error;   /* of the last try to replace it */
 	bool accepting;
 	uint64_t accept_at; /* not before: descriptors had run out */
 };

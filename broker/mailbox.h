@@ -20,8 +20,10 @@ enum mail_kind {
 	MAIL_ATTACH,       /* a new session: take it */
 	MAIL_SOCKET_ENDED, /* its connection is gone */
 	MAIL_PROCESS_GONE, /* its process is gone, and the grace is over: proof that nothing of it runs */
+	MAIL_MEMORY_LOST,  /* pages of its session memory are gone */
 	MAIL_FORGET,       /* last mail about a reclaimed session */
 	MAIL_STOP,         /* leave the loop; channel is NULL */
+	MAIL_PUBLISH,      /* a new status page waits for a picture; channel is NULL */
 	MAIL_ADMIN,        /* do `job`; channel is NULL */
 	/* ring thread to control thread */
 	MAIL_ATTACHED,   /* value: 0, or the code of the refusal */

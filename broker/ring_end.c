@@ -26,6 +26,8 @@ void ring_end_session(struct ring_thread *t, struct channel *c, enum channel_sta
 
 void ring_kick(struct ring_thread *t, struct channel *c, int violation)
 {
+	if (load_relaxed(&c->memory.lost)) /* whatever else that looks like */
+		violation = VIOLATION_MEMORY_LOST;
 	ring_end_session(t, c, CHANNEL_KICKED);
 	t->counters.kicked++;
 	mailbox_post_spsc(t->outbox, MAIL_KICKED, c, violation);
@@ -56,6 +58,12 @@ void ring_socket_ended(struct ring_thread *t, struct channel *c)
 		t->counters.deaths++;
 		ring_refresh(t, c, &progress);
 	}
+}
+
+void ring_memory_lost(struct ring_thread *t, struct channel *c)
+{
+	if (c->state == CHANNEL_ATTACHED)
+		ring_kick(t, c, VIOLATION_MEMORY_LOST);
 }
 
 void ring_process_gone(struct ring_thread *t, struct channel *c)

@@ -19,5 +19,7 @@ bool ring_refresh(struct ring_thread *t, struct channel *c, bool *progress);
 void ring_socket_ended(struct ring_thread *t, struct channel *c);
 /* Proof that nothing of it runs any more. */
 void ring_process_gone(struct ring_thread *t, struct channel *c);
+/* Pages of its session memory are gone: the session ends, and its lines are not believed. */
+void ring_memory_lost(struct ring_thread *t, struct channel *c);
 
 #endif

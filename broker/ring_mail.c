@@ -4,6 +4,7 @@
 
 #include "admin_job.h"
 #include "ring_end.h"
+#include "ring_publish.h"
 #include "ring_wake.h"
 
 static void attach(struct ring_thread *t, struct channel *c)
@@ -51,6 +52,12 @@ uint32_t ring_take_mail(struct ring_thread *t)
 			break;
 		case MAIL_PROCESS_GONE:
 			ring_process_gone(t, m.channel);
+			break;
+		case MAIL_MEMORY_LOST:
+			ring_memory_lost(t, m.channel);
+			break;
+		case MAIL_PUBLISH:
+			ring_publish(t);
 			break;
 		case MAIL_FORGET:
 			forget(t, m.channel);

@@ -10,7 +10,6 @@
  */
 #include "session_memory.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,6 +18,8 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "engine/bug.h"
+#include "memory_guard.h"
 
 #ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -83,7 +84,7 @@ static void layout_messages(struct session_layout *l)
 	l->ring_slots = MIN_RING_SLOTS;
 	while (l->ring_slots < 2 * l->max_command_slots || l->ring_slots < 2 * l->max_reply_slots)
 		l->ring_slots *= 2;
-	assert(l->max_reply_slots <= l->ring_slots && l->max_command_slots <= l->ring_slots);
+	MUST(l->max_reply_slots <= l->ring_slots && l->max_command_slots <= l->ring_slots);
 }
 
 void session_layout_init(struct session_layout *l, const struct model *m, const struct geometry *g)
@@ -167,6 +168,7 @@ int session_memory_init(struct session_memory *m, const struct session_layout *l
 	if (r < 0)
 		return r;
 	m->session_fd = r;
+	memory_guard_add(m->session, l->session_bytes, &m->lost);
 	tables = sealed_memfd("swakv-tables", l->tables_bytes, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL, &m->tables);
 	r = tables < 0 ? tables : reopen_read_only(tables);
 	if (r < 0) {
@@ -186,6 +188,7 @@ void session_memory_close_fds(struct session_memory *m)
 void session_memory_deinit(struct session_memory *m)
 {
 	session_memory_close_fds(m);
+	memory_guard_remove(m->session);
 	if (m->session)
 		munmap(m->session, m->layout.session_bytes);
 	if (m->tables)

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "atomics.h"
 #include "engine/engine.h"
 #include "wire.h"
 
@@ -45,6 +46,7 @@ struct session_memory {
 	unsigned char *tables;  /* mapped writable, layout.tables_bytes */
 	int session_fd;
 	int tables_fd; /* opened read-only */
+	shm_u32 lost;  /* 1: pages of `session` are gone, zeroes are in their place */
 };
 
 /* Slots of a message with @payload bytes behind its header of 32. */

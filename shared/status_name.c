@@ -89,14 +89,14 @@ static int try_start(const char *lock)
 	return r < 0 ? r : steal_fd(&fd);
 }
 
-static int start_begin(const char *name)
+static int start_begin(const char *name, int tries)
 {
 	const struct timespec pause = { .tv_nsec = START_PAUSE_NS };
 	char lock[STATUS_NAME + 1];
 	int r = -EAGAIN;
 
 	start_name(lock, name);
-	for (int i = 0; i < START_TRIES && r == -EAGAIN; i++) {
+	for (int i = 0; i < tries && r == -EAGAIN; i++) {
 		if (i > 0)
 			nanosleep(&pause, NULL);
 		r = try_start(lock);
@@ -163,7 +163,7 @@ static int make(const char *name, int own)
 
 static int take(const char *name, int own)
 {
-	int start = start_begin(name);
+	int start = start_begin(name, own < 0 ? START_TRIES : 1); /* a running broker comes again */
 	int r = -EAGAIN;
 
 	if (start < 0)

@@ -196,6 +196,7 @@ int status_writer_renew(struct status_writer *w)
 {
 	AUTO_CLOSE int fd = status_name_retake(w->name, w->fd);
 	struct status_head head = w->shown;
+	struct stat old;
 	int r;
 
 	if (fd < 0)
@@ -203,7 +204,7 @@ int status_writer_renew(struct status_writer *w)
 	for (int i = 0; i < STATUS_N_THREADS; i++)
 		store_relaxed(&head.threads[i].heartbeat_ns, clock_ns());
 	store_relaxed(&head.current, 0);
-	r = object_fill(fd);
+	r = fstat(w->fd, &old) < 0 || fchown(fd, (uid_t)-1, old.st_gid) < 0 ? -errno : object_fill(fd);
 	if (r == 0 && pwrite(fd, &head, sizeof(head), 0) != sizeof(head))
 		r = -EIO;
 	if (r < 0) {

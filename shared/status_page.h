@@ -224,7 +224,7 @@ void status_writer_commit(struct status_writer *w);
  */
 bool status_writer_sound(struct status_writer *w);
 /*
- * Makes a new object under the name; it is used from the next status_writer_begin()
+ * Makes a new object under the name, for the same group; it is used from the next status_writer_begin()
  * on. 0, or a negative errno as of status_name_take().
  */
 int status_writer_renew(struct status_writer *w);

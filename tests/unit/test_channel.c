@@ -194,3 +194,12 @@ Test(channel, a_command_waits_for_room_for_its_reply)
 	cr_assert_eq(channel_take(&channel, message), 1);
 	cr_assert_eq(channel.blocked_slots, 0);
 }
+
+/* Zeroes in the place of words look like lines that are idle: a session with them is not believed idle. */
+Test(channel, lines_of_lost_memory_are_not_believed)
+{
+	line_set(0, 0, 0);
+	cr_assert_eq(refresh(), VIOLATION_NONE);
+	store_relaxed(&channel.memory.lost, 1);
+	cr_assert_eq(refresh(), VIOLATION_MEMORY_LOST);
+}

@@ -353,6 +353,21 @@ Test(status_page, page_that_was_cut_short_is_made_anew)
 	renewed();
 }
 
+Test(status_page, page_that_is_made_anew_has_the_same_readers)
+{
+	struct stat st;
+
+	if (geteuid() != 0)
+		cr_skip_test("only root can give a file to any group");
+	open_ready();
+	cr_assert_eq(chown(path, (uid_t)-1, 4711), 0);
+	cr_assert_eq(unlink(path), 0);
+	renewed();
+	cr_assert_eq(stat(path, &st), 0);
+	cr_assert_eq(st.st_gid, 4711);
+	cr_assert_eq(st.st_mode & 07777, 0640);
+}
+
 Test(status_page, page_that_lost_its_name_is_made_anew)
 {
 	open_ready();
