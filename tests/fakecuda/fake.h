@@ -68,10 +68,16 @@ struct fake_kernel;
 const struct fake_kernel *fake_kernel_find(const char *name);
 bool fake_kernel_valid(const void *handle);
 size_t fake_kernel_bytes(const struct fake_kernel *k);
+const char *fake_kernel_name(const struct fake_kernel *k);
 /* Dynamic shared memory that a launch of it may ask for, bytes. */
 uint32_t fake_kernel_shared(const struct fake_kernel *k);
 uint64_t fake_shared_bytes(void); /* of a block, when its launch asks */
 /* Runs the twin on a parameter block with device addresses. An address out of reach breaks the context. */
 void fake_kernel_run(const struct fake_kernel *k, const void *params);
+
+/* ---- launch.c ----------------------------------------------------------------------- */
+
+/* Aborts when the kernel on a GPU could not do its work with that grid (x), block (x) and shared memory. */
+void fake_launch_check(const char *kernel, const void *params, uint32_t grid, uint32_t block, uint32_t shared);
 
 #endif

@@ -346,6 +346,13 @@ static const struct fake_kernel kernels[] = {
 	{ KERNEL_NAME_COPY_ODD, sizeof(struct kernel_copy), run_copy },
 	{ KERNEL_NAME_COUNT, sizeof(struct kernel_count), run_count },
 	{ KERNEL_NAME_RING, sizeof(struct kernel_apply_ring), run_apply_ring },
+	/* One twin stands for every form of the attention kernel. */
+	{ KERNEL_NAME_ATTENTION "_f16_d64", sizeof(struct kernel_attention), run_attention },
+	{ KERNEL_NAME_ATTENTION "_f16_d128", sizeof(struct kernel_attention), run_attention },
+	{ KERNEL_NAME_ATTENTION "_f16_d256", sizeof(struct kernel_attention), run_attention },
+	{ KERNEL_NAME_ATTENTION "_bf16_d64", sizeof(struct kernel_attention), run_attention },
+	{ KERNEL_NAME_ATTENTION "_bf16_d128", sizeof(struct kernel_attention), run_attention },
+	{ KERNEL_NAME_ATTENTION "_bf16_d256", sizeof(struct kernel_attention), run_attention },
 };
 #define N_KERNELS (sizeof(kernels) / sizeof(kernels[0]))
 
@@ -355,8 +362,7 @@ const struct fake_kernel *fake_kernel_find(const char *name)
 		if (strcmp(kernels[i].name, name) == 0)
 			return &kernels[i];
 	}
-	/* One twin stands for every form of the attention kernel. */
-	return strncmp(name, KERNEL_NAME_ATTENTION "_", strlen(KERNEL_NAME_ATTENTION) + 1) == 0 ? &kernels[2] : NULL;
+	return NULL;
 }
 
 bool fake_kernel_valid(const void *handle)
@@ -381,6 +387,11 @@ uint32_t fake_kernel_shared(const struct fake_kernel *k)
 size_t fake_kernel_bytes(const struct fake_kernel *k)
 {
 	return k->bytes;
+}
+
+const char *fake_kernel_name(const struct fake_kernel *k)
+{
+	return k->name;
 }
 
 void fake_kernel_run(const struct fake_kernel *k, const void *params)
@@ -441,12 +452,7 @@ FAKE_API CUresult CUDAAPI cuFuncSetAttribute(CUfunction f, CUfunction_attribute 
 		return CUDA_ERROR_INVALID_VALUE;
 	if (value < 0 || (uint64_t)value > fake_shared_bytes())
 		return CUDA_ERROR_INVALID_VALUE;
-	/*
-	 * One twin stands for several kernels, so what one of them was allowed
-	 * must not be taken back by another's less.
-	 */
 	most = &shared_most[(const struct fake_kernel *)(const void *)f - kernels];
-	if ((uint32_t)value > *most)
-		*most = (uint32_t)value;
+	*most = (uint32_t)value;
 	return CUDA_SUCCESS;
 }

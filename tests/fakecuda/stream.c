@@ -379,6 +379,9 @@ FAKE_API CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned
 	op.kernel = (const struct fake_kernel *)(const void *)f;
 	if (shared_bytes > fake_kernel_shared(op.kernel))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1)
+		fake_die("%s: launched in more than one dimension", fake_kernel_name(op.kernel));
+	fake_launch_check(fake_kernel_name(op.kernel), params[0], grid_x, block_x, shared_bytes);
 	return enqueue(stream, &op, params[0], fake_kernel_bytes(op.kernel));
 }
 

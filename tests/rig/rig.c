@@ -127,7 +127,7 @@ static void rig_measure(struct rig *r)
 		r->shape.num_pages = r->n_mapped + 3;
 	r->width = (int32_t)ceil_div(longest, s->page_tokens) + 1;
 	r->max_batch = s->n_rows + 2;
-	r->layer_stride = (uint64_t)s->page_tokens * token_elements(r, dim) * element_bytes(r);
+	r->layer_stride = (uint64_t)s->page_tokens * token_elements(r, dim) * element_bytes(r) + (uint64_t)s->between;
 	r->page_stride = r->layer_stride * (uint64_t)s->layers + (uint64_t)s->padding;
 	/* A half is no multiple of the page, so the bases of K and V differ by more than the ids do. */
 	r->half_bytes = (uint64_t)r->shape.num_pages * r->page_stride + 4096;

@@ -28,6 +28,7 @@ struct rig_shape {
 	int32_t dtype;     /* enum kernel_dtype */
 	int32_t num_pages; /* 0: as many as the rows need, and a few */
 	int32_t padding;   /* bytes behind each page's last layer */
+	int32_t between;   /* bytes behind each layer */
 	int32_t n_rows;
 	int64_t endpoints[RIG_MAX_ROWS]; /* 0: a padding row */
 	uint32_t seed;

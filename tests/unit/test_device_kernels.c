@@ -224,6 +224,29 @@ Test(device_kernels, mistral_geometry_of_one_layer)
 	driver_close(d);
 }
 
+/* Words of 16 bytes are read where there are some: a layer, a page, or a half that begins beside one has none. */
+Test(device_kernels, attention_over_pages_that_begin_beside_whole_words)
+{
+	static const struct {
+		int32_t between, padding;
+	} beside[] = { { 0, 8 }, { 8, 0 }, { 8, 8 }, { 2, 0 }, { 16, 16 } };
+	struct driver *d = open_device();
+
+	if (!have_kernels(d))
+		return;
+	for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++) {
+		struct rig_shape s = rig_base;
+
+		s.k_dim = s.v_dim = 64;
+		s.dtype = KERNEL_BF16;
+		s.layers = 2;
+		s.between = beside[i].between;
+		s.padding = beside[i].padding;
+		check_on(d, &s);
+	}
+	driver_close(d);
+}
+
 /* Only the plain form is left then; a real driver does not care. */
 Test(device_kernels, attention_on_a_device_with_little_shared_memory)
 {
