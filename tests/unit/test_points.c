@@ -120,19 +120,27 @@ Test(points, requests_end_when_no_point_is_left)
 	cr_expect_eq(counts(&w).leased, 0);
 }
 
-/* Those that are prepared have their points: whatever the fences, the completes are not refused. */
-Test(points, what_is_prepared_is_completed_when_no_point_is_left)
+/* Those that are prepared have their points, and their ends have: whatever the fences, none is refused. */
+Test(points, what_is_prepared_is_completed_and_ends_when_no_point_is_left)
 {
-	uint64_t h = executing(0), second = executing(1), third = executing(2);
+	uint64_t h[BATCH];
 	struct wire_fence mark;
 
-	cr_assert_eq(decode_prepare(&w, second), 0);
-	cr_assert_eq(compact(third), 0);
-	fill_points(h);
-	cr_expect_eq(decode_complete(&w, second, next_mark()), 0);
+	for (int32_t i = 0; i < BATCH; i++)
+		h[i] = executing(i);
+	for (int32_t i = 2; i < BATCH; i++)
+		cr_assert_eq(decode_prepare(&w, h[i]), 0);
+	cr_assert_eq(compact(h[1]), 0);
+	fill_points(h[0]);
+	for (int32_t i = 2; i < BATCH; i++)
+		cr_expect_eq(decode_complete(&w, h[i], next_mark()), 0);
 	mark = next_mark();
-	cr_expect_eq(request_compact_complete(w.s, third, &mark, w.armed[0], &w.d, &w.f), 0);
+	cr_expect_eq(request_compact_complete(w.s, h[1], &mark, w.armed[0], &w.d, &w.f), 0);
 	check_all(engine);
+	for (int32_t i = 0; i < BATCH; i++)
+		cr_expect_eq(finish(&w, h[i], next_mark()), 0);
+	reach(&w, 0, value);
+	cr_expect_eq(counts(&w).leased, 0);
 }
 
 /* A rewind gives pages up behind the marks that are open: it opens none that nobody has counted. */
