@@ -282,6 +282,118 @@ static void hostile_snapshot(struct status_writer *w, struct status_snapshot *s)
 	strcpy(w->head->pool, "a\"b\\c");
 }
 
+/* One of everything, and no number twice: test_fields.py knows whose each is. */
+static void distinct_snapshot(struct status_snapshot *s)
+{
+	const uint64_t now = now_ns();
+
+	s->pool_total = 1001;
+	s->pool_held = 1002;
+	s->pool_free = 1003;
+	s->pool_unusable = 1004;
+	s->extent_bytes = 1005;
+	s->table_area_bytes = 1006;
+	s->table_area_used = 1007;
+	s->n_classes = s->n_models = s->n_sessions = s->n_requests = s->n_sequences = 1;
+	s->n_bindings = 2;
+	s->classes[0] = (struct status_class){
+		.page_bytes = 1011,
+		.pages = 1012,
+		.free = 1013,
+		.leased = 1014,
+		.quarantined = 1015,
+		.available = 1016,
+		.num_pages = 1017,
+		.extents = 1018,
+		.sessions = 1019,
+		.empty = 1020,
+	};
+	s->models[0] = (struct status_model){
+		.name = "one",
+		.floor = 1131,
+		.ceiling = 1032,
+		.used = 1033,
+		.oldest_wait_ns = now - 34000 * ms,
+		.sessions = 1035,
+		.waiting = 1036,
+		.claims = 1,
+		.drained = 1,
+	};
+	s->sessions[0] = (struct status_session){
+		.id = 1041,
+		.generation = 1042,
+		.pid = 1043,
+		.uid = 1044,
+		.state = STATUS_CLOSING,
+		.model = "one",
+		.n_groups = 1,
+		.n_requests = 1045,
+		.n_sequences = 1046,
+		.n_streams = 1047,
+		.max_batch = 1048,
+		.open_points = 1049,
+		.groups = { { .kind = WIRE_GROUP_SLIDING,
+			      .window = 1051,
+			      .page_tokens = 1052,
+			      .private_pages = 1053,
+			      .held = 1054 } },
+		.leased = 1055,
+		.quarantined = 1056,
+		.behind_points = 1057,
+		.unbound = 1058,
+		.waiting = 1059,
+		.last_op = WIRE_OP_FINISH,
+		.last_code = SWAKV_ELIMIT,
+		.last_ns = now - 61000 * ms,
+		.attached_ns = now - 62000 * ms,
+		.oldest_lease_ns = now - 63000 * ms,
+		.ended_ns = now - 64000 * ms,
+		.oldest_point_ns = now - 65000 * ms,
+		.commands = 1066,
+		.refused = 1067,
+		.rounds_blocked = 1068,
+		.longest_wait = 1069,
+	};
+	s->requests[0] = (struct status_request){
+		.phase = PHASE_FINISHING,
+		.transition = TRANSITION_COMPACT,
+		.stream = 1071,
+		.handle = 1072,
+		.n_sequences = 1,
+		.open_points = 1073,
+		.begun_ns = now - 74000 * ms,
+	};
+	s->sequences[0] = (struct status_sequence){
+		.slot = 1081,
+		.generation = 1082,
+		.endpoint = 1083,
+		.pending_endpoint = 1084,
+		.retained_begin = 1085,
+		.retained_end = 1086,
+		.n_bound = 1,
+		.n_reserved = 1088,
+		.n_retiring = 1,
+		.n_staged = 1089,
+	};
+	s->bindings[0] = (struct wire_binding){ .logical = 1091, .page = 1092 };
+	s->bindings[1] = (struct wire_binding){ .logical = 1093, .page = 1094 };
+	s->attaches = 1101;
+	s->detaches = 1102;
+	s->deaths = 1103;
+	s->kicked = 1104;
+	s->refused_attaches = 1105;
+	s->reclaimed_pages = 1106;
+	s->commands = 1107;
+	s->refusals = 1108;
+	s->rounds = 1109;
+	s->sleeps = 1110;
+	s->wakeups = 1111;
+	s->late = 1112;
+	s->rescues = 1113;
+	s->timer_polls = 1114;
+	s->refusals_by[FAULT_NO_PAGES] = 1115;
+}
+
 static void publish(struct status_writer *w, const char *mode, uint64_t k)
 {
 	struct status_snapshot *s = status_writer_begin(w);
@@ -292,6 +404,8 @@ static void publish(struct status_writer *w, const char *mode, uint64_t k)
 		hostile_snapshot(w, s);
 	else if (!strcmp(mode, "empty"))
 		fill_pool(s);
+	else if (!strcmp(mode, "distinct"))
+		distinct_snapshot(s);
 	else
 		known_snapshot(s);
 	s->published_ns = !strcmp(mode, "stale") ? now_ns() - 2500 * ms : now_ns() + ahead;

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Each number of swakv-status is the one that it is called: the page holds one
+of everything, and no number twice (fixture.c, distinct_snapshot())."""
+import unittest
+
+from test_status import Fixture, prometheus
+
+JSON = {
+    "pool.bytes.total": 1001, "pool.bytes.held": 1002, "pool.bytes.free": 1003, "pool.bytes.unusable": 1004,
+    "pool.bytes.extent": 1005, "pool.bytes.table_area": 1006, "pool.bytes.table_area_used": 1007,
+    "classes.0.page_bytes": 1011, "classes.0.pages.total": 1012, "classes.0.pages.free": 1013,
+    "classes.0.pages.leased": 1014, "classes.0.pages.quarantined": 1015, "classes.0.pages.available": 1016,
+    "classes.0.pages.ids": 1017, "classes.0.extents": 1018, "classes.0.sessions": 1019, "classes.0.empty_extents": 1020,
+    "models.0.floor_bytes": 1131, "models.0.ceiling_bytes": 1032, "models.0.used_bytes": 1033,
+    "models.0.floor_unused_bytes": 1131 - 1033, "models.0.oldest_wait_ms": 34000, "models.0.sessions": 1035,
+    "models.0.waiting": 1036, "models.0.claims": True, "models.0.drained": True,
+    "sessions.0.id": 1041, "sessions.0.generation": 1042, "sessions.0.pid": 1043, "sessions.0.uid": 1044,
+    "sessions.0.state": "closing", "sessions.0.requests": 1045, "sessions.0.sequences": 1046,
+    "sessions.0.model.streams": 1047, "sessions.0.model.max_batch": 1048, "sessions.0.open_points": 1049,
+    "sessions.0.model.groups.0.window": 1051, "sessions.0.model.groups.0.page_tokens": 1052,
+    "sessions.0.model.groups.0.private_per_sequence": 1053, "sessions.0.model.groups.0.held": 1054,
+    "sessions.0.model.groups.0.page_bytes": 1011, "sessions.0.model.groups.0.class": 0,
+    "sessions.0.pages.leased": 1055, "sessions.0.pages.quarantined": 1056, "sessions.0.pages.behind_points": 1057,
+    "sessions.0.pages.unbound": 1058, "sessions.0.pages.private_per_sequence": 1053, "sessions.0.waiting": 1059,
+    "sessions.0.last.command": "finish", "sessions.0.last.result": "limit", "sessions.0.last.age_ms": 61000,
+    "sessions.0.attached_ms": 62000, "sessions.0.oldest_lease_ms": 63000, "sessions.0.ended_ms": 64000,
+    "sessions.0.oldest_point_ms": 65000, "sessions.0.commands": 1066, "sessions.0.refused": 1067,
+    "sessions.0.rounds_blocked": 1068, "sessions.0.longest_wait": 1069,
+    "requests.0.session": 1041, "requests.0.phase": "finishing", "requests.0.pending": "compaction",
+    "requests.0.stream": 1071, "requests.0.handle": "0x430", "requests.0.open_points": 1073, "requests.0.age_ms": 74000,
+    "requests.0.n_sequences": 1, "requests.0.sequences.0.slot": 1081, "requests.0.sequences.0.generation": 1082,
+    "requests.0.sequences.0.endpoint": 1083, "requests.0.sequences.0.pending_endpoint": 1084,
+    "requests.0.sequences.0.retained_begin": 1085, "requests.0.sequences.0.retained_end": 1086,
+    "requests.0.sequences.0.bound": 1, "requests.0.sequences.0.reserved": 1088, "requests.0.sequences.0.retiring": 1,
+    "requests.0.sequences.0.staged": 1089, "requests.0.sequences.0.bindings": [[1091, 1092], [1093, 1094]],
+    "counters.attaches": 1101, "counters.detaches": 1102, "counters.deaths": 1103, "counters.kicked": 1104,
+    "counters.refused_attaches": 1105, "counters.reclaimed_pages": 1106, "counters.commands": 1107,
+    "counters.refusals": 1108, "counters.rounds": 1109, "counters.sleeps": 1110, "counters.wakeups": 1111,
+    "counters.late": 1112, "counters.rescues": 1113, "counters.timer_polls": 1114, "refusals_by_reason.no-pages": 1115,
+}
+
+METRICS = {
+    "pool_size_bytes": 1001, "pool_bytes held": 1002, "pool_bytes free": 1003, "pool_bytes unusable": 1004,
+    "extent_bytes": 1005, "table_area_size_bytes": 1006, "table_area_used_bytes": 1007,
+    "class_size_pages": 1012, "class_pages free": 1013, "class_pages leased": 1014, "class_pages quarantined": 1015,
+    "class_available_pages": 1016, "class_extents": 1018, "class_sessions": 1019, "class_empty_extents": 1020,
+    "model_floor_bytes": 1131, "model_ceiling_bytes": 1032, "model_used_bytes": 1033, "model_oldest_wait_seconds": 34,
+    "model_sessions": 1035, "model_waiting": 1036, "model_drained": 1, "model_pages": 1054,
+    "session_requests": 1045, "session_sequences": 1046, "session_open_points": 1049, "session_pages leased": 1055,
+    "session_pages quarantined": 1056, "session_unbound_pages": 1058, "session_waiting": 1059,
+    "session_oldest_lease_seconds": 63, "session_commands_total": 1066, "session_refusals_total": 1067,
+    "session_rounds_blocked_total": 1068,
+    "attaches_total": 1101, "detaches_total": 1102, "deaths_total": 1103, "kicked_total": 1104,
+    "refused_attaches_total": 1105, "reclaimed_pages_total": 1106, "commands_total": 1107, "refusals_total": 1108,
+    "rounds_total": 1109, "sleeps_total": 1110, "wakeups_total": 1111, "late_total": 1112, "rescues_total": 1113,
+    "timer_polls_total": 1114, "refusals_by_reason_total": 1115,
+}
+
+
+def at(page, path):
+    for key in path.split("."):
+        page = page[int(key)] if key.isdigit() else page[key]
+    return page
+
+
+class Fields(unittest.TestCase):
+    def check(self, got_and_wanted):
+        """Ages have all grown by the same since the page was written; all else is as it was."""
+        late = []
+        for name, got, want in got_and_wanted:
+            if name.endswith("_ms"):
+                late.append(got / 1000 - want / 1000)
+            elif name.endswith("_seconds"):
+                late.append(got - want)
+            else:
+                self.assertEqual(got, want, name)
+        self.assertTrue(min(late) >= 0 and max(late) - min(late) < 0.5, late)
+
+    def test_json(self):
+        with Fixture("distinct") as f:
+            page = f.json("--request")
+        self.check([(path, at(page, path), want) for path, want in JSON.items()])
+
+    def test_prometheus(self):
+        with Fixture("distinct") as f:
+            samples, _ = prometheus(f.status("--prometheus").stdout)
+        seen = []
+        for name, want in METRICS.items():
+            metric, _, state = name.partition(" ")
+            found = [v for (n, labels), v in samples.items()
+                     if n == f"swakv_{metric}" and (not state or dict(labels).get("state") == state)]
+            self.assertEqual(len(found), 1, (name, found))
+            seen.append((name, found[0], want))
+        self.check(seen)
+
+    def test_no_metric_is_forgotten(self):
+        with Fixture("distinct") as f:
+            samples, _ = prometheus(f.status("--prometheus").stdout)
+        others = {"up", "status", "info", "start_time_seconds", "thread_heartbeat_age_seconds", "thread_stuck",
+                  "snapshot_age_seconds", "invariant_holds", "session_info", "session_poisoned"}
+        known = {name.partition(" ")[0] for name in METRICS} | others
+        self.assertEqual({n.removeprefix("swakv_") for n, _ in samples} - known, set())
+
+
+if __name__ == "__main__":
+    unittest.main()
