@@ -366,6 +366,43 @@ class Pools(Files):
             with self.subTest(pool):  # of the last, a page is more than a 64th
                 self.assertEqual(sizes(self.path, "-p", pool)["pool"]["extent_bytes"], extent)
 
+    def test_the_last_id_of_v_may_be_the_first_that_overflows(self):
+        """Three layers: 49,152 elements a page, so page 43,691 is the first beyond 2^31, and 2 n - 1 for n = 21,846."""
+        self.with_fields(num_hidden_layers=3, num_key_value_heads=1, head_dim=128)
+        page = 2 * 3 * 128 * 128
+        for n, first in ((21845, None), (21846, 43691)):
+            with self.subTest(n):
+                group = sizes(self.path, "-p", 2 * n * page)["groups"][0]
+                self.assertEqual((group["num_pages"], group["first_overflowing_page"]), (n, first))
+
+    def test_a_page_may_be_as_large_as_an_extent(self):
+        self.with_fields(sliding_window=128)
+        page = 4 * 128 * 2 * 64 * 2
+        for extent, above in ((page, False), (page - 2, True)):
+            with self.subTest(extent):
+                done = run("-t", 1024, "-p", 100 * page, "-e", extent, self.path)
+                self.assertEqual("larger than an extent" in done.stdout, above, done.stdout)
+
+    def test_as_many_sequences_as_fill_the_pool_and_no_byte_less(self):
+        self.with_fields(sliding_window=128)
+        sequence = sizes(self.path, "-t", 1024, "-p", "1G")["sequence"][0]["bytes"]
+        for pool, n in ((10 * sequence, 10), (10 * sequence - 2, 9), (11 * sequence - 2, 10)):
+            with self.subTest(pool):
+                self.assertEqual(sizes(self.path, "-t", 1024, "-p", pool)["sequence"][0]["sequences"], n)
+
+    def test_two_sizes_of_pages_take_whole_extents(self):
+        """What is left of an extent serves no other size: as many as the extents of both are there for."""
+        self.with_fields(num_hidden_layers=3, layer_types=["sliding_attention"] * 2 + ["full_attention"], sliding_window=128)
+        small, large = 128 * 2 * 64 * 2, 2 * 128 * 2 * 64 * 2
+        rule = sizes(self.path, "-t", 1024, "-p", "1G")["sequence"][0]
+        need = [n * page for n, page in zip(rule["pages"], (large, small), strict=True)]
+        extent = large * 5
+        extents = sum(-(-3 * bytes_ // extent) for bytes_ in need)
+        for n, fit in ((extents, 3), (extents - 1, 2)):
+            with self.subTest(n):
+                result = sizes(self.path, "-t", 1024, "-p", 2 * n * extent, "-e", extent)["sequence"][0]
+                self.assertEqual(result["sequences"], fit, (rule, extents))
+
     def test_a_pool_of_less_than_a_page(self):
         self.with_fields()
         result = sizes(self.path, "-p", 1000)

@@ -413,6 +413,12 @@ static void publish(struct status_writer *w, const char *mode, uint64_t k)
 		s->sessions[0].groups[0].class_index = 2;
 	if (!strcmp(mode, "unbalanced"))
 		s->classes[1].free++;
+	if (!strcmp(mode, "unbalanced-bytes"))
+		s->pool_unusable--;
+	if (!strcmp(mode, "unbalanced-held"))
+		s->sessions[2].groups[1].held++; /* of class 1 */
+	if (!strcmp(mode, "unbalanced-quarantine"))
+		s->classes[0].quarantined--, s->classes[0].free++;
 	if (!strcmp(mode, "truncated")) {
 		s->truncated = 1;
 		s->n_bindings = 10;

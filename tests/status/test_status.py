@@ -188,6 +188,11 @@ class Content(Sums):
             if not holds:
                 self.assertEqual(page["invariant"]["violation"],
                                  "free, leased and quarantined pages of class 1: 51, and not 50")
+        for mode, violation in (("bytes", "bytes held, free and unusable are 999999 together, and not 1000000"),
+                                ("held", "pages that sessions hold of class 1: 8, and not 7"),
+                                ("quarantine", "pages that sessions hold of class 0: 49, and not 48")):
+            with Fixture("unbalanced-" + mode) as f:
+                self.assertEqual(f.json()["invariant"], {"holds": False, "violation": violation})
 
     def test_requests_with_their_sequences_and_bindings(self):
         with Fixture("known") as f:

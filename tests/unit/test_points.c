@@ -2,7 +2,7 @@
 /* Completion points: as many as a session may have, and which of them is the oldest. */
 #include "engine_fixture.h"
 
-enum { PAGE_TOKENS = 16, BATCH = 6, MAX_SEQ = 4096 };
+enum { PAGE_TOKENS = 16, BATCH = 12, MAX_SEQ = 4096 };
 
 static struct worker w;
 static struct engine *engine;
@@ -120,25 +120,37 @@ Test(points, requests_end_when_no_point_is_left)
 	cr_expect_eq(counts(&w).leased, 0);
 }
 
-/* Those that are prepared have their points, and their ends have: whatever the fences, none is refused. */
+/*
+ * Those that are prepared have their points, two for a compaction that drops a sequence, and their ends have: whatever
+ * the fences, none is refused.
+ */
 Test(points, what_is_prepared_is_completed_and_ends_when_no_point_is_left)
 {
-	uint64_t h[BATCH];
+	enum { COMPACTED = 5 };
+	const int32_t drop[] = { 0, -1 }, lengths[] = { 40, 40 };
+	uint64_t h = executing(0), stepped = executing(1), other[COMPACTED];
 	struct wire_fence mark;
 
-	for (int32_t i = 0; i < BATCH; i++)
-		h[i] = executing(i);
-	for (int32_t i = 2; i < BATCH; i++)
-		cr_assert_eq(decode_prepare(&w, h[i]), 0);
-	cr_assert_eq(compact(h[1]), 0);
-	fill_points(h[0]);
-	for (int32_t i = 2; i < BATCH; i++)
-		cr_expect_eq(decode_complete(&w, h[i], next_mark()), 0);
-	mark = next_mark();
-	cr_expect_eq(request_compact_complete(w.s, h[1], &mark, w.armed[0], &w.d, &w.f), 0);
-	check_all(engine);
-	for (int32_t i = 0; i < BATCH; i++)
-		cr_expect_eq(finish(&w, h[i], next_mark()), 0);
+	for (int32_t i = 0; i < COMPACTED; i++) {
+		const int32_t slots[] = { 2 + 2 * i, 3 + 2 * i };
+
+		cr_assert_eq(begin_on(&w, 0, &other[i], 2, slots), 0);
+		cr_assert_eq(prefill_prepare(&w, other[i], 2, lengths), 0);
+		cr_assert_eq(prefill_complete(&w, other[i], fence_done), 0);
+		cr_assert_eq(request_compact_begin(w.s, other[i], drop, 2, 1, 0, &w.d, &w.f), 0);
+	}
+	cr_assert_eq(decode_prepare(&w, stepped), 0);
+	fill_points(h);
+	cr_expect_eq(decode_complete(&w, stepped, next_mark()), 0);
+	for (int32_t i = 0; i < COMPACTED; i++) {
+		mark = next_mark();
+		cr_expect_eq(request_compact_complete(w.s, other[i], &mark, w.armed[0], &w.d, &w.f), 0);
+		check_all(engine);
+	}
+	for (int32_t i = 0; i < COMPACTED; i++)
+		cr_expect_eq(finish(&w, other[i], next_mark()), 0);
+	cr_expect_eq(finish(&w, stepped, next_mark()), 0);
+	cr_expect_eq(finish(&w, h, next_mark()), 0);
 	reach(&w, 0, value);
 	cr_expect_eq(counts(&w).leased, 0);
 }

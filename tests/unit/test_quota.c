@@ -304,8 +304,16 @@ Test(quota, limits_of_names_without_a_session_are_bounded)
 	}
 	cr_assert_eq(code, SWAKV_EBUSY);
 	cr_assert_eq(f.reason, FAULT_LIMIT_NAMES);
+	cr_expect_eq(n - 1, 64, "%d names had limits", n - 1);
+	cr_expect_eq(f.got, 64);
+	/* Who has limits, or a session, may have others; no limits are none. */
+	limit("m7", 500, 2000);
+	limit("a", 600, 3000);
+	limit("new", 0, 0);
+	cr_expect_eq(engine_limit(e, name, NULL, &ceiling, &f), SWAKV_EBUSY, "a has a session, and takes no place");
 	limit("m0", 0, 0);
 	cr_assert_eq(engine_limit(e, name, NULL, &ceiling, &f), 0);
+	cr_expect_eq(engine_limit(e, "one more", NULL, &ceiling, &f), SWAKV_EBUSY);
 }
 
 /* ---- waiting -------------------------------------------------------------------- */

@@ -309,6 +309,31 @@ Test(status, retiring_pages_are_listed_behind_the_bound_ones)
 	cr_expect_gt(n_retiring, 0);
 }
 
+static void drain(const char *model)
+{
+	strcpy(ring.drained.models[ring.drained.n++], model);
+}
+
+/* A model with a session or a limit is shown once; one with neither is shown because it is drained. */
+Test(status, drained_models_are_shown_whether_or_not_they_have_a_session)
+{
+	cr_assert_eq(session_join(w.s, "three"), 0);
+	drain("other");
+	drain("three");
+	status_fill(s, &ring);
+	cr_assert_eq(s->n_models, 2);
+	cr_expect_str_eq(s->models[0].name, "three");
+	cr_expect(s->models[0].drained && s->models[0].sessions == 1);
+	cr_expect_str_eq(s->models[1].name, "other");
+	cr_expect(s->models[1].drained && s->models[1].sessions == 0 && s->models[1].floor == 0);
+	cr_expect_eq(s->drained, 0);
+	ring.drained = (struct drained){ .all = true };
+	memset(s, 0, sizeof(*s));
+	status_fill(s, &ring);
+	cr_assert_eq(s->n_models, 1);
+	cr_expect(s->drained && !s->models[0].drained);
+}
+
 /* ---- where the arrays end -------------------------------------------------------------------- */
 
 static uint32_t pages_of_all(void)
