@@ -3,6 +3,7 @@
  * nvml.c - libfakenvml.so: a management library that says what the test wants
  *
  * FAKENVML_PROCESSES=FILE   the pids with a context on the device, one a line, read at each call
+ * FAKENVML_TOLD=FILE        each pid that such a call has told is added to it, one a line
  * FAKENVML_FREE=BYTES       free memory of the device (8 GiB)
  * FAKENVML_FAIL=N           nvmlInit_v2() answers N
  *
@@ -70,7 +71,8 @@ int nvmlDeviceGetMemoryInfo(void *at, struct nvml_memory *memory)
 int nvmlDeviceGetComputeRunningProcesses_v3(void *at, unsigned *n, struct nvml_process *processes)
 {
 	const char *path = getenv("FAKENVML_PROCESSES");
-	FILE *f = path ? fopen(path, "re") : NULL;
+	const char *told_path = getenv("FAKENVML_TOLD");
+	FILE *f = path ? fopen(path, "re") : NULL, *told = told_path ? fopen(told_path, "ae") : NULL;
 	unsigned cap = *n, pid;
 
 	if (at != &device)
@@ -79,9 +81,13 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *at, unsigned *n, struct nvml_p
 	while (f && fscanf(f, "%u", &pid) == 1) {
 		if (*n < cap)
 			processes[*n] = (struct nvml_process){ .pid = pid };
+		if (told)
+			fprintf(told, "%u\n", pid);
 		++*n;
 	}
 	if (f)
 		fclose(f);
+	if (told)
+		fclose(told);
 	return *n > cap ? INSUFFICIENT_SIZE : OK;
 }

@@ -43,6 +43,12 @@ class CudaBroker(Broker):
             self.env = before
 
 
+def stands_still(broker, worker):
+    """True when @worker holds pages and has sent no command for long: it waits for its stream, which ends nothing."""
+    return any(s["pid"] == worker.pid and s["pages"]["leased"] and s["last"]["age_ms"] > 1500
+               for s in broker.status()["sessions"])
+
+
 def calls(path):
     """{(pid, thread): {function: count}} of a file that FAKECUDA_COUNT named."""
     found = {}

@@ -27,6 +27,7 @@ PROGRAMS = {
     "swakv-demo-worker": "tools/demo/swakv-demo-worker",
 }
 SKIP = 77
+STALE, STUCK = 4, 5  # of swakv-status
 
 # Two models of different page size, decoding until they are told to end.
 DEMO_SMALL = ("--preset", "gemma3-1b", "--scale", "22", "--batch", "4", "--max-decode", "200", "--loop", "--quiet",
@@ -155,7 +156,9 @@ class Broker:
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def status(self):
-        result = self.status_command("--json")
+        """Its page. Threads that a busy machine does not run for seconds look stuck: they are given the time."""
+        result = wait_until(lambda: (r := self.status_command("--json")).returncode not in (STALE, STUCK) and r,
+                            "the broker's threads to run")
         check(result.returncode == 0, "swakv-status said", result.returncode, result.stderr)
         return json.loads(result.stdout)
 
@@ -202,6 +205,12 @@ def check_sums(status):
     extents = 2 * sum(c["extents"] for c in status["classes"]) * pool["extent"]
     # The pool's last extent may be a short one.
     check(extents - 2 * pool["extent"] < pool["held"] <= extents or pool["held"] == 0 == extents, "extents:", pool)
+
+
+def check_right(said):
+    """What a demo worker wrote to stderr until it was killed: until then, too, its results had to be right."""
+    wrong = [line for line in said.splitlines() if "MISMATCH" in line or "WRONG" in line]
+    check(not wrong, "a worker that was killed had seen:", wrong[:3])
 
 
 def end(process):

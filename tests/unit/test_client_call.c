@@ -350,11 +350,27 @@ Test(client_call, broker_that_waits_for_reply_space_is_woken)
 	cr_expect_eq(ring_producer_space_spsc(&fake.replies, FAKE_SLOTS), 1);
 }
 
+static pid_t client; /* the thread that calls the library */
+
+/* State of a thread of this process, as /proc has it: 'S' while it sleeps. */
+static char thread_state(pid_t tid)
+{
+	char path[64], line[512], *behind;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	f = fopen(path, "re");
+	cr_assert(f && fgets(line, sizeof(line), f));
+	fclose(f);
+	behind = strrchr(line, ')'); /* of its name */
+	return behind ? behind[2] : '?';
+}
+
+/* Its flag is set, and it has come from there to the sleep: it looks at nothing in between. */
 static void wait_until_client_sleeps(struct fake *f)
 {
-	while (!load_relaxed(&f->replies.control->need_wakeup))
+	while (!load_relaxed(&f->replies.control->need_wakeup) || thread_state(client) != 'S')
 		usleep(1000);
-	usleep(20000); /* from the flag to the sleep */
 }
 
 static void serve_sleepers(struct fake *f, const struct fake_command *c)
@@ -366,6 +382,7 @@ static void serve_sleepers(struct fake *f, const struct fake_command *c)
 
 Test(client_call, sleeping_client_is_woken_by_the_answer)
 {
+	client = gettid();
 	fake.serve = serve_sleepers;
 	fake_serve(&fake);
 	for (int i = 0; i < 5; i++)
@@ -393,6 +410,7 @@ Test(client_call, lost_wakeup_is_survived_and_counted)
 {
 	pthread_t thread;
 
+	client = gettid();
 	pthread_create(&thread, NULL, answer_without_waking, NULL);
 	cr_expect_eq(swakv_session_ping(session, NULL), 0);
 	cr_expect_eq(counters().rescues, 1);
