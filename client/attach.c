@@ -286,6 +286,7 @@ static int attach_run(struct attach *a, const struct swakv_attach_options *o, co
 		return r;
 	memcpy(s->broker, a->connection.broker, sizeof(s->broker));
 	memcpy(s->look, a->connection.look, sizeof(s->look));
+	s->broker_pid = a->connection.broker_pid;
 	memcpy(s->groups, a->hello.groups, sizeof(s->groups));
 	s->max_batch = a->hello.max_batch;
 	r = session_map(a);

@@ -316,10 +316,7 @@ static int call_wait_space(struct swakv_session *s, uint32_t n)
 		if (deadline == 0)
 			deadline = clock_ns() + s->timeout_ns;
 		else if (clock_ns() >= deadline)
-			return session_error(s, SWAKV_ETIMEDOUT,
-					     "the broker has taken no command for %" PRIu64
-					     " ms; '%s' shows whether it is stuck",
-					     s->timeout_ns / 1000000, s->look);
+			return session_late(s, "taken no command");
 		session_wait(s, n, deadline);
 	}
 }
@@ -488,10 +485,7 @@ static int call_wait(struct swakv_session *s, struct call *c)
 			session_look(s, 0, true);
 			if (c->state == CALL_ANSWERED)
 				break;
-			return session_error(s, SWAKV_ETIMEDOUT,
-					     "the broker has not answered for %" PRIu64
-					     " ms; '%s' shows whether it is stuck",
-					     s->timeout_ns / 1000000, s->look);
+			return session_late(s, "not answered");
 		}
 		session_wait(s, 0, deadline);
 	}

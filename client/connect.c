@@ -26,6 +26,7 @@
 #include "cleanup.h"
 #include "descriptors.h"
 #include "instance.h"
+#include "process_state.h"
 #include "session.h"
 
 void connection_init(struct connection *c, uint64_t deadline)
@@ -220,7 +221,7 @@ static const char *broker_process(const struct connection *c, char buf[BROKER_PR
 static int connection_wait(struct connection *c, short events, struct text *why)
 {
 	struct pollfd p = { .fd = c->sock, .events = events };
-	char process[BROKER_PROCESS];
+	char process[BROKER_PROCESS], silence[PROCESS_SILENCE];
 
 	for (;;) {
 		uint64_t now = clock_ns();
@@ -230,9 +231,8 @@ static int connection_wait(struct connection *c, short events, struct text *why)
 			return 0;
 		if (r == 0)
 			return text_set(why, SWAKV_ETIMEDOUT,
-					"the broker '%s' (%s) did not answer the attach in time; '%s' shows whether "
-					"it is stuck",
-					c->broker, broker_process(c, process), c->look);
+					"the broker '%s' (%s) did not answer the attach in time; %s", c->broker,
+					broker_process(c, process), process_silence(silence, c->broker_pid, c->look));
 		if (errno != EINTR)
 			return text_set(why, SWAKV_ESYSTEM, "waiting for the broker failed: %s", strerror(errno));
 	}

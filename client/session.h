@@ -73,6 +73,7 @@ struct swakv_session {
 	struct wire_group groups[WIRE_MAX_GROUPS];
 	uint32_t max_batch;
 	char broker[SOCKET_PATH_SIZE]; /* as in struct connection, and so is the next */
+	int broker_pid;                /* 0: not of this pid namespace */
 	char look[CONNECTION_COMMAND];
 
 	struct mapping memory;        /* rings and lines */
@@ -181,6 +182,8 @@ void session_wake_broker(struct swakv_session *s);
  * are allowed: the caller looks again.
  */
 void session_wait(struct swakv_session *s, uint32_t want, uint64_t deadline);
+/* The error of a wait whose time is up: for how long the broker has not done @what, and what to do about it. */
+int session_late(struct swakv_session *s, const char *what);
 /*
  * Looks at the socket, @at_once or at most every 250 ms; its end breaks the
  * session after the last answers were taken.

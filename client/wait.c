@@ -12,6 +12,7 @@
  * call that comes too late does not sleep.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/socket.h>
@@ -19,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "process_state.h"
 #include "session.h"
 
 #define LOOK_NS         250000000ull
@@ -107,6 +109,14 @@ void session_look(struct swakv_session *s, uint64_t now, bool at_once)
 		      "the broker '%s' has closed the connection: it has ended, or has ended this session; its log "
 		      "says why",
 		      s->broker);
+}
+
+int session_late(struct swakv_session *s, const char *what)
+{
+	char silence[PROCESS_SILENCE];
+
+	return session_error(s, SWAKV_ETIMEDOUT, "the broker has %s for %" PRIu64 " ms; %s", what,
+			     s->timeout_ns / 1000000, process_silence(silence, s->broker_pid, s->look));
 }
 
 void session_wait(struct swakv_session *s, uint32_t want, uint64_t deadline)

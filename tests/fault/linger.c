@@ -2,12 +2,13 @@
 /*
  * linger.c - a worker that loses its broker's connection and lives on
  *
- * usage: linger --broker NAME open|reached
+ * usage: linger --broker NAME open|reached|ask
  *
  * Leaves one decode step behind on a stream of its own. With "open" the step's
  * timeline word is never written, as if a kernel were still running; with
  * "reached" it is. Then it shuts the socket, prints one line and waits to be
- * killed.
+ * killed. With "ask" it does none of that: it waits for a line, begins a request,
+ * and says what came of it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,6 +81,22 @@ static void shut_socket(void)
 	fail("shut", "no socket is open");
 }
 
+/* Waits for no more than half a second for each answer. */
+static int ask(swakv_session *s)
+{
+	const int32_t slot = 0;
+	const struct swakv_begin_options begin = { .slots = &slot, .n_slots = 1 };
+	swakv_request *r;
+	int code;
+
+	puts("attached");
+	fflush(stdout);
+	getchar();
+	code = swakv_request_begin(s, &begin, &r, NULL);
+	printf("%s: %s\n", swakv_error_name(code), swakv_session_error(s));
+	return code != 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct swakv_stream_ops ops = { .apply = apply,
@@ -101,11 +118,15 @@ int main(int argc, char **argv)
 	char why[256];
 
 	if (argc != 4 || strcmp(argv[1], "--broker"))
-		fail("usage", "linger --broker NAME open|reached");
+		fail("usage", "linger --broker NAME open|reached|ask");
 	options.broker = argv[2];
 	reached = !strcmp(argv[3], "reached");
+	if (!strcmp(argv[3], "ask"))
+		options.timeout_ms = 500;
 	if (swakv_session_attach(&options, &model, &s, why, sizeof(why)))
 		fail("attach", why);
+	if (options.timeout_ms)
+		return ask(s);
 	must(s, swakv_stream_bind_custom(s, 0, &ops, &reached), "bind");
 	leave_work(s);
 	shut_socket();

@@ -21,6 +21,7 @@
 
 #include "cleanup.h"
 #include "instance.h"
+#include "process_state.h"
 #include "status_page.h"
 
 enum { RETRY_MS = 10 };
@@ -79,12 +80,18 @@ static bool shown_path(struct asking *a)
 
 static enum ctl_exit no_answer(struct asking *a, const char *what)
 {
+	char look[64], silence[PROCESS_SILENCE];
+	struct ucred peer = { 0 };
+	socklen_t len = sizeof(peer);
+
+	if (getsockopt(a->socket, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+		peer.pid = 0;
+	snprintf(look, sizeof(look), "swakv-status -b %s", a->q->socket ? "NAME" : a->q->broker);
+	process_silence(silence, peer.pid, look);
 	if (a->q->socket)
-		SAY(a, "the broker at %s %s within %u ms: is it stuck, or stopped?", a->q->socket, what,
-		    a->q->timeout_ms);
+		SAY(a, "the broker at %s %s within %u ms: %s", a->q->socket, what, a->q->timeout_ms, silence);
 	else
-		SAY(a, "broker '%s' %s within %u ms: swakv-status -b %s says whether it is stuck", a->q->broker, what,
-		    a->q->timeout_ms, a->q->broker);
+		SAY(a, "broker '%s' %s within %u ms: %s", a->q->broker, what, a->q->timeout_ms, silence);
 	return CTL_NO_ANSWER;
 }
 

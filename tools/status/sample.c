@@ -19,6 +19,7 @@
 
 #include "cleanup.h"
 #include "instance.h"
+#include "process_state.h"
 #include "names.h"
 
 enum { COPY_ROUNDS = 200, COPY_PAUSE_NS = 100000 };
@@ -44,21 +45,6 @@ __attribute__((format(printf, 2, 3))) static void say(char (*text)[256], const c
 	va_start(ap, format);
 	vsnprintf(*text, sizeof(*text), format, ap);
 	va_end(ap);
-}
-
-/* State letter of process @pid, 0 when it cannot be told (another pid namespace, a hidden /proc). */
-static char process_state(int pid)
-{
-	AUTO_FCLOSE FILE *f = NULL;
-	char path[64], line[512];
-	const char *p;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	if (!f || !fgets(line, sizeof(line), f))
-		return 0;
-	p = strrchr(line, ')'); /* the name before it may hold anything */
-	return p && p[1] == ' ' ? p[2] : 0;
 }
 
 static void judge_unopened(struct sample *s, const struct status_reader *r, int error)
