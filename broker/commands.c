@@ -135,6 +135,11 @@ static int check_shape(const struct workspace *w, const struct channel *c, struc
 	return 0;
 }
 
+bool commands_are_formed(const struct workspace *w, const struct channel *c)
+{
+	return check_shape(w, c, NULL) == 0;
+}
+
 static uint64_t armed_of(const struct channel *c, uint64_t handle)
 {
 	int stream = request_stream(c->session, handle);

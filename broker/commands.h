@@ -44,6 +44,8 @@ struct workspace *workspace_free(struct workspace *w);
 
 /* Of a complete that is well-formed: true when one of its fences is not "done". */
 bool commands_have_fences(const struct workspace *w);
+/* True when the command of @c in w->message is well-formed as a message: its payload can be read. */
+bool commands_are_formed(const struct workspace *w, const struct channel *c);
 /*
  * Executes the command of @c in w->message; fills the outcome. May be repeated
  * when code is not 0. SWAKV_EAGAIN: a begin that waits, to be answered later, by

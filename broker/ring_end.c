@@ -28,6 +28,10 @@ void ring_kick(struct ring_thread *t, struct channel *c, int violation)
 {
 	if (load_relaxed(&c->memory.lost)) /* whatever else that looks like */
 		violation = VIOLATION_MEMORY_LOST;
+	if (t->in_pause) { /* its end may take long */
+		c->violated = violation;
+		return;
+	}
 	ring_end_session(t, c, CHANNEL_KICKED);
 	t->counters.kicked++;
 	mailbox_post_spsc(t->outbox, MAIL_KICKED, c, violation);

@@ -19,6 +19,7 @@
 #include "ring_publish.h"
 #include "ring_sleep.h"
 #include "ring_wake.h"
+#include "weight.h"
 
 #define HEARTBEAT (500 * NS_PER_MS)
 
@@ -89,7 +90,10 @@ static bool defer(struct ring_thread *t, struct channel *c, uint32_t n_slots)
 	channel_release(c, n_slots);
 	t->counters.commands++;
 	t->changed = true;
-	ring_poll(t); /* words may have moved that nobody has looked at since */
+	if (t->in_pause)
+		t->next_poll = t->now;
+	else
+		ring_poll(t); /* words may have moved that nobody has looked at since */
 	return c->state == CHANNEL_ATTACHED;
 }
 
@@ -104,26 +108,52 @@ static void count_refusals(struct ring_thread *t, const struct workspace *w)
 		t->counters.refusals_by[w->faults[i].fault.reason]++;
 }
 
-/* Executes and answers the command of @n_slots slots in the workspace. False: the session has ended. */
-static bool execute(struct ring_thread *t, struct channel *c, uint32_t n_slots)
+enum outcome {
+	EXECUTED,
+	LEFT,  /* it stays in the ring: there is no time for it now */
+	ENDED, /* the session has */
+};
+
+/* In the middle of somebody's long work. */
+static bool must_wait(const struct ring_thread *t, const struct channel *c)
+{
+	return t->had_long && engine_spent(t->engine) + command_weight(t->workspace, c) > ENGINE_SLICE;
+}
+
+/* Refused for want of pages: words may have moved that nobody has looked at since. */
+static enum outcome try_again(struct ring_thread *t, struct channel *c)
+{
+	if (t->in_pause)
+		return LEFT;
+	if (ring_poll(t)) {
+		if (c->state != CHANNEL_ATTACHED)
+			return ENDED;
+		commands_execute(t->workspace, c, t->now);
+	}
+	return EXECUTED;
+}
+
+/* Executes and answers the command of @n_slots slots in the workspace. */
+static enum outcome execute(struct ring_thread *t, struct channel *c, uint32_t n_slots)
 {
 	struct workspace *w = t->workspace;
+	enum outcome outcome = EXECUTED;
 	bool progress = false;
 
+	if (must_wait(t, c))
+		return LEFT;
 	if (session_has_open(c->session, -1) || reads_lines(w))
-		if (!ring_refresh(t, c, &progress))
-			return false;
+		if (!ring_refresh(t, c, &progress) || c->violated)
+			return ENDED;
 	commands_execute(w, c, t->now);
-	/* Refused for want of pages: words may have moved that nobody has looked at since. */
-	if (w->code != 0 && w->starved && ring_poll(t)) {
-		if (c->state != CHANNEL_ATTACHED)
-			return false;
-		commands_execute(w, c, t->now);
-	}
+	if (w->code != 0 && w->starved)
+		outcome = try_again(t, c);
+	if (outcome != EXECUTED)
+		return outcome;
 	if (w->starved || w->code == SWAKV_EAGAIN)
 		ring_note_starved(t);
 	if (w->code == SWAKV_EAGAIN)
-		return defer(t, c, n_slots);
+		return defer(t, c, n_slots) ? EXECUTED : ENDED;
 	if (w->closed) { /* told before the worker can see the answer and end its connection */
 		ring_end_session(t, c, CHANNEL_CLOSING);
 		t->counters.detaches++;
@@ -134,7 +164,7 @@ static bool execute(struct ring_thread *t, struct channel *c, uint32_t n_slots)
 	t->counters.commands++;
 	if (w->code != 0 || w->n_faults)
 		count_refusals(t, w);
-	return !w->closed;
+	return w->closed ? ENDED : EXECUTED;
 }
 
 /* After its share of a round: what is left in the ring waits one round more. An upper bound for each command. */
@@ -149,32 +179,53 @@ static void note_wait(struct channel *c)
 }
 
 /*
- * One session's share of a round; returns how many commands: what the first
- * look found. A look takes the position's cache line from the worker, which may
- * be about to write to it.
+ * Takes and executes what the first look found, up to @budget; how many. A look
+ * takes the position's cache line from the worker, which may be about to write
+ * to it. A command that was long ends the share, and the round has no other one.
  */
+static uint32_t take_share(struct ring_thread *t, struct channel *c, uint32_t budget)
+{
+	uint64_t pauses = engine_pauses(t->engine);
+	uint32_t n = 0;
+
+	while (n < budget) {
+		int r = channel_take(c, t->workspace->message);
+		enum outcome outcome;
+
+		if (r < 0)
+			ring_kick(t, c, -r);
+		if (r <= 0)
+			break;
+		outcome = execute(t, c, (uint32_t)r);
+		if (outcome == LEFT)
+			break;
+		n++;
+		if (engine_pauses(t->engine) != pauses) {
+			t->had_long = true;
+			t->long_channel = c;
+			break;
+		}
+		if (outcome == ENDED || ring_consumer_seen_spsc(&c->commands) == 0)
+			break;
+	}
+	return n;
+}
+
+/* One session's share of a round; returns how many commands. */
 static uint32_t serve(struct ring_thread *t, struct channel *c)
 {
 	bool was_blocked = c->blocked_slots != 0;
 	uint32_t n;
-	int r = 0;
 
-	for (n = 0; n < t->options.budget; n++) {
-		r = channel_take(c, t->workspace->message);
-		if (r <= 0)
-			break;
-		if (!execute(t, c, (uint32_t)r) || ring_consumer_seen_spsc(&c->commands) == 0) {
-			n++;
-			break;
-		}
-	}
-	if (r < 0)
-		ring_kick(t, c, -r);
+	engine_looked(t->engine);
+	c->at_work = true;
+	n = take_share(t, c, t->options.budget);
+	c->at_work = false;
 	if (c->blocked_slots && (n || !was_blocked))
 		c->n_rounds_blocked++;
 	if (n || c->rounds_waited)
 		note_wait(c);
-	if (n || r < 0)
+	if (n || c->state == CHANNEL_KICKED)
 		ring_wake_note(t, c);
 	return n;
 }
@@ -186,7 +237,11 @@ static uint32_t serve_all(struct ring_thread *t)
 	bool progress;
 
 	TAILQ_FOREACH (c, &t->channels, link) {
-		if (c->state == CHANNEL_ATTACHED)
+		if (c->at_work || (c->session && session_busy(c->session)))
+			continue;
+		if (c->violated && !t->in_pause)
+			ring_kick(t, c, c->violated);
+		if (c->state == CHANNEL_ATTACHED && !c->violated)
 			n += serve(t, c);
 		if (c->state == CHANNEL_CLOSING && c->ended_ns == t->now) /* closed just now: most are idle already */
 			ring_refresh(t, c, &progress);
@@ -199,12 +254,41 @@ static uint32_t serve_all(struct ring_thread *t)
 	return n;
 }
 
-/* ---- turns ---------------------------------------------------------------------- */
-
 static void beat(struct ring_thread *t)
 {
 	store_relaxed(&t->status->head->threads[STATUS_THREAD_RING].heartbeat_ns, t->now);
 }
+
+void ring_pause(void *ring)
+{
+	struct ring_thread *t = ring;
+	struct workspace *w = t->workspace;
+	bool had_long = t->had_long;
+
+	t->workspace = t->spare;
+	t->in_pause = t->had_long = true;
+	t->now = t->edge.now(t->edge.arg);
+	engine_stamp(t->engine, t->now);
+	beat(t);
+	serve_all(t);
+	t->in_pause = false;
+	t->had_long = had_long;
+	t->workspace = w;
+}
+
+/* After a round with a long command: whoever had it comes last in the next one, so nobody else's waits twice. */
+static void end_of_long(struct ring_thread *t)
+{
+	struct channel *c = t->long_channel;
+
+	t->had_long = false;
+	t->long_channel = NULL;
+	TAILQ_REMOVE(&t->channels, c, link);
+	TAILQ_INSERT_TAIL(&t->channels, c, link);
+	t->credit = 0; /* mail and timers have waited, too */
+}
+
+/* ---- turns ---------------------------------------------------------------------- */
 
 /* What is not done every turn: time, mail, completion points by timer, the status page, sleep. */
 static void look_up(struct ring_thread *t)
@@ -242,6 +326,8 @@ void ring_turn(struct ring_thread *t)
 {
 	uint32_t n = serve_all(t);
 
+	if (t->long_channel)
+		end_of_long(t);
 	t->counters.rounds++;
 	t->worked |= n > 0;
 	t->credit -= 1 + (int32_t)n * COMMAND_COST;

@@ -5,6 +5,11 @@
 
 #include "ring_thread.h"
 
+/*
+ * In the middle of a long command (engine_on_pause()): a round over all others,
+ * of what is short. @ring is a struct ring_thread.
+ */
+void ring_pause(void *ring);
 /* Follows from the state and what t->edge says: nothing else. */
 void ring_turn(struct ring_thread *t);
 

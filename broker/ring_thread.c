@@ -46,9 +46,10 @@ static bool make_parts(struct ring_thread *t)
 {
 	t->engine = engine_new(&t->options.engine);
 	t->workspace = workspace_new();
+	t->spare = workspace_new();
 	t->inbox = mailbox_new(t->options.max_sessions);
 	t->outbox = mailbox_new(t->options.max_sessions);
-	return t->engine && t->workspace && t->inbox && t->outbox &&
+	return t->engine && t->workspace && t->spare && t->inbox && t->outbox &&
 	       t->edge.watch(t->edge.arg, mailbox_fd(t->inbox), NULL);
 }
 
@@ -71,6 +72,7 @@ int ring_thread_make(struct ring_thread *t, const struct ring_options *o, struct
 		ring_thread_deinit(t);
 		return r;
 	}
+	engine_on_pause(t->engine, t->options.slice, ring_pause, t);
 	t->now = t->edge.now(t->edge.arg);
 	engine_stamp(t->engine, t->now);
 	ring_publish(t); /* whoever finds the page finds a picture on it */
@@ -99,6 +101,8 @@ void ring_thread_deinit(struct ring_thread *t)
 		pthread_join(t->thread, NULL);
 		t->running = false;
 	}
+	if (t->engine)
+		engine_on_pause(t->engine, 0, NULL, NULL); /* nobody is served any more */
 	while ((c = t->channels.tqh_last ? TAILQ_FIRST(&t->channels) : NULL)) {
 		if (c->session) { /* the whole pool goes: there is nobody left to get its pages */
 			session_end(c->session);
@@ -111,6 +115,7 @@ void ring_thread_deinit(struct ring_thread *t)
 	if (t->engine)
 		t->engine = engine_free(t->engine);
 	t->workspace = workspace_free(t->workspace);
+	t->spare = workspace_free(t->spare);
 	t->inbox = mailbox_free(t->inbox);
 	t->outbox = mailbox_free(t->outbox);
 	if (t->epoll > 0)

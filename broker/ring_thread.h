@@ -37,6 +37,7 @@ struct ring_options {
 	uint64_t spin_ns;
 	uint64_t watchdog_ns; /* a completion point open for longer is reported; 0: none is */
 	uint32_t budget;
+	uint32_t slice; /* see engine_on_pause() */
 	uint32_t max_sessions;
 	uint64_t table_area_bytes; /* for the status page */
 };
@@ -51,6 +52,7 @@ struct ring_thread {
 	struct ring_options options;
 	struct engine *engine;
 	struct workspace *workspace;
+	struct workspace *spare;      /* of commands that are executed in the middle of another one */
 	struct status_writer *status; /* borrowed */
 	struct mailbox *inbox;        /* from the control thread */
 	struct mailbox *outbox;       /* to it */
@@ -60,9 +62,12 @@ struct ring_thread {
 	bool stop;
 	pthread_t thread;
 	TAILQ_HEAD(channel_list, channel) channels;
-	struct channel_list noted;   /* got something in this round */
-	struct channel_list to_wake; /* who sleep, and whose turn to be woken it is not yet */
-	uint32_t n_silent;           /* sessions that are expected to ring */
+	struct channel_list noted;    /* got something in this round */
+	struct channel_list to_wake;  /* who sleep, and whose turn to be woken it is not yet */
+	bool in_pause;                /* in the middle of a long command: only short ones are executed */
+	bool had_long;                /* in this round */
+	struct channel *long_channel; /* whose it was, NULL: nobody's */
+	uint32_t n_silent;            /* sessions that are expected to ring */
 	struct ring_counters counters;
 	struct drained drained; /* for the status page */
 

@@ -67,6 +67,20 @@ uint32_t engine_spent(const struct engine *e);
 uint32_t engine_longest(const struct engine *e);
 uint64_t engine_pauses(const struct engine *e);
 
+/*
+ * How many operations a call may come to, for a driver that is in a pause: never
+ * too few; what is more than ENGINE_SLICE is not counted to its end. Of a request
+ * whose sequences move by at most so many tokens, or by those of its pending
+ * transition, or of all its pages (0: there is no such request); of a begin; of
+ * all completion points, when they are reached; of all that a session holds.
+ */
+#define WEIGHT_PENDING (-1)
+#define WEIGHT_WHOLE   (-2)
+uint64_t request_weight(const struct session *s, uint64_t handle, int64_t tokens);
+uint64_t begin_weight(const struct session *s, int64_t max_tokens, uint32_t n_slots);
+uint64_t points_weight(const struct session *s);
+uint64_t session_weight(const struct session *s);
+
 /* ---- models ------------------------------------------------------------- */
 
 #define MODEL_IN_FLIGHT 2 /* steps in flight when a model does not say */

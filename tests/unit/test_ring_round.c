@@ -25,13 +25,13 @@
 enum { MOST = 20, PAGES = 64, RESERVED = 9 /* pages of a sequence: window 64, pages of 16 tokens */ };
 
 /* Both halves hold PAGES pages of 16 tokens, each of 64 values of 2 bytes. */
-static const struct backend_pool pool = { .name = "main",
-					  .backend = WIRE_BACKEND_HOST,
-					  .fd = -1,
-					  .bytes = 1 << 20,
-					  .table_area_bytes = 1 << 20,
-					  .half_bytes = (uint64_t)PAGES * 16 * 64 * 2,
-					  .extent_bytes = (uint64_t)PAGES * 16 * 64 * 2 };
+static struct backend_pool pool = { .name = "main",
+				    .backend = WIRE_BACKEND_HOST,
+				    .fd = -1,
+				    .bytes = 1 << 20,
+				    .table_area_bytes = 1 << 20,
+				    .half_bytes = (uint64_t)PAGES * 16 * 64 * 2,
+				    .extent_bytes = (uint64_t)PAGES * 16 * 64 * 2 };
 
 struct worker {
 	struct channel channel;
@@ -39,6 +39,10 @@ struct worker {
 	struct ring_consumer_spsc replies;
 	uint64_t handle; /* in the last answer */
 	int32_t code;
+	int32_t n; /* what it is at, in the random test: sequences of its request, */
+	int doing; /* and the operation that it waits for */
+	bool executing;
+	uint64_t request;
 };
 
 static struct ring_thread ring;
@@ -55,6 +59,7 @@ static struct {
 	uint32_t n_looks; /* sleeps of 0 */
 	void *rings;      /* at the next sleep or look */
 	void (*at_sleep)(void);
+	void (*at_now)(void);
 	shm_u32 *woken[64];
 	uint32_t n_woken;
 	void (*at_wake)(void);
@@ -62,6 +67,8 @@ static struct {
 
 static uint64_t world_now(void *arg)
 {
+	if (world.at_now && ring.in_pause)
+		world.at_now();
 	return world.now++; /* it never stands still */
 }
 
@@ -125,7 +132,8 @@ static void turns(int n)
 		ring_turn(&ring);
 }
 
-static struct worker *attach(void)
+/* Of a model with @max_batch slots; with full attention a sequence reserves 256 pages. */
+static struct worker *attach_model(uint32_t kind, int32_t max_batch)
 {
 	struct worker *w = &workers[n_workers++];
 	struct wire_hello hello = good_hello();
@@ -134,7 +142,10 @@ static struct worker *attach(void)
 	struct refusal r;
 	struct mail m;
 
-	hello.max_batch = 16;
+	hello.max_batch = max_batch;
+	hello.groups[0].kind = kind;
+	if (kind == WIRE_GROUP_FULL)
+		hello.groups[0].window = 0;
 	cr_assert_eq(handshake_check(&h, &hello, sizeof(hello), &pool, &r), 0, "%s", r.text);
 	session_layout_init(&l, &h.model, h.geometry);
 	w->channel = (struct channel){ .id = n_workers, .generation = 1, .tag = n_workers, .model = h.model };
@@ -149,6 +160,11 @@ static struct worker *attach(void)
 	turns(1);
 	cr_assert(mailbox_take_spsc(ring.outbox, &m) && m.kind == MAIL_ATTACHED && m.value == 0);
 	return w;
+}
+
+static struct worker *attach(void)
+{
+	return attach_model(WIRE_GROUP_SLIDING, 16);
 }
 
 static void setup(void)
@@ -493,6 +509,232 @@ Test(ring_round, whoever_ends_need_not_ring)
 	world.now += NS_PER_S;
 	turns(4);
 	cr_expect_eq(ring.counters.late + ring.counters.rescues, 0);
+}
+
+/* ---- long work ------------------------------------------------------------------------ */
+
+enum { LARGE = 40000, LONG_BATCH = 64, LONG = 256 * LONG_BATCH /* pages of such a begin */ };
+
+/* The same with a large pool of small extents. */
+static void setup_long(void)
+{
+	pool.half_bytes = (uint64_t)LARGE * 16 * 64 * 2;
+	pool.extent_bytes = 1000 * 16 * 64 * 2 + 128;
+	setup();
+}
+
+static void teardown_long(void)
+{
+	world.at_now = NULL;
+	cr_expect_leq(engine_longest(ring.engine), ENGINE_SLICE, "%u operations between two looks at the rings",
+		      engine_longest(ring.engine));
+	teardown();
+}
+
+TestSuite(ring_long, .init = setup_long, .fini = teardown_long);
+
+static void send_begin_of(struct worker *w, int32_t n)
+{
+	struct {
+		struct wire_begin begin;
+		int32_t slots[LONG_BATCH];
+	} b = { .begin = { 0 } };
+
+	for (int32_t i = 0; i < n; i++)
+		b.slots[i] = i;
+	send(w, WIRE_OP_BEGIN, 0, (uint32_t)n, &b, sizeof(b.begin) + (size_t)n * sizeof(int32_t));
+}
+
+static struct worker *at_length, *brief, *brief2;
+static uint32_t n_served;
+
+static void ping(void)
+{
+	cr_expect_not(ring_consumer_fill_spsc(&at_length->replies), "its long command is not answered yet");
+	n_served += answered(brief);
+	send_nop(brief);
+}
+
+Test(ring_long, others_are_served_in_the_middle_of_a_begin_and_of_a_finish)
+{
+	at_length = attach_model(WIRE_GROUP_FULL, LONG_BATCH);
+	brief = attach();
+	world.at_now = ping;
+	send_begin_of(at_length, LONG_BATCH);
+	turns(1);
+	cr_assert(answered(at_length) && at_length->code == 0);
+	cr_expect_geq(n_served, LONG / ENGINE_SLICE - 1);
+	n_served = 0;
+	send_finish(at_length, at_length->handle, 0);
+	turns(1);
+	cr_assert(answered(at_length) && at_length->code == 0);
+	cr_expect_geq(n_served, LONG / ENGINE_SLICE - 1);
+}
+
+static void begin_both(void)
+{
+	if (n_served++ > 0)
+		return;
+	send_begin_of(brief, 1);
+	send_begin_of(brief2, LONG_BATCH);
+	send_nop(at_length);
+}
+
+Test(ring_long, short_commands_are_executed_in_a_pause_and_long_ones_take_turns)
+{
+	at_length = attach_model(WIRE_GROUP_FULL, LONG_BATCH);
+	brief = attach();
+	brief2 = attach_model(WIRE_GROUP_FULL, LONG_BATCH);
+	world.at_now = begin_both;
+	send_begin_of(at_length, LONG_BATCH);
+	turns(1);
+	cr_expect(answered(at_length) && at_length->code == 0);
+	cr_expect_not(answered(at_length), "its next command waits");
+	cr_expect(answered(brief) && brief->code == 0);
+	cr_expect_not(answered(brief2), "two long ones in a round");
+	send_finish(at_length, at_length->handle, 0);
+	turns(1);
+	cr_expect(answered(brief2) && brief2->code == 0, "whoever waited comes first");
+	turns(1);
+	cr_expect(answered(at_length) && answered(at_length));
+}
+
+static void lie_and_die(void)
+{
+	if (n_served++ > 0)
+		return;
+	send_begin_of(brief, 1);
+	store_release(&brief->channel.lines[0].word, 5); /* never armed */
+	send_finish(brief, 1, 5);
+	mailbox_post_spsc(ring.inbox, MAIL_PROCESS_GONE, &brief2->channel, 0);
+	mailbox_post_spsc(ring.inbox, MAIL_SOCKET_ENDED, &at_length->channel, 0);
+	mailbox_post_spsc(ring.inbox, MAIL_PROCESS_GONE, &at_length->channel, 0);
+}
+
+/* Those whose end comes in the middle of a command: its own session's, too. */
+Test(ring_long, ends_wait_for_the_end_of_a_long_command)
+{
+	at_length = attach_model(WIRE_GROUP_FULL, LONG_BATCH);
+	brief = attach();
+	brief2 = attach_model(WIRE_GROUP_FULL, LONG_BATCH);
+	send_begin_of(brief2, 32);
+	turns(2);
+	cr_assert(answered(brief2) && brief2->code == 0);
+	world.at_now = lie_and_die;
+	send_begin_of(at_length, LONG_BATCH);
+	turns(4);
+	cr_expect_eq(brief->channel.state, CHANNEL_KICKED);
+	cr_expect_eq(brief2->channel.state, CHANNEL_RECLAIMED);
+	cr_expect_eq(at_length->channel.state, CHANNEL_RECLAIMED);
+	cr_expect_eq(ring.counters.reclaimed_pages, LONG + 32 * 256);
+	cr_expect_geq(n_served, 8, "begin, death and reclaim are cut");
+}
+
+static uint64_t random_state = 88172645463325252ull;
+
+static uint32_t draw(uint32_t n)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return (uint32_t)(random_state >> 33) % n;
+}
+
+static struct wire_fence random_fence(struct worker *w)
+{
+	uint64_t armed = load_relaxed(&w->channel.lines[0].armed);
+
+	if (draw(3) == 0)
+		return (struct wire_fence){ .kind = WIRE_FENCE_DONE };
+	armed += draw(3) > 0;
+	store_release(&w->channel.lines[0].armed, armed);
+	return (struct wire_fence){ .kind = WIRE_FENCE_LINE, .value = armed };
+}
+
+static void send_prefill(struct worker *w)
+{
+	int32_t lengths[LONG_BATCH];
+
+	for (int32_t i = 0; i < w->n; i++)
+		lengths[i] = 1 + (int32_t)draw(3000);
+	send(w, WIRE_OP_PREFILL_PREPARE, w->request, (uint32_t)w->n, lengths, (size_t)w->n * sizeof(lengths[0]));
+}
+
+static void send_step(struct worker *w, uint16_t op)
+{
+	const struct wire_step_entry entry = { .request = w->request,
+					       .tokens = op == WIRE_OP_STEP_PREPARE ? 1 + (int32_t)draw(300) : 0,
+					       .fence = random_fence(w) };
+
+	send(w, op, 0, 1, &entry, sizeof(entry));
+}
+
+/* The next command of a life, whatever became of the last one. */
+static void live_on(struct worker *w)
+{
+	const struct wire_fence fence = random_fence(w);
+	static const int32_t batches[] = { 1, 2, 8, LONG_BATCH };
+
+	if (w->doing == WIRE_OP_PREFILL_PREPARE && w->code == 0) {
+		w->doing = WIRE_OP_PREFILL_COMPLETE;
+		send(w, WIRE_OP_PREFILL_COMPLETE, w->request, 0, &fence, sizeof(fence));
+	} else if (w->doing == WIRE_OP_STEP_PREPARE && w->code == 0 && draw(10)) {
+		send_step(w, WIRE_OP_STEP_COMPLETE);
+		w->doing = WIRE_OP_STEP_COMPLETE;
+	} else if (w->n == 0) {
+		w->n = batches[draw(4)];
+		w->doing = WIRE_OP_BEGIN;
+		send_begin_of(w, w->n);
+	} else if (!w->executing && w->code == 0) {
+		w->doing = WIRE_OP_PREFILL_PREPARE;
+		w->executing = true;
+		send_prefill(w);
+	} else if (w->code == 0 && draw(6)) {
+		w->doing = WIRE_OP_STEP_PREPARE;
+		send_step(w, WIRE_OP_STEP_PREPARE);
+	} else {
+		w->doing = WIRE_OP_ABANDON;
+		send(w, WIRE_OP_ABANDON, w->request, 0, &fence, sizeof(fence));
+	}
+}
+
+static uint32_t n_lived;
+
+static void everybody_lives_on(void)
+{
+	for (uint32_t i = 0; i < n_workers; i++) {
+		struct worker *w = &workers[i];
+
+		if (draw(3) == 0)
+			store_release(&w->channel.lines[0].word, load_relaxed(&w->channel.lines[0].armed));
+		if (w->doing >= 0 && !answered(w))
+			continue;
+		if (w->doing == WIRE_OP_BEGIN && w->code == 0)
+			w->request = w->handle;
+		if (w->doing == WIRE_OP_ABANDON || (w->doing == WIRE_OP_BEGIN && w->code != 0)) {
+			w->n = 0;
+			w->executing = false;
+		}
+		n_lived++;
+		live_on(w);
+	}
+}
+
+/* teardown_long() looks at the longest. */
+Test(ring_long, no_stretch_between_two_looks_is_longer_than_a_slice)
+{
+	char why[256];
+
+	for (int i = 0; i < 6; i++)
+		attach_model(i % 2 ? WIRE_GROUP_FULL : WIRE_GROUP_SLIDING, LONG_BATCH)->doing = -1;
+	world.at_now = everybody_lives_on;
+	for (int i = 0; i < 3000; i++) {
+		everybody_lives_on();
+		turns(1);
+		cr_assert(i % 64 || engine_check(ring.engine, why, sizeof(why)), "%s", why);
+	}
+	cr_expect_gt(n_lived, 3000);
+	cr_expect_gt(engine_pauses(ring.engine), 1000);
 }
 
 /* ---- the world itself ----------------------------------------------------------------- */

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * weight.c - how much a call may have to do, before it is made
+ *
+ * Never too little; too much does no harm: whoever drives the engine makes a
+ * call that may not fit a slice later. Once it is more than a slice nobody
+ * counts on, so that asking costs little, too.
+ */
+#include "internal.h"
+
+/* What may move a page: out of a reservation, into the row, out of it, to a chain, from there to its class. */
+#define MOVES 6
+
+static bool heavy(uint64_t n)
+{
+	return n > ENGINE_SLICE;
+}
+
+/* Cells of a row that a delivery would look at, and the row. */
+static uint64_t row_weight(const struct group *g, int32_t slot)
+{
+	const struct dirty_row *d = &g->table.dirty[slot];
+
+	return 1 + (uint64_t)(d->n ? d->range[d->n - 1].hi - d->range[0].lo : 0);
+}
+
+/* The rows that wait for the next delivery on the stream of @r. */
+static uint64_t stray_weight(const struct session *s, const struct request *r)
+{
+	int32_t max_batch = s->model.max_batch;
+	uint64_t n = 0;
+
+	for (int32_t i = s->lines[r->stream].stray.first; i >= 0 && !heavy(n); i = s->rows[i].next)
+		n += row_weight(&s->groups[i / max_batch], i % max_batch);
+	return n;
+}
+
+/* Pages of @q in @g that a step of @tokens more or fewer tokens may move. */
+static uint64_t moved_pages(const struct session *s, const struct group *g, const struct request *r,
+			    const struct seq *q, int64_t tokens)
+{
+	int64_t most = tokens == WEIGHT_WHOLE ? INT64_MAX : tokens;
+	int64_t pages = r->reservation[g->index] + seq_span(g, q)->n_extra;
+
+	if (tokens == WEIGHT_PENDING)
+		most = r->transition == TRANSITION_EXTEND ? q->advance : 1;
+	if (tokens == WEIGHT_WHOLE || r->transition == TRANSITION_PREFILL || r->phase == PHASE_ADMITTED)
+		return (uint64_t)pages;
+	return (uint64_t)(most / g->window.per_page + 2);
+}
+
+uint64_t request_weight(const struct session *s, uint64_t handle, int64_t tokens)
+{
+	struct request *r;
+	uint64_t n;
+
+	if (request_find(s, handle, &r, NULL) != 0)
+		return 0;
+	n = stray_weight(s, r);
+	for (uint32_t i = 0; i < r->n_seqs && !heavy(n); i++) {
+		const struct seq *q = request_seq(s, r, i);
+
+		FOR_EACH_GROUP (g, s)
+			n += row_weight(g, q->slot) + MOVES * moved_pages(s, g, r, q, tokens);
+	}
+	return n;
+}
+
+uint64_t begin_weight(const struct session *s, int64_t max_tokens, uint32_t n_slots)
+{
+	int64_t capacity = max_tokens > 0 && max_tokens < s->model.max_seq ? max_tokens : s->model.max_seq;
+	uint64_t n = 0;
+
+	FOR_EACH_GROUP (g, s)
+		n += 1 + (uint64_t)group_reservation(s, g, capacity, true);
+	return n * n_slots;
+}
+
+uint64_t points_weight(const struct session *s)
+{
+	uint64_t n = 0;
+
+	for (uint32_t l = 0; l < s->model.n_streams; l++)
+		for (int32_t i = s->lines[l].first_point; i >= 0 && !heavy(n); i = s->points[i].next)
+			for (uint32_t g = 0; g < s->n_groups; g++)
+				n += 1 + (uint64_t)point_chain(s, &s->points[i], g)->n;
+	return n;
+}
+
+uint64_t session_weight(const struct session *s)
+{
+	uint64_t n = (uint64_t)s->n_sequences * s->n_groups + s->n_points;
+
+	FOR_EACH_GROUP (g, s)
+		n += MOVES * (uint64_t)g->n_held;
+	return n;
+}
