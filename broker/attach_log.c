@@ -61,9 +61,26 @@ static void log_wide(const struct channel *ch)
 				   ch->id, ch->generation, i, ch->geometry[i].num_pages, ch->geometry[i].page_bytes);
 }
 
+/* Limits are of a name, so two models of one name get in each other's way. */
+static void warn_redeclared(const struct channel *ch)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < ch->model.n_groups; i++)
+		bytes += 2 * (uint64_t)ch->geometry[i].private_pages * ch->geometry[i].page_bytes;
+	if (ch->declared_otherwise)
+		log_warning(
+			"session %u.%u: model \"%s\" was declared with another geometry before: a sequence of max_seq "
+			"took %" PRIu64 " bytes, and takes %" PRIu64
+			" now. Its floor is kept in the pages of this declaration from now on; if it is another "
+			"model, give it another name",
+			ch->id, ch->generation, ch->model_name, ch->declared_otherwise, bytes);
+}
+
 void attach_log(const struct channel *ch, const struct peer *peer, uint64_t half_bytes)
 {
 	log_attached(ch, peer);
 	warn_small(ch, half_bytes);
+	warn_redeclared(ch);
 	log_wide(ch);
 }

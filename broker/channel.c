@@ -41,6 +41,7 @@ bool channel_start(struct channel *c, struct engine *e)
 		};
 	c->begun_ns = calloc(l->max_batch, sizeof(*c->begun_ns));
 	c->session = c->begun_ns ? session_new(e, &c->model, tables, c->tag) : NULL;
+	c->declared_otherwise = engine_declared_otherwise(e, c->model_name, &c->model, c->geometry);
 	return c->session && session_join(c->session, c->model_name) == 0;
 }
 

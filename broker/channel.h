@@ -69,6 +69,9 @@ struct channel {
 	int doorbell; /* eventfd the worker rings; edge-triggered, never read */
 	void *owner;  /* the control thread's object */
 
+	/* ---- set as it attaches ---- */
+	uint64_t declared_otherwise; /* by engine_declared_otherwise() */
+
 	/* ---- the ring thread's ---- */
 	TAILQ_ENTRY(channel) link;
 	enum channel_state state;

@@ -185,6 +185,14 @@ int engine_limit(struct engine *e, const char *name, const uint64_t *floor, cons
 /* What sequences of a model with limits will take, as long as none of it has attached. */
 int engine_introduce(struct engine *e, const char *name, const struct model *m, struct fault *f);
 
+/*
+ * Bytes of a sequence of max_seq as the model @name was declared last, when that
+ * was with other layer groups, or more or fewer pages a sequence, than @m and its
+ * geometry @g; 0: it was not, or never before.
+ */
+uint64_t engine_declared_otherwise(const struct engine *e, const char *name, const struct model *m,
+				   const struct geometry g[]);
+
 struct quota_counts {
 	char name[WIRE_MODEL_NAME];
 	uint64_t floor, ceiling; /* bytes */

@@ -68,10 +68,35 @@ void quota_drop(struct engine *e, struct quota *q)
 void quota_learn(struct quota *q, const struct model *m, const struct geometry *g)
 {
 	q->n_shares = m->n_groups;
+	memcpy(q->groups, m->groups, sizeof(q->groups));
 	for (uint32_t i = 0; i < m->n_groups; i++) {
 		q->shares[i].page_bytes = g[i].page_bytes;
 		q->shares[i].pages = (uint64_t)g[i].private_pages;
 	}
+}
+
+/* Bytes, K and V, of one sequence of max_seq. */
+static uint64_t sequence_bytes(const struct quota *q)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < q->n_shares; i++)
+		bytes += 2 * q->shares[i].pages * q->shares[i].page_bytes;
+	return bytes;
+}
+
+uint64_t engine_declared_otherwise(const struct engine *e, const char *name, const struct model *m,
+				   const struct geometry g[])
+{
+	const struct quota *q = quota_find(e, name);
+	bool same;
+
+	if (!q || q->n_shares == 0)
+		return 0;
+	same = q->n_shares == m->n_groups && memcmp(q->groups, m->groups, m->n_groups * sizeof(q->groups[0])) == 0;
+	for (uint32_t i = 0; same && i < m->n_groups; i++)
+		same = q->shares[i].pages == (uint64_t)g[i].private_pages;
+	return same ? 0 : sequence_bytes(q);
 }
 
 uint64_t quota_used(const struct quota *q)
@@ -181,10 +206,9 @@ static void quota_count(const struct quota *q, struct quota_counts *out)
 		.claims = q->n_waiting && TAILQ_FIRST(&q->queue)->claims,
 	};
 	memcpy(out->name, q->name, sizeof(out->name));
-	for (uint32_t i = 0; i < q->n_shares; i++) {
+	out->sequence = sequence_bytes(q);
+	for (uint32_t i = 0; i < q->n_shares; i++)
 		out->least += 2 * q->shares[i].page_bytes;
-		out->sequence += 2 * q->shares[i].page_bytes * q->shares[i].pages;
-	}
 }
 
 bool engine_quota_count(const struct engine *e, uint32_t index, struct quota_counts *out)

@@ -40,6 +40,7 @@ struct quota {
 	uint32_t n_sessions;
 	/* One sequence of max_seq, as the last session declared it: how a floor is split over page sizes. */
 	uint32_t n_shares;
+	struct wire_group groups[WIRE_MAX_GROUPS]; /* what that session declared */
 	struct {
 		uint64_t page_bytes;
 		uint64_t pages;
