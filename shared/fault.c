@@ -81,6 +81,14 @@ int fault_set(struct fault *f, enum fault_reason reason, int32_t seq, int64_t go
 	return reasons[reason].code;
 }
 
+int fault_in_flight(struct fault *f, int code, uint32_t open, uint32_t declared)
+{
+	if (f)
+		f->more =
+			(open < UINT16_MAX ? open : UINT16_MAX) << 16 | (declared < UINT16_MAX ? declared : UINT16_MAX);
+	return code;
+}
+
 const char *fault_reason_name(uint32_t reason)
 {
 	return reason < FAULT_REASON_COUNT ? reasons[reason].name : NULL;
@@ -91,10 +99,17 @@ static void fault_value(const struct fault *f, char c, char *buf, size_t size)
 {
 	switch (c) {
 	case 's':
+	case 'G':
 		if (f->seq >= 0)
-			snprintf(buf, size, "sequence %" PRId32 ": ", f->seq);
+			snprintf(buf, size, "%s %" PRId32 ": ", c == 's' ? "sequence" : "group", f->seq);
 		else
 			buf[0] = '\0';
+		break;
+	case 'o':
+		snprintf(buf, size, "%" PRIu32, f->more >> 16);
+		break;
+	case 'd':
+		snprintf(buf, size, "%" PRIu32, f->more & UINT16_MAX);
 		break;
 	case 'g':
 		snprintf(buf, size, "%" PRId64, f->got);

@@ -16,10 +16,10 @@
 #include <swakv/error.h>
 
 /*
- * REASON(NAME, code, sentence). In the sentence %s stands for "sequence N: "
- * (empty when there is none), %g for `got`, %w for `want`, %u and %U for them
+ * REASON(NAME, code, sentence). In the sentence %s stands for "sequence N: ", %G for "group N: "
+ * (both empty when there is none), %g for `got`, %w for `want`, %u and %U for them
  * as values of a timeline (without sign), %x for `got` in hexadecimal, %p for `got` as a phase, %t and %T for `got` and
- * `want` as a transition, %a for `got` as one with its article.
+ * `want` as a transition, %a for `got` as one with its article; %o and %d for what fault_in_flight() noted.
  */
 #define FAULT_REASONS(REASON)                                                                                          \
 	REASON(NONE, SWAKV_OK, "no fault")                                                                             \
@@ -79,8 +79,8 @@
 	REASON(POINTS_FULL, SWAKV_EPENDING,                                                                            \
 	       "%g completion points are open, the most this session may have: retry when one is reached")             \
 	REASON(PAGES_PENDING, SWAKV_EPENDING,                                                                          \
-	       "%s%w pages are needed, %g are at hand: the others wait behind open completion points; retry when "     \
-	       "they are reached")                                                                                     \
+	       "%s%w pages are needed, %g are at hand: the others wait behind %o open completion points (the model "   \
+	       "declared in_flight %d); retry when they are reached")                                                  \
 	REASON(REQUESTS_FULL, SWAKV_EBUSY, "%g requests are active, the most this session may have: finish one first") \
 	REASON(NEVER_FITS, SWAKV_ENEVER,                                                                               \
 	       "the request needs %g pages, the pool can hold %w of this class: fewer sequences, a lower max_tokens, " \
@@ -90,18 +90,20 @@
 	REASON(CAPACITY, SWAKV_ELIMIT, "%sat %g tokens, and may hold no more than %w: the request is finishing")       \
 	REASON(MODEL_BATCH, SWAKV_EINVALID, "max_batch %g is outside 1 to %w")                                         \
 	REASON(MODEL_SEQ, SWAKV_EINVALID, "max_seq %g is outside 1 to %w")                                             \
-	REASON(MODEL_KIND, SWAKV_EINVALID, "layer group kind %g is unknown, see enum swakv_group_kind")                \
-	REASON(MODEL_WINDOW, SWAKV_EINVALID, "window %g is outside 1 to %w")                                           \
-	REASON(MODEL_PAGE_TOKENS, SWAKV_EINVALID, "page_tokens %g is not a power of two from 16 to 256")               \
-	REASON(MODEL_LAYERS, SWAKV_EINVALID, "layers %g is outside 1 to %w")                                           \
-	REASON(MODEL_DTYPE, SWAKV_EINVALID, "dtype %g is unknown, see enum swakv_dtype")                               \
+	REASON(MODEL_KIND, SWAKV_EINVALID, "%Glayer group kind %g is unknown, see enum swakv_group_kind")              \
+	REASON(MODEL_WINDOW, SWAKV_EINVALID,                                                                           \
+	       "%Gwindow %g is outside 1 to %w; a group that keeps every token is SWAKV_FULL, with window 0")          \
+	REASON(MODEL_PAGE_TOKENS, SWAKV_EINVALID, "%Gpage_tokens %g is not a power of two from 16 to 256")             \
+	REASON(MODEL_LAYERS, SWAKV_EINVALID, "%Glayers %g is outside 1 to %w")                                         \
+	REASON(MODEL_DTYPE, SWAKV_EINVALID, "%Gdtype %g is unknown, see enum swakv_dtype")                             \
 	REASON(MODEL_GROUPS, SWAKV_EINVALID, "%g layer groups were declared, allowed are 1 to %w")                     \
-	REASON(MODEL_FULL, SWAKV_EINVALID, "a full-attention group has no window, but %g was given")                   \
+	REASON(MODEL_FULL, SWAKV_EINVALID,                                                                             \
+	       "%Ga full-attention group has no window, but %g was given: window 0, or SWAKV_SLIDING")                 \
 	REASON(MODEL_ADVANCE, SWAKV_EINVALID, "max_advance %g is outside 0 (any) to %w")                               \
 	REASON(MODEL_PAGE_BYTES, SWAKV_ENEVER,                                                                         \
-	       "a page of %g bytes does not fit the pool's half of %w bytes: fewer page_tokens, or a larger pool")     \
-	REASON(MODEL_PAGES, SWAKV_EINVALID, "%g pages would exceed %w, the most whose V ids fit 32 bits")              \
-	REASON(MODEL_TABLE, SWAKV_EINVALID, "a table of %g entries exceeds %w: lower max_batch or max_seq")            \
+	       "%Ga page of %g bytes does not fit the pool's half of %w bytes: fewer page_tokens, or a larger pool")   \
+	REASON(MODEL_PAGES, SWAKV_EINVALID, "%G%g pages would exceed %w, the most whose V ids fit 32 bits")            \
+	REASON(MODEL_TABLE, SWAKV_EINVALID, "%Ga table of %g entries exceeds %w: lower max_batch or max_seq")          \
 	REASON(SHUTDOWN_PENDING, SWAKV_EPENDING,                                                                       \
 	       "quarantined work of stream %g has not reached value %w of its timeline: retry when it has")            \
 	REASON(STREAM_COUNT, SWAKV_EINVALID, "%g streams were declared, allowed are 1 to %w")                          \
@@ -122,9 +124,9 @@
 	REASON(BROKER_MEMORY, SWAKV_ENOPAGES, "the broker could not allocate %g bytes for the session")                \
 	REASON(STOPPING, SWAKV_EGONE, "the broker is stopping")                                                        \
 	REASON(SESSION_ENDED, SWAKV_EGONE, "the session has ended")                                                    \
-	REASON(MODEL_KV_HEADS, SWAKV_EINVALID, "kv_heads %g is outside 1 to %w")                                       \
-	REASON(MODEL_HEAD_DIM, SWAKV_EINVALID, "head_dim %g is outside 1 to %w")                                       \
-	REASON(MODEL_V_HEAD_DIM, SWAKV_EINVALID, "v_head_dim %g is outside 1 to %w")                                   \
+	REASON(MODEL_KV_HEADS, SWAKV_EINVALID, "%Gkv_heads %g is outside 1 to %w")                                     \
+	REASON(MODEL_HEAD_DIM, SWAKV_EINVALID, "%Ghead_dim %g is outside 1 to %w")                                     \
+	REASON(MODEL_V_HEAD_DIM, SWAKV_EINVALID, "%Gv_head_dim %g is outside 1 to %w")                                 \
 	REASON(COMPACT_FLAGS, SWAKV_EINVALID, "flags %g hold a bit that is not known (known: %w)")                     \
 	REASON(TABLE_NEVER, SWAKV_ENEVER,                                                                              \
 	       "the device table needs %g bytes, the whole table area has %w: lower max_batch or max_seq, or give "    \
@@ -200,8 +202,8 @@ enum fault_reason {
 struct fault {
 	int32_t code;    /* enum swakv_code */
 	uint32_t reason; /* enum fault_reason */
-	int32_t seq;     /* index of the sequence (or step entry) that is at fault, -1: none */
-	int32_t reserved;
+	int32_t seq;     /* index of the sequence (or step entry, or a model's group) at fault, -1: none */
+	uint32_t more;   /* PAGES_PENDING: points open, and steps declared, by fault_in_flight(); else 0 */
 	int64_t got;
 	int64_t want;
 };
@@ -209,6 +211,10 @@ _Static_assert(sizeof(struct fault) == 32, "struct fault is part of the protocol
 
 /* Fills *@f with @reason, its code and the values; returns the code (negative). @f may be NULL. */
 int fault_set(struct fault *f, enum fault_reason reason, int32_t seq, int64_t got, int64_t want);
+
+/* The steps that are in flight, and those that were declared: what PAGES_PENDING says beside its values. Returns @code.
+ */
+int fault_in_flight(struct fault *f, int code, uint32_t open, uint32_t declared);
 
 /* Name of a reason, as "NO_PAGES"; NULL when there is none of that number. Static. */
 const char *fault_reason_name(uint32_t reason);

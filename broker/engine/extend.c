@@ -85,8 +85,10 @@ static int tell_fault(struct session *s, struct request *r, uint32_t i, int32_t 
 		if (extend_fault(s, g, q, seq_endpoint(r, q) + tokens, tokens, &unused) != code)
 			continue;
 		if (code == SWAKV_EPENDING)
-			return fault_set(f, FAULT_PAGES_PENDING, (int32_t)i, seq_span(g, q)->n_reserved,
-					 m.hi - m.resume);
+			return fault_in_flight(f,
+					       fault_set(f, FAULT_PAGES_PENDING, (int32_t)i, seq_span(g, q)->n_reserved,
+							 m.hi - m.resume),
+					       r->n_points, s->model.in_flight);
 		return fault_set(f, FAULT_STEP_NEVER, (int32_t)i, m.gap - m.lo + m.hi - m.resume, g->class->num_pages);
 	}
 	return code;

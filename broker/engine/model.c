@@ -97,8 +97,12 @@ int model_check(const struct model *m, uint64_t half_bytes, struct geometry out[
 		return fault_set(f, FAULT_MODEL_REWIND, -1, m->max_rewind, m->max_seq);
 	if (m->in_flight > MAX_IN_FLIGHT)
 		return fault_set(f, FAULT_MODEL_IN_FLIGHT, -1, m->in_flight, MAX_IN_FLIGHT);
-	for (uint32_t i = 0; i < m->n_groups; i++)
-		if ((r = check_group(&m->groups[i], f)) || (r = derive(m, &m->groups[i], half_bytes, &out[i], f)))
-			return r;
-	return 0;
+	for (uint32_t i = 0; r == 0 && i < m->n_groups; i++) {
+		r = check_group(&m->groups[i], f);
+		if (r == 0)
+			r = derive(m, &m->groups[i], half_bytes, &out[i], f);
+		if (r && f && m->n_groups > 1)
+			f->seq = (int32_t)i;
+	}
+	return r;
 }

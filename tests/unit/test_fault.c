@@ -52,6 +52,32 @@ Test(fault, a_pending_transition_is_named_with_its_article)
 	cr_assert_str_eq(buf, "nothing to complete: no decode is pending (pending: extend)");
 }
 
+Test(fault, a_group_is_named_when_there_are_several)
+{
+	struct fault f;
+	char buf[256];
+
+	fault_set(&f, FAULT_MODEL_WINDOW, 1, 0, INT32_MAX);
+	fault_format(&f, buf, sizeof(buf));
+	cr_assert_str_eq(buf,
+			 "group 1: window 0 is outside 1 to 2147483647; a group that keeps every token is SWAKV_FULL, "
+			 "with window 0");
+	fault_set(&f, FAULT_MODEL_PAGES, -1, 5, 4);
+	fault_format(&f, buf, sizeof(buf));
+	cr_assert_str_eq(buf, "5 pages would exceed 4, the most whose V ids fit 32 bits");
+}
+
+Test(fault, pages_that_wait_are_told_with_the_steps_in_flight)
+{
+	struct fault f;
+	char buf[256];
+
+	cr_assert_eq(fault_in_flight(&f, fault_set(&f, FAULT_PAGES_PENDING, 3, 0, 1), 4, 2), SWAKV_EPENDING);
+	fault_format(&f, buf, sizeof(buf));
+	cr_assert_str_eq(buf, "sequence 3: 1 pages are needed, 0 are at hand: the others wait behind 4 open completion "
+			      "points (the model declared in_flight 2); retry when they are reached");
+}
+
 Test(fault, short_buffer_is_terminated)
 {
 	struct fault f;

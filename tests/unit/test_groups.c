@@ -252,6 +252,7 @@ Test(groups, a_full_group_has_no_window_and_a_sliding_one_has)
 	m = three_groups(2, 512);
 	m.groups[1].window = 0;
 	cr_assert_eq(model_check(&m, HALF, g, &f), SWAKV_EINVALID);
+	cr_assert_eq(f.seq, 1, "the second group is at fault, and not %d", f.seq);
 	m = three_groups(2, 512);
 	m.n_groups = WIRE_MAX_GROUPS + 1;
 	cr_assert_eq(model_check(&m, HALF, g, &f), SWAKV_EINVALID);
