@@ -336,7 +336,8 @@ class Fields(Files):
         self.assertEqual(shapes(sizes(self.path)), [same(256, 3, 2, 64), same(None, 1, 2, 512)])
 
     def test_dtypes(self):
-        for fields, dtype, size in (({"torch_dtype": "float16"}, "f16", 2), ({"torch_dtype": "torch.float32"}, "f32", 4),
+        for fields, dtype, size in (({"torch_dtype": "float16"}, "f16", 2),
+                                    ({"torch_dtype": "torch.float32"}, "f32", 4),
                                     ({"dtype": "float8_e4m3fn", "torch_dtype": "float32"}, "fp8", 1),
                                     ({"torch_dtype": None}, "bf16", 2), ({"torch_dtype": "auto"}, "bf16", 2)):
             with self.subTest(fields):

@@ -94,7 +94,8 @@ class Heads(Kinds):
                     attn_config={"kv_n_heads": 2, "clip_qkv": 8})
 
     def test_head_dimension_by_every_name(self):
-        for name in ("head_dim", "kv_channels", "attention_head_dim", "d_kv", "d_head", "dim_head"):
+        for name in ("head_dim", "kv_channels", "attention_head_dim", "d_kv", "d_head", "dim_head",
+                     "attention_head_size", "head_size"):
             with self.subTest(name):
                 self.groups((None, 4, 2, 128), **plain(num_key_value_heads=2, **{name: 128}))
 
@@ -119,6 +120,26 @@ class Heads(Kinds):
             model_type="laguna", num_key_value_heads=2, head_dim=64, sliding_window=512,
             num_attention_heads_per_layer=[8, 16, 16, 16], layer_types=[FULL, SLIDING, SLIDING, SLIDING]))
 
+    def test_blocks_that_a_search_left(self):
+        """Nemotron-NAS: heads in a group, layers without attention or with another thing in its place."""
+        def block(**attention):
+            return {"attention": {"n_heads_in_group": None, "no_op": False, "replace_with_linear": False,
+                                  "num_sink_tokens": None, "window_length": None, **attention}, "ffn": {}}
+        nas = plain(model_type="nemotron-nas", num_key_value_heads=None)
+        blocks = [block(n_heads_in_group=4), block(no_op=True), block(n_heads_in_group=8), block(n_heads_in_group=4)]
+        self.groups((None, 2, 2, 64), (None, 1, 1, 64), **nas, block_configs=blocks)
+        self.assertEqual(self.result({**nas, "block_configs": blocks})["layers_without_attention"], 1)
+        self.groups((None, 3, 2, 64), (256, 1, 2, 64), **nas, block_configs=[
+            *[block(n_heads_in_group=4)] * 3, block(n_heads_in_group=4, window_length=256)])
+        self.groups((None, 1, 2, 64), **nas, block_configs=[block(n_heads_in_group=4),
+                                                           *[block(replace_with_linear=True)] * 3])
+        self.refused("block_configs[0].attention.num_sink_tokens", **nas, block_configs=[
+            block(n_heads_in_group=4, num_sink_tokens=4)] * 4)
+        self.refused("block_configs[0].attention.n_heads_in_group is missing", 1, **nas, block_configs=[block()] * 4)
+        self.refused("block_configs has 3 entries", 1, **nas, block_configs=[block(n_heads_in_group=4)] * 3)
+        self.refused("block_configs[2] is {}, expected an object with an attention", 1, **nas,
+                     block_configs=[block(n_heads_in_group=4)] * 2 + [{}] * 2)
+
     def test_more_shapes_than_a_model_has_groups(self):
         self.refused("layer 8 is of the 9th shape: a model has at most 8 groups",
                      **plain(num_hidden_layers=9, num_key_value_heads=list(range(1, 10))))
@@ -130,7 +151,8 @@ class Heads(Kinds):
         self.groups((None, 4, 2, 64), **plain(num_kv_heads=2, n_head_kv=2, n_layer=4))
 
     def test_kv_heads_that_do_not_divide_the_heads_are_noted(self):
-        self.noted("5 KV heads do not divide 16 attention heads", **plain(num_attention_heads=16, num_key_value_heads=5))
+        self.noted("5 KV heads do not divide 16 attention heads",
+                   **plain(num_attention_heads=16, num_key_value_heads=5))
         self.assertEqual(self.result(plain(num_key_value_heads=4, dtype="bfloat16"))["notes"], [])
 
     def test_sliding_layers_of_mimo_have_twice_the_heads(self):
@@ -207,7 +229,17 @@ class Layers(Kinds):
             "model_type": "gemma", "hidden_size": 2048, "num_hidden_layers": 18, "num_attention_heads": 8,
             "num_key_value_heads": 1, "use_bidirectional_attention": True})
         self.noted("in llama they are 32", model_type="llava", text_config={"model_type": "llama"})
-        self.refused("num_hidden_layers is missing", 1, model_type="llama", num_hidden_layers=None)
+        self.refused("num_hidden_layers is missing", 1, model_type="llava", text_config={
+            "model_type": "llama", "num_hidden_layers": None})
+
+    def test_what_a_file_of_its_own_leaves_out_is_missing(self):
+        """Such a file has all fields of its class: one without is no such file, and a default would be a guess."""
+        self.refused("num_hidden_layers is missing", 1, model_type="llama", hidden_size=512, num_attention_heads=8)
+        self.refused("so is hidden_size", 1, model_type="bloom", n_layer=70, num_attention_heads=112)
+        self.refused("num_key_value_heads and num_attention_heads are missing", 1, model_type="llama", n_layer=2)
+        self.refused("num_key_value_heads is missing, and the 8 of its type do not divide the 12 heads", 1,
+                     **{**plain(model_type="mixtral"), "num_attention_heads": 12})
+        self.groups((None, 4, 8, 32), **{**plain(model_type="mixtral"), "num_attention_heads": 16})
 
     def test_layers_with_no_attention_keep_nothing(self):
         result = self.result(plain(layer_types=["moe", FULL, "mlp", FULL]))
@@ -245,7 +277,8 @@ class Windows(Kinds):
                            ("mimo_v2_flash", [0, 5]), ("beam", [5, 7]), ("flint", [0, 1, 5, 7]),
                            ("muse_spark_text", [3, 7]), ("kolibri1", [4])):
             with self.subTest(name):
-                result = self.result(plain(model_type=name, num_hidden_layers=8, sliding_window=256))
+                result = self.result(plain(model_type=name, num_hidden_layers=8, sliding_window=256,
+                                           num_key_value_heads=8))
                 layers = {g["kind"]: g["layers"] for g in result["groups"]}
                 self.assertEqual(layers, {"full": len(full), "sliding": 8 - len(full)})
                 firsts = {g["kind"]: g["first_layer"] for g in result["groups"]}
@@ -298,23 +331,33 @@ class Windows(Kinds):
         for key, value in (("attention_window_pattern", [1, 0]), ("swa_layers", [1, 3]), ("kv_share_interval", 2),
                            ("local_attention_size", 128), ("hybrid_ratio", 0.5), ("mamba_everywhere", True),
                            ("num_key_value_groups", 4), ("window_size", 128), ("full_attention_layers", [0]),
-                           ("attention_types", [[["global"], 4]]), ("swa_schedule", "LLG")):
+                           ("attention_types", [[["global"], 4]]), ("swa_schedule", "LLG"), ("layer_sharing", True),
+                           ("num_loops", 2), ("attention_sink_size", 4), ("num_kv_reuse_layers", 2)):
             with self.subTest(key):
                 self.refused(f"{key} is {json.dumps(value, separators=(',', ':'))}", **plain(**{key: value}))
                 self.groups((None, 4, 8, 64), **plain(**{key: None}))
+
+    def test_a_key_that_nobody_understands_in_the_fields_of_a_layer(self):
+        self.refused("attn_config.sliding_window_size", **plain(attn_config={"sliding_window_size": 128}))
+        self.refused("attn_config.kv_groups is 2: a key", **plain(attn_config={"kv_groups": 2}))
+        self.refused("per_layer_config.1.kv_lora_rank is 512: a key of attention that is not understood",
+                     **plain(per_layer_config={"1": {"kv_lora_rank": 512}}))
 
     def test_keys_of_other_things_refuse_nothing(self):
         self.groups((None, 4, 8, 64), **plain(
             qkv_bias=True, clip_qkv=8, attention_bias=True, attention_dropout=0.1, mlp_layer_types=["dense"] * 4,
             moe_layer_interval=2, rope_parameters={"rope_theta": 1e6}, attn_logit_softcapping=50.0,
             vision_head_dim=64, image_window_size=14, _attn_implementation="sdpa", lm_head_bias=True,
-            num_nextn_predict_layers=1, max_window_layers=28, cache_implementation="hybrid", dtype="bfloat16"))
+            num_nextn_predict_layers=1, max_window_layers=28, cache_implementation="hybrid", dtype="bfloat16",
+            attn_config={"sliding_window_size": -1, "attn_impl": "torch"}, add_swa_attention_sink_bias=True,
+            dual_chunk_attention_config={"chunk_size": 262144}, use_cla=False, cla_share_factor=2,
+            context_window_size=2048))
 
 
 class OtherModels(Kinds):
     def test_encoders_keep_no_k_and_v(self):
-        for name in ("bert", "roberta", "xlm-roberta", "distilbert", "deberta-v2", "electra", "modernbert", "nomic_bert",
-                     "eurobert", "camembert", "vit", "dinov2", "siglip", "clip_text_model", "wav2vec2", "hubert",
+        for name in ("bert", "roberta", "xlm-roberta", "distilbert", "deberta-v2", "electra", "modernbert",
+                     "nomic_bert", "eurobert", "camembert", "vit", "dinov2", "siglip", "clip_text_model", "wav2vec2", "hubert",
                      "new_vision_model", "siglip_vision_model"):
             with self.subTest(name):
                 self.refused("an encoder, which reads all tokens at once", **plain(model_type=name))
@@ -385,6 +428,8 @@ class OtherModels(Kinds):
             with self.subTest(name):
                 self.refused(f'layer_types[3] is "{name}"', **plain(layer_types=[FULL, FULL, FULL, name]))
         self.refused("layers run more than once", model_type="dory", num_hidden_layers=4)
+        self.refused("layers run more than once", **plain(total_ut_steps=4))
+        self.groups((None, 4, 8, 64), **plain(total_ut_steps=1))
         self.refused("dense_attention_every_n_layers is 2", **plain(dense_attention_every_n_layers=2))
 
 
@@ -410,11 +455,14 @@ class Text(Kinds):
 
     def test_fp8_k_and_v_of_a_quantised_model(self):
         for scheme in ({"kv_cache_scheme": {"num_bits": 8, "type": "float", "dynamic": False}},
-                       {"quant_method": "modelopt", "kv_cache_quant_algo": "FP8"}):
+                       {"quant_method": "modelopt", "kv_cache_quant_algo": "FP8"}, {"kv_cache_scheme": "FP8"}):
             config = plain(torch_dtype="bfloat16", quantization_config=scheme)
             self.assertEqual({g["dtype"] for g in self.result(config)["groups"]}, {"fp8"})
             self.noted("K and V are fp8", **config)
             self.noted("K and V are fp8", model_type="x", quantization_config=scheme, text_config=plain())
+        self.noted("K and V are fp8", **plain(kv_cache_dtype="fp8_e4m3"))
+        self.noted("K and V are fp8", **plain(compression_config={"kv_cache_scheme": {"num_bits": 8, "type": "float"}}))
+        self.assertEqual(self.result(plain(dtype="float16", kv_cache_dtype="auto"))["groups"][0]["dtype"], "f16")
         weights = plain(torch_dtype="bfloat16", quantization_config={"quant_method": "fp8", "kv_cache_scheme": None})
         self.assertEqual({g["dtype"] for g in self.result(weights)["groups"]}, {"bf16"})
         self.refused("choose one with --dtype", **plain(

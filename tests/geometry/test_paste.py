@@ -80,8 +80,8 @@ class Paste(Folder):
 
     def test_tokens_that_may_be_taken_back_cost_pages_whatever_the_steps(self):
         config = json.dumps({**PLAIN, "model_type": "mistral", "sliding_window": 256})
-        pages = [[r["pages"] for r in json.loads(self.good("--json", "-P", 64, "-r", rewind, "-", text=config))["sequence"]]
-                 for rewind in (0, 64)]
+        results = [json.loads(self.good("--json", "-P", 64, "-r", rewind, "-", text=config)) for rewind in (0, 64)]
+        pages = [[r["pages"] for r in result["sequence"]] for result in results]
         self.assertEqual(pages, [[[11], [5]], [[13], [6]]])
         self.assertIn("any, max_rewind 64: pages 13", self.good("-P", 64, "-r", 64, "-", text=config))
 

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cleanup.h"
 #include "hf_heads.h"
@@ -67,29 +68,49 @@ static int read_dtype_of(const struct hf_json *j, const char *field, struct hf_c
 				    j->path, field, name);
 }
 
-/* What a quantisation keeps K and V in: fp8, or something that pages do not hold. */
-static int read_scheme(const struct hf_json *j, struct hf_config *c, uint32_t *dtype)
+/* True for fp8, by the ways in which a quantisation says it. */
+static bool is_fp8(const struct hf_json *q, const char *key)
 {
-	struct hf_json q, scheme;
-	const char *algorithm, *type;
+	const char *name = json_string_value(hf_json_field(q, key));
+	struct hf_json scheme;
 
-	if (*dtype || !hf_json_inner(&q, j, "quantization_config"))
+	if (name)
+		return strncasecmp(name, "fp8", 3) == 0 || strncasecmp(name, "float8", 6) == 0;
+	if (!hf_json_inner(&scheme, q, key))
+		return false;
+	name = json_string_value(hf_json_field(&scheme, "type"));
+	return name && strcmp(name, "float") == 0 && json_integer_value(hf_json_field(&scheme, "num_bits")) == 8;
+}
+
+/* What @key of @q keeps K and V in: fp8, or something that pages do not hold. */
+static int read_scheme(const struct hf_json *q, const char *key, struct hf_config *c, uint32_t *dtype)
+{
+	const char *name = json_string_value(hf_json_field(q, key));
+	char text[64];
+
+	if (*dtype || !hf_json_says(q, key) || (name && strcmp(name, "auto") == 0))
 		return 0;
-	algorithm = json_string_value(hf_json_field(&q, "kv_cache_quant_algo"));
-	type = hf_json_inner(&scheme, &q, "kv_cache_scheme") ? json_string_value(hf_json_field(&scheme, "type")) : NULL;
-	if ((algorithm && strcmp(algorithm, "FP8") == 0) ||
-	    (type && strcmp(type, "float") == 0 && json_integer_value(hf_json_field(&scheme, "num_bits")) == 8)) {
+	if (is_fp8(q, key)) {
 		*dtype = WIRE_FP8;
-		hf_note(c, "K and V are fp8 (quantization_config)");
+		hf_note(c, "K and V are fp8 (%s%s)", q->path, key);
 		return 0;
 	}
-	if (!algorithm && !hf_json_says(&q, "kv_cache_scheme"))
-		return 0;
-	return hf_json_say(
-		j, HF_UNMAPPABLE,
-		"%squantization_config keeps K and V in a way that is not known: pages hold f16, bf16, f32 or "
-		"fp8 (choose one with --dtype)",
-		j->path);
+	return hf_json_say(q, HF_UNMAPPABLE, "%s%s is %s: pages hold f16, bf16, f32 or fp8 (choose one with --dtype)",
+			   q->path, key, hf_json_text(hf_json_field(q, key), text, sizeof(text)));
+}
+
+static int read_schemes(const struct hf_json *j, struct hf_config *c, uint32_t *dtype)
+{
+	static const char *const quantisations[] = { "quantization_config", "compression_config" };
+	static const char *const keys[] = { "kv_cache_scheme", "kv_cache_quant_algo", "kv_cache_quant_config" };
+	struct hf_json q;
+	int r;
+
+	for (int i = 0; i < 2; i++)
+		for (int k = 0; k < 3 && hf_json_inner(&q, j, quantisations[i]); k++)
+			if ((r = read_scheme(&q, keys[k], c, dtype)))
+				return r;
+	return read_scheme(j, "kv_cache_dtype", c, dtype);
 }
 
 /* Of the model's object first, then of the file's. */
@@ -99,7 +120,7 @@ static int read_dtype(const struct hf_json *j, const struct hf_json *file, struc
 	static const char *const fields[] = { "dtype", "torch_dtype" };
 	int r;
 
-	if ((r = read_scheme(j, c, dtype)) || (r = read_scheme(file, c, dtype)))
+	if ((r = read_schemes(j, c, dtype)) || (r = read_schemes(file, c, dtype)))
 		return r;
 	for (int i = 0; i < 4 && !*dtype; i++)
 		if ((r = read_dtype_of(objects[i / 2], fields[i % 2], c, dtype)))

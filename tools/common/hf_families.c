@@ -61,12 +61,13 @@ static const struct {
 		    "retnet rwkv rwkv5 rwkv6 rwkv7 ssm xlstm " },
 	{ HF_HYBRID, " bailing_hybrid bailing_moe_linear bamba falcon_h1 glm5_next_text granitemoehybrid hymba "
 		     "inkling2_loop_text inkling2_text inkling_text jamba jet_nemotron kimi_linear lara_mini lfm2_moe "
-		     "lfm3 minimax minimax_m1 minimax_text_01 nemotron_h olmo_hybrid phi4flash plamo2 qwen3_5_moe_text "
+		     "lfm3 minimax minimax_m1 minimax_text_01 nemotron_h olmo_hybrid phi4flash plamo2 qwen3_5 "
+		     "qwen3_5_moe qwen3_5_moe_text "
 		     "qwen3_5_text qwen3_next qwen4_exp_text recurrent_gemma samba zamba zamba2 zaya " },
 	{ HF_LATENT, " axk1 axk2 deepseek_v2 deepseek_v3 deepseek_v32 dots3_note_text glm4_moe_lite glm_moe_dsa hy_v4 "
 		     "hy_v4_vl_text kimi_k2 longcat_flash minicpm3 mistral4 mistral_large4_text sarvam_mla youtu " },
 	{ HF_COMPRESSED, " deepseek_v4 " },
-	{ HF_LOOPED, " dory hrm_text " },
+	{ HF_LOOPED, " dory hrm_text huginn_raven ouro " },
 	{ HF_OTHER, " bark blt blt_global_transformer blt_local_decoder reformer xlnet " },
 };
 

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hf_blocks.h"
+#include "hf_keys.h"
 #include "hf_lists.h"
 
 /* Of the engine's models (model.c there). */
@@ -33,8 +35,8 @@ static const char *const kv_names[] = { "num_key_value_heads",
 					"multi_query_group_num",
 					"num_key_value_heads_per_layer",
 					NULL };
-static const char *const dim_names[] = { "head_dim", "kv_channels", "attention_head_dim", "d_kv", "d_head",
-					 "dim_head", NULL };
+static const char *const dim_names[] = { "head_dim", "kv_channels",         "attention_head_dim", "d_kv", "d_head",
+					 "dim_head", "attention_head_size", "head_size",          NULL };
 static const char *const hidden_names[] = { "hidden_size", "n_embd",    "n_embed", "d_model",
 					    "embed_dim",   "model_dim", "dim",     NULL };
 
@@ -76,6 +78,9 @@ static int read_attn_config(const struct hf_json *j, int64_t heads, int64_t *kv)
 
 	if (!hf_json_inner(&inner, j, "attn_config"))
 		return 0;
+	if (json_number_value(hf_json_field(&inner, "sliding_window_size")) > 0)
+		return hf_json_say(&inner, HF_UNMAPPABLE, "%ssliding_window_size: nothing says which layers have it",
+				   inner.path);
 	type = json_string_value(hf_json_field(&inner, "attn_type"));
 	if (type && strcmp(type, "multihead_attention") == 0)
 		*kv = heads;
@@ -112,7 +117,7 @@ static int divide(const struct hf_json *j, const struct hf_defaults *d, struct h
 
 	if (r)
 		return r;
-	if (!hidden && !hf_json_is_there(j, hidden_names))
+	if (!hidden && j->path[0] && !hf_json_is_there(j, hidden_names))
 		hidden = d->hidden;
 	if (!heads || !hidden)
 		return hf_json_say(j, HF_BAD, "%shead_dim is missing, and so is %s to compute it", j->path,
@@ -148,7 +153,7 @@ static int read_counts(struct hf_config *c, const struct hf_json *j, const struc
 
 	if ((r = read_count(j, c, query_names, MAX_HEADS, &h->query, query_list)))
 		return r;
-	if (!h->query && !*query_list && !hf_json_is_there(j, query_names))
+	if (!h->query && !*query_list && j->path[0] && !hf_json_is_there(j, query_names))
 		h->query = d->heads;
 	if ((r = read_count(j, c, kv_names, MAX_HEADS, &h->kv, kv_list)) ||
 	    (r = read_attn_config(j, h->query, &h->kv)) || (r = read_multi_query(j, d, h->query, &one)))
@@ -157,6 +162,11 @@ static int read_counts(struct hf_config *c, const struct hf_json *j, const struc
 		h->kv = one;
 	if (!h->kv && !*kv_list && d->kv_heads && !hf_json_is_there(j, kv_names)) {
 		h->kv = d->kv_heads;
+		if (h->query % h->kv)
+			return hf_json_say(j, HF_BAD,
+					   "%snum_key_value_heads is missing, and the %" PRId32
+					   " of its type do not divide the %" PRId64 " heads",
+					   j->path, d->kv_heads, h->query);
 		hf_note(c, "the file has no num_key_value_heads; in %s they are %" PRId32, c->model_type, d->kv_heads);
 	}
 	if (!h->kv && !*kv_list)
@@ -286,13 +296,13 @@ static int read_kind(struct hf_layers *l, struct hf_config *c, const struct hf_j
 /* ---- of one layer ------------------------------------------------------- */
 
 /* What per_layer_config says of layer @i, in @own. */
-static int read_own(struct hf_layer *layer, struct hf_json *own)
+static int read_own(struct hf_layer *layer, const struct hf_json *own, const char *model_type)
 {
 	int64_t kv = layer->kv_heads, k_dim = layer->k_head_dim, v_dim = layer->v_head_dim, window = layer->window;
 	bool one_dim = v_dim == k_dim;
 	int r;
 
-	if ((r = hf_json_count_by_name(own, kv_names, MAX_HEADS, &kv)) ||
+	if ((r = hf_keys_refuse(own, model_type)) || (r = hf_json_count_by_name(own, kv_names, MAX_HEADS, &kv)) ||
 	    (r = hf_json_count_by_name(own, dim_names, MAX_HEAD_DIM, &k_dim)))
 		return r;
 	if (one_dim)
@@ -340,7 +350,7 @@ static int read_per_layer(struct hf_layers *l, const struct hf_config *c, const 
 		if (!json_is_object(own.object))
 			return hf_json_refuse(j, "per_layer_config", all, "an object for each layer that it names");
 		if (l->layer[i].kind != HF_KEEPS_NOTHING)
-			r = read_own(&l->layer[i], &own);
+			r = read_own(&l->layer[i], &own, c->model_type);
 	}
 	if (r == 0 && (!json_is_object(all) || n != json_object_size(all)))
 		return hf_json_refuse(j, "per_layer_config", all, "an object whose fields are layers, counted from 0");
@@ -359,8 +369,8 @@ int hf_heads_read(struct hf_layers *l, struct hf_config *c, const struct hf_json
 		give(&l->layer[i], &h);
 	if (!heads && !h.kv)
 		heads = queries;
-	if ((r = read_lists(l, c, j, heads, dims)) || (r = read_kind(l, c, j, d, &h, WIRE_GROUP_SLIDING)) ||
-	    (r = read_kind(l, c, j, d, &h, WIRE_GROUP_FULL)))
+	if ((r = read_lists(l, c, j, heads, dims)) || (r = hf_blocks_read_heads(l, c, j, h.query)) ||
+	    (r = read_kind(l, c, j, d, &h, WIRE_GROUP_SLIDING)) || (r = read_kind(l, c, j, d, &h, WIRE_GROUP_FULL)))
 		return r;
 	return read_per_layer(l, c, j);
 }

@@ -34,6 +34,11 @@ static const char *const heads_or_windows[] = {
 	"cross_att",
 	"cla_",
 	"reuse",
+	"layer_shar",
+	"share_layer",
+	"loop",
+	"sink_token",
+	"sink_size",
 	"attention_chunk",
 	"attn_chunk",
 	"local_att",
@@ -69,6 +74,8 @@ static const struct {
 	{ "sliding_window_pattern", NULL },
 	{ "_sliding_window_pattern", NULL },
 	{ "context_window", NULL },
+	{ "context_window_size", NULL },
+	{ "full_attn_mod", "phi3" }, /* with a window above the longest sequence */
 	{ "layer_types", NULL },
 	{ "layers_block_type", NULL },
 	{ "hybrid_layer_pattern", NULL },
@@ -105,8 +112,18 @@ static const struct {
 	{ "v_head_dim", NULL },
 	{ "num_sliding_attention_heads", NULL },
 	{ "kv_cache_dtype", NULL },
+	{ "compression_config", NULL },
+	{ "add_swa_attention_sink_bias", NULL }, /* of the scores alone */
+	{ "add_full_attention_sink_bias", NULL },
+	{ "dual_chunk_attention_config", NULL }, /* all tokens are kept */
+	{ "cla_share_factor", NULL },            /* counts with use_cla, which is refused */
+	{ "dim_head", NULL },
+	{ "attention_head_size", NULL },
+	{ "head_size", NULL },
+	{ "attn_type", "mpt" },
 	{ "attention_chunk_size", NULL },
 	{ "attn_config", NULL },
+	{ "conv_L_cache", "lfm2_moe" },
 	{ "conv_L_cache", "lfm2" }, /* full_attn_idxs says which layers have it */
 	{ "attention_other_setting", "step3p5" },
 	{ "global_attn_every_n_layers", "afmoe" },
@@ -166,6 +183,12 @@ static bool is_strange(const char *key, const char *model_type, bool list)
 	       !has_any(name, elsewhere, N(elsewhere) - (list ? 0 : OF_OTHER_LAYERS)) && !is_known(key, model_type);
 }
 
+/* What the key says is more than nothing, or -1 for nothing. */
+static bool says(const struct hf_json *j, const char *key)
+{
+	return hf_json_says(j, key) && json_number_value(hf_json_field(j, key)) >= 0;
+}
+
 int hf_keys_refuse(const struct hf_json *j, const char *model_type)
 {
 	static const char *const lists[] = { "layer_types",          "layers_block_type",
@@ -173,15 +196,16 @@ int hf_keys_refuse(const struct hf_json *j, const char *model_type)
 					     "attn_type_list",       NULL };
 	bool list = hf_json_name(j, lists);
 	json_t *object = (json_t *)j->object; /* jansson's iterators take no const */
+	struct hf_json inner;
 	char text[64];
 	const char *key;
 	json_t *value;
 
 	json_object_foreach(object, key, value)
 	{
-		if (hf_json_says(j, key) && is_strange(key, model_type, list))
+		if (says(j, key) && is_strange(key, model_type, list))
 			return hf_json_say(j, HF_UNMAPPABLE, "%s%s is %s: a key of attention that is not understood",
 					   j->path, key, hf_json_text(value, text, sizeof(text)));
 	}
-	return 0;
+	return hf_json_inner(&inner, j, "attn_config") ? hf_keys_refuse(&inner, model_type) : 0;
 }

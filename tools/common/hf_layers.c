@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hf_blocks.h"
 #include "hf_lists.h"
 
 static const char *const layer_names[] = { "num_hidden_layers",      "n_layer", "n_layers", "num_layers",
@@ -201,7 +202,7 @@ static int read_kinds(struct hf_layers *l, struct hf_config *c, const struct hf_
 	bool found;
 	int r = hf_lists_read(l, c, j, &found);
 
-	if (r || found)
+	if (r || found || (r = hf_blocks_read(l, c, j, &found)) || found)
 		return r;
 	if (!off && (name = list_of_windows(c, j)))
 		return read_windows(l, c, j, name);
@@ -321,7 +322,7 @@ static int read_count(struct hf_config *c, const struct hf_json *j, const struct
 		return r;
 	if (!layers && !hf_json_is_there(j, layer_names))
 		layers = count_list(j);
-	if (!layers && d->layers && !hf_json_is_there(j, layer_names)) {
+	if (!layers && d->layers && j->path[0] && !hf_json_is_there(j, layer_names)) {
 		layers = d->layers;
 		hf_note(c, "the file has no num_hidden_layers; in %s they are %" PRId32, c->model_type, d->layers);
 	}

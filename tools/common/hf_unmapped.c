@@ -41,6 +41,7 @@ static const struct {
 	{ "add_cross_attention", CROSS, false },
 	{ "cross_attention_layers", "some layers keep K and V of images, not of tokens", false },
 	{ "cross_layer_interval", "some layers keep K and V of images, not of tokens", false },
+	{ "total_ut_steps", "layers run more than once for a token, and keep K and V each time", false },
 	{ "n_recurrent_loops", "layers run more than once for a token, and keep K and V each time", false },
 	{ "full_attention_interval", "most layers keep a state instead of K and V (linear attention)", true },
 	{ "linear_attn_config", "some layers keep a state instead of K and V (linear attention)", true },
@@ -132,6 +133,15 @@ static int refuse_field(const struct hf_json *j, const char *field, const char *
 			   hf_json_text(hf_json_field(j, field), text, sizeof(text)), what);
 }
 
+/* Fields that say something, and nothing that matters. */
+static bool is_off(const struct hf_json *j, const char *field)
+{
+	if (strcmp(field, "cla_share_factor") == 0)
+		return says_false(j, "use_cla");
+	return (strcmp(field, "n_recurrent_loops") == 0 || strcmp(field, "total_ut_steps") == 0) &&
+	       json_integer_value(hf_json_field(j, field)) == 1;
+}
+
 static int refuse_fields(const struct hf_json *j)
 {
 	bool list = hf_json_name(j, lists);
@@ -139,8 +149,7 @@ static int refuse_fields(const struct hf_json *j)
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
 		if ((fields[i].by_list && list) || !hf_json_says(j, fields[i].field))
 			continue;
-		if (strcmp(fields[i].field, "n_recurrent_loops") == 0 &&
-		    json_integer_value(hf_json_field(j, fields[i].field)) == 1)
+		if (is_off(j, fields[i].field))
 			continue;
 		return refuse_field(j, fields[i].field, fields[i].what);
 	}
