@@ -34,6 +34,7 @@
 #define HEAD_BYTES     PAGE_ALIGN(sizeof(struct status_head))
 #define SNAPSHOT_BYTES PAGE_ALIGN(sizeof(struct status_snapshot))
 #define PAGE_BYTES     (HEAD_BYTES + 2 * SNAPSHOT_BYTES)
+#define HEAD_CONSTANT  offsetof(struct status_head, current) /* bytes at its beginning that never change */
 
 enum { COPY_TRIES = 8 };
 
@@ -168,7 +169,7 @@ int status_writer_open(struct status_writer *w, const char *instance)
 void status_writer_ready(struct status_writer *w)
 {
 	store_release(&w->head->magic, STATUS_MAGIC); /* pairs with the load in check_head() */
-	memcpy(&w->shown, w->head, offsetof(struct status_head, current));
+	memcpy(&w->shown, w->head, HEAD_CONSTANT);
 }
 
 /* ---- a new page in place of one that has come to harm ------------------------- */
@@ -189,7 +190,8 @@ bool status_writer_sound(struct status_writer *w)
 	settle_renewal(w);
 	if (w->next >= 0 || !load_relaxed(&w->shown.magic))
 		return true; /* under way, or not shown yet */
-	return !load_relaxed(&w->lost) && fstat(w->fd, &st) == 0 && st.st_nlink > 0 && st.st_size >= (off_t)PAGE_BYTES;
+	return !load_relaxed(&w->lost) && fstat(w->fd, &st) == 0 && st.st_nlink > 0 &&
+	       st.st_size >= (off_t)PAGE_BYTES && memcmp(w->head, &w->shown, HEAD_CONSTANT) == 0;
 }
 
 int status_writer_renew(struct status_writer *w)

@@ -218,8 +218,8 @@ struct status_snapshot *status_writer_begin(struct status_writer *w);
  */
 void status_writer_commit(struct status_writer *w);
 /*
- * False: the object has been cut short, lost memory or lost its name, and is to
- * be renewed. True, too, while a renewal is under way. This and the next are for
+ * False: the object has been cut short or overwritten, lost memory or lost its
+ * name, and is to be renewed. True, too, while a renewal is under way. This and the next are for
  * one thread, which need not be the one that commits.
  */
 bool status_writer_sound(struct status_writer *w);

@@ -368,6 +368,17 @@ Test(status_page, page_that_is_made_anew_has_the_same_readers)
 	cr_assert_eq(st.st_mode & 07777, 0640);
 }
 
+Test(status_page, page_whose_head_was_overwritten_is_made_anew)
+{
+	int fd;
+
+	open_ready();
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	cr_assert_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
+	renewed();
+	close(fd);
+}
+
 Test(status_page, page_that_lost_its_name_is_made_anew)
 {
 	open_ready();
