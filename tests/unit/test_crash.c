@@ -96,11 +96,11 @@ static void expect_state(void)
 	cr_expect_null(strstr(text, "session 1001,"), "a command older than are kept:\n%s", text);
 }
 
-static volatile int *nowhere;
+static volatile uintptr_t nowhere = 16;
 
 static void touch_nowhere(void)
 {
-	*(nowhere + 4) = 1;
+	*(volatile int *)nowhere = 1;
 }
 
 Test(crash, a_fault_says_where_and_what_was_there)
