@@ -2,6 +2,7 @@
 #include "ready.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,8 +14,12 @@
 
 void ready_notify(int fd)
 {
-	if (fd >= 0) {
-		if (write(fd, "ready\n", 6) != 6)
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+
+	if (fd >= 0) { /* what was inherited may be a pipe that nobody reads: it is not waited for */
+		if (poll(&p, 1, 0) != 1)
+			log_warning("readiness was not written to descriptor %d: it takes nothing now", fd);
+		else if (write(fd, "ready\n", 6) != 6)
 			log_warning("readiness could not be written to descriptor %d: %s", fd, strerror(errno));
 		close(fd);
 	}
