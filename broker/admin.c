@@ -302,6 +302,10 @@ static void on_accept(void *owner, uint32_t events)
 	(void)events;
 	for (int i = 0; r == 0 && i < REFUSALS_A_TURN && a->n_connections < ADMIN_MAX_CONNECTIONS; i++)
 		r = accept_one(a);
+	if (r == -EMFILE && a->control->spare >= 0) { /* one that may be called to help gets the last descriptor */
+		close_fd(&a->control->spare);
+		r = accept_one(a);
+	}
 	if (r < 0 && r != -EAGAIN) {
 		log_refusal(LOG_NOBODY, "administrator: no connection can be accepted now: %s", process_error(-r));
 		a->accept_at = clock_ns() + ACCEPT_PAUSE_MS * NS_PER_MS;

@@ -447,7 +447,7 @@ void client_turn_away(struct control *control)
 		turn_away(control, fd, &peer, &r);
 	}
 	close_fd(&fd);
-	control->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	control_keep_spare(control);
 }
 
 /* Who may connect, before it takes any place. 0, or a code with *@r filled. */

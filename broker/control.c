@@ -24,6 +24,12 @@
 
 enum { BEAT_MS = 500, ACCEPTS_A_TURN = 16 };
 
+void control_keep_spare(struct control *c)
+{
+	if (c->spare < 0)
+		c->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 static void pause_accepting(struct control *c)
 {
 	dispatcher_remove(&c->dispatcher, &c->listener_source);
@@ -128,7 +134,8 @@ int control_init(struct control *c, const struct config *config, const struct ba
 			       .ring = ring,
 			       .status = status,
 			       .signals = signals,
-			       .spare = open("/dev/null", O_RDONLY | O_CLOEXEC) };
+			       .spare = -1 };
+	control_keep_spare(c);
 	memcpy(c->boot_id, boot_id, sizeof(c->boot_id));
 	TAILQ_INIT(&c->clients);
 	TAILQ_INIT(&c->done);
@@ -203,6 +210,7 @@ bool control_run(struct control *c)
 		client_report_overdue(c);
 		client_memory_lost(c);
 		look_after_page(c, now);
+		control_keep_spare(c);
 		client_free_done(c);
 		log_left_out();
 		if (accept_again(c, now) < 0)

@@ -70,6 +70,8 @@ int control_init(struct control *c, const struct config *config, const struct ba
 bool control_run(struct control *c);
 /* As the first signal that stops the broker; a second one asks for haste. */
 void control_stop(struct control *c);
+/* Takes a descriptor aside, where one can be had, for the time when none can: whoever needs that one closes it. */
+void control_keep_spare(struct control *c);
 /* Handles what the ring thread has said so far. */
 void control_take_mail(struct control *c);
 /* After the ring thread's end: frees every client. */
