@@ -22,7 +22,7 @@ const char *violation_name(int violation)
 	return NAME_OF(names, violation);
 }
 
-bool channel_start(struct channel *c, struct engine *e)
+bool channel_make(struct channel *c, uint64_t half_bytes)
 {
 	const struct session_layout *l = &c->memory.layout;
 	struct session_tables tables[WIRE_MAX_GROUPS];
@@ -40,15 +40,28 @@ bool channel_start(struct channel *c, struct engine *e)
 			.rows = (struct wire_row_head *)(c->memory.tables + l->rows[i]),
 		};
 	c->begun_ns = calloc(l->max_batch, sizeof(*c->begun_ns));
-	c->session = c->begun_ns ? session_new(e, &c->model, tables, c->tag) : NULL;
+	c->session = c->begun_ns ? session_make(&c->model, half_bytes, tables, c->tag) : NULL;
+	return c->session != NULL;
+}
+
+bool channel_start(struct channel *c, struct engine *e)
+{
+	if (!c->session && !channel_make(c, engine_half_bytes(e)))
+		return false;
 	c->declared_otherwise = engine_declared_otherwise(e, c->model_name, &c->model, c->geometry);
-	return c->session && session_join(c->session, c->model_name) == 0;
+	return session_enter(c->session, e) && session_join(c->session, c->model_name) == 0;
+}
+
+void channel_leave(struct channel *c)
+{
+	if (c->session && session_entered(c->session))
+		session_leave(c->session);
 }
 
 void channel_stop(struct channel *c)
 {
-	if (c->session)
-		c->session = session_free(c->session);
+	channel_leave(c);
+	c->session = session_discard(c->session);
 	free(c->begun_ns);
 	c->begun_ns = NULL;
 }

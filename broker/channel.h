@@ -110,9 +110,17 @@ struct channel {
 /* "word above armed", ...; static. */
 const char *violation_name(int violation);
 
-/* Binds rings and lines to @c->memory, which is fresh, and makes the engine session. False: memory is short. */
+/*
+ * Binds rings and lines to @c->memory, which is fresh, and makes the session: all
+ * that takes time where tables are large, and nothing of the ring thread's.
+ * @half_bytes: of the pool. False: memory is short.
+ */
+bool channel_make(struct channel *c, uint64_t half_bytes);
+/* Enters the session, made here if channel_make() was not called, into the engine. False: memory is short. */
 bool channel_start(struct channel *c, struct engine *e);
-/* Frees what channel_start() made; the session must be reclaimed or never have been. */
+/* The session, reclaimed or never used, leaves the engine; its memory stays until channel_stop(). */
+void channel_leave(struct channel *c);
+/* Does that, and frees what channel_make() made. Safe to repeat. */
 void channel_stop(struct channel *c);
 
 /*

@@ -77,6 +77,7 @@ static void free_session(struct client *c)
 	for (uint32_t i = 0; i < WIRE_MAX_GROUPS; i++)
 		c->tables[i] = area_give(&c->control->table_area, c->tables[i]);
 	gpu_watch_end(c->control->watch, c->channel->id - 1);
+	channel_stop(c->channel);
 	session_memory_deinit(&c->channel->memory);
 	close_fd(&c->channel->doorbell);
 	c->control->by_id[c->channel->id - 1] = NULL;
@@ -291,6 +292,8 @@ static int make_channel(struct client *c, struct refusal *r)
 	take_id(c);
 	code = take_tables(c, &l, r);
 	made = code == 0 ? session_memory_init(&ch->memory, &l) : 0;
+	if (code == 0 && made == 0 && !channel_make(ch, c->control->pool->half_bytes))
+		made = -ENOMEM;
 	if (made < 0)
 		code = refusal_because(r, FAULT_BROKER_MEMORY, (int64_t)(l.session_bytes + l.tables_bytes), -made);
 	if (code == 0) {

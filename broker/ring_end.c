@@ -6,7 +6,7 @@ static void reclaim(struct ring_thread *t, struct channel *c)
 {
 	int64_t pages = session_reclaim(c->session);
 
-	channel_stop(c);
+	channel_leave(c); /* the control thread frees what was large */
 	c->state = CHANNEL_RECLAIMED;
 	t->counters.reclaimed_pages += (uint64_t)pages;
 	t->changed = true;

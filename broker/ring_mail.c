@@ -12,11 +12,11 @@ static void attach(struct ring_thread *t, struct channel *c)
 	int code = 0;
 
 	if (!channel_start(c, t->engine) || !t->edge.watch(t->edge.arg, c->doorbell, c)) {
-		if (c->session) {
+		if (c->session && session_entered(c->session)) {
 			session_end(c->session);
 			session_reclaim(c->session);
 		}
-		channel_stop(c);
+		channel_leave(c);
 		code = fault_set(NULL, FAULT_BROKER_MEMORY, -1, 0, 0);
 	} else {
 		c->state = CHANNEL_ATTACHED;

@@ -104,7 +104,8 @@ void ring_thread_deinit(struct ring_thread *t)
 	if (t->engine)
 		engine_on_pause(t->engine, 0, NULL, NULL); /* nobody is served any more */
 	while ((c = t->channels.tqh_last ? TAILQ_FIRST(&t->channels) : NULL)) {
-		if (c->session) { /* the whole pool goes: there is nobody left to get its pages */
+		if (c->session &&
+		    session_entered(c->session)) { /* the whole pool goes: there is nobody left to get its pages */
 			session_end(c->session);
 			session_reclaim(c->session);
 		}

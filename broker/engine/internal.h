@@ -41,6 +41,7 @@ struct span {
 struct group {
 	struct page_class *class;
 	uint32_t index; /* in the session */
+	uint64_t page_bytes;
 	uint32_t class_index;
 	uint32_t serial;      /* names the group to the page class, for as long as the engine lives */
 	struct window window; /* what is retained: W and max_rewind; of a full group everything */

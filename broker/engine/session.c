@@ -31,6 +31,11 @@ struct engine *engine_new(const struct engine_config *config)
 	return e;
 }
 
+uint64_t engine_half_bytes(const struct engine *e)
+{
+	return e->pool.half_bytes;
+}
+
 void engine_stamp(struct engine *e, uint64_t stamp)
 {
 	e->stamp = stamp;
@@ -133,16 +138,10 @@ static bool group_init(struct session *s, struct group *g, const struct geometry
 {
 	const struct wire_group *declared = &s->model.groups[g->index];
 	size_t n = (size_t)s->model.max_batch;
-	int index;
 
 	g->window = window_kept(declared->window, s->model.max_rewind, declared->page_tokens);
 	g->most_reserved = group_reservation(s, g, s->model.max_seq, true);
-	g->serial = ++s->engine->last_serial;
-	g->class = pool_class(&s->engine->pool, geometry->page_bytes, &index);
-	if (!g->class)
-		return false;
-	g->class_index = (uint32_t)index;
-	g->class->n_sessions++; /* at once: a class without one may lose its place to the next group's */
+	g->page_bytes = geometry->page_bytes;
 	g->spans = calloc(n, sizeof(*g->spans));
 	g->reserved = calloc(n * (size_t)g->most_reserved, sizeof(*g->reserved));
 	return g->spans && g->reserved &&
@@ -171,42 +170,72 @@ static bool groups_init(struct session *s, const struct geometry geometry[], con
 
 static void groups_leave(struct session *s)
 {
-	FOR_EACH_GROUP (g, s)
+	FOR_EACH_GROUP (g, s) {
 		if (g->class)
 			g->class->n_sessions--;
+		g->class = NULL;
+	}
 }
 
-struct session *session_new(struct engine *e, const struct model *m, const struct session_tables *tables, uint32_t tag)
+static bool groups_enter(struct session *s)
+{
+	int index;
+
+	FOR_EACH_GROUP (g, s) {
+		g->serial = ++s->engine->last_serial;
+		g->class = pool_class(&s->engine->pool, g->page_bytes, &index);
+		if (!g->class)
+			return false;
+		g->class_index = (uint32_t)index;
+		g->class->n_sessions++; /* at once: a class without one may lose its place to the next group's */
+	}
+	return true;
+}
+
+struct session *session_make(const struct model *m, uint64_t half_bytes, const struct session_tables *tables,
+			     uint32_t tag)
 {
 	struct geometry g[WIRE_MAX_GROUPS];
 	struct session *s;
 
-	if (tag > UINT16_MAX || model_check(m, e->pool.half_bytes, g, NULL) != 0)
+	if (tag > UINT16_MAX || model_check(m, half_bytes, g, NULL) != 0)
 		return NULL;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return NULL;
-	s->engine = e;
 	s->model = *m;
 	s->n_groups = m->n_groups;
 	s->groups_end = s->groups + m->n_groups;
 	if (s->model.in_flight == 0)
 		s->model.in_flight = MODEL_IN_FLIGHT;
 	s->tag = tag;
-	if (!groups_init(s, g, tables) || !session_allocate(s) || session_join(s, "") != 0) {
-		groups_leave(s);
-		session_release_memory(s);
-		return NULL;
-	}
+	if (!groups_init(s, g, tables) || !session_allocate(s))
+		return session_discard(s);
 	session_fill(s);
-	LIST_INSERT_HEAD(&e->sessions, s, siblings);
 	return s;
 }
 
-struct session *session_free(struct session *s)
+bool session_enter(struct session *s, struct engine *e)
 {
-	if (!s)
-		return NULL;
+	s->engine = e;
+	if (groups_enter(s) && session_join(s, "") == 0) {
+		LIST_INSERT_HEAD(&e->sessions, s, siblings);
+		return true;
+	}
+	groups_leave(s);
+	s->engine = NULL;
+	return false;
+}
+
+struct session *session_new(struct engine *e, const struct model *m, const struct session_tables *tables, uint32_t tag)
+{
+	struct session *s = session_make(m, e->pool.half_bytes, tables, tag);
+
+	return !s || session_enter(s, e) ? s : session_discard(s);
+}
+
+void session_leave(struct session *s)
+{
 	MUST(s->ended && s->n_requests == 0 && s->n_points == 0);
 	FOR_EACH_GROUP (g, s)
 		MUST(g->n_held == 0);
@@ -215,8 +244,28 @@ struct session *session_free(struct session *s)
 	LIST_REMOVE(s, sharers);
 	s->quota->n_sessions--;
 	quota_drop(s->engine, s->quota);
-	session_release_memory(s);
+	s->engine = NULL;
+}
+
+struct session *session_discard(struct session *s)
+{
+	if (s) {
+		MUST(!s->engine);
+		session_release_memory(s);
+	}
 	return NULL;
+}
+
+struct session *session_free(struct session *s)
+{
+	if (s)
+		session_leave(s);
+	return session_discard(s);
+}
+
+bool session_entered(const struct session *s)
+{
+	return s->engine != NULL;
 }
 
 void session_end(struct session *s)

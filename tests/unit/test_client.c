@@ -206,6 +206,22 @@ static void counted_out_once(void)
 	told_no_more();
 }
 
+/* Where they are large that takes seconds, of which the ring thread has none. */
+Test(client, tables_are_made_before_the_ring_thread_hears_of_a_session)
+{
+	struct worker w = attach();
+	const struct session_layout *l = &w.channel->memory.layout;
+	const int32_t *cells = (const int32_t *)(const void *)(w.channel->memory.tables + l->cells[0]);
+
+	cr_assert_not_null(w.channel->session);
+	cr_expect_not(session_entered(w.channel->session), "the engine is the ring thread's");
+	for (uint64_t i = 0; i < l->cells_bytes[0] / sizeof(int32_t); i++)
+		cr_assert_eq(cells[i], -1);
+	end_connection(&w);
+	end_process(&w);
+	turn();
+}
+
 /* The ring thread's last word about a session lies there unread when its process is seen to end. */
 Test(client, the_last_mail_waits_at_the_end_of_the_process)
 {
