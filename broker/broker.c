@@ -188,7 +188,9 @@ static int start_threads(struct broker *b)
 			    .scrub = b->config->scrub,
 			    .fresh_is_dirty = pool->backend == WIRE_BACKEND_CUDA, /* a memfd holds zeroes */
 			    .stamps_a_ms = NS_PER_MS,
-			    .wait_claim = b->config->wait_claim_ms * NS_PER_MS },
+			    .wait_claim = b->config->wait_claim_ms * NS_PER_MS,
+			    .claim_hold = b->config->claim_hold_ms * NS_PER_MS,
+			    .claim_max = b->config->claim_max_ms * NS_PER_MS },
 		.spin_ns = b->config->spin_us * NS_PER_US,
 		.watchdog_ns = b->config->watchdog_s * NS_PER_S,
 		.budget = b->config->budget,

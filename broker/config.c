@@ -68,7 +68,13 @@ static const struct config_key keys[] = {
 	{ BROKER(watchdog_s), KEY_U32, AT(watchdog_s), 0, 86400, NULL, "N",
 	  "report completion points that stay open longer, in seconds; 0: never [10]", false },
 	{ BROKER(wait_claim_ms), KEY_U32, AT(wait_claim_ms), 0, 3600000, NULL, "N",
-	  "how long a request waits for pages until what comes free is kept for it [100]", false },
+	  "how long a request waits for pages until some are kept for it, and others of its model may overtake it "
+	  "[100]",
+	  false },
+	{ BROKER(claim_hold_ms), KEY_U32, AT(claim_hold_ms), 1, 3600000, NULL, "N",
+	  "how long pages are kept for it while none of those that it waits for comes free [200]", false },
+	{ BROKER(claim_max_ms), KEY_U32, AT(claim_max_ms), 1, 3600000, NULL, "N",
+	  "how long pages are kept for it at most; then they are open to all for as long [10000]", false },
 	{ BROKER(allow_uid), KEY_UIDS, AT(allow_uid), 0, 0, NULL, "LIST",
 	  "users that may attach besides root and the broker's own, by number or name [none]", false },
 	{ BROKER(allow_gid), KEY_GIDS, AT(allow_gid), 0, 0, NULL, "LIST",
@@ -161,6 +167,8 @@ void config_init(struct config *c)
 		.stop_wait_ms = 2000,
 		.watchdog_s = 10,
 		.wait_claim_ms = 100,
+		.claim_hold_ms = 200,
+		.claim_max_ms = 10000,
 		.pool = { .name = "default", .size = { .value = 1ull << 30 } },
 	};
 }

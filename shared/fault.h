@@ -167,8 +167,9 @@
 	REASON(FLOORS_EXTENTS, SWAKV_ENOPAGES,                                                                         \
 	       "the request needs %g pages, and would leave fewer than %w extents for the floors of other models")     \
 	REASON(CLAIMED, SWAKV_ENOPAGES,                                                                                \
-	       "the request needs %g pages, and what comes free is kept for one that has waited long")                 \
-	REASON(QUEUE, SWAKV_ENOPAGES, "%g requests of this model wait for pages already, and none may overtake them")  \
+	       "the request needs %g pages, and %w are free now beside what is kept for one that has waited long")     \
+	REASON(QUEUE, SWAKV_ENOPAGES,                                                                                  \
+	       "%g requests of this model wait for pages already, and none may overtake them yet")                     \
 	REASON(WAITED, SWAKV_ENOPAGES, "the request has waited %g ms for %w pages, which did not come free")           \
 	REASON(WAITS_FULL, SWAKV_EBUSY, "%g requests wait already, the most this session may have")                    \
 	REASON(LIMIT_ORDER, SWAKV_EINVALID, "a floor of %g bytes is above the ceiling of %w")                          \

@@ -280,7 +280,8 @@ bool engine_check(const struct engine *e, char *buf, size_t size)
 			check_session(&k, s);
 		for (int i = 0; i < e->pool.n_classes; i++)
 			check_class(&k, e, i);
-		if (!pool_check(&e->pool, why, sizeof(why)) || !wait_check(e, why, sizeof(why)))
+		if (!pool_check(&e->pool, why, sizeof(why)) || !wait_check(e, why, sizeof(why)) ||
+		    !claims_check(e, why, sizeof(why)))
 			violated(&k, "%s", why);
 	}
 	for (int i = 0; i < e->pool.n_classes; i++)

@@ -31,7 +31,9 @@ struct engine_config {
 	uint32_t scrub;        /* enum wire_scrub_policy */
 	bool fresh_is_dirty;   /* memory that nobody had yet may hold anything, too */
 	uint64_t stamps_a_ms;  /* how many stamps (engine_stamp()) make a millisecond; 0: 1 */
-	uint64_t wait_claim;   /* how long a request waits, in stamps, until what comes free is kept for it */
+	uint64_t wait_claim;   /* how long a request waits, in stamps, until it claims (claim.h) */
+	uint64_t claim_hold;   /* so long it claims while no page joins; 0: no bound */
+	uint64_t claim_max;    /* so long at most; 0: no bound */
 };
 
 /* NULL when memory is short or the configuration is impossible. */
@@ -215,13 +217,18 @@ struct quota_counts {
 	uint32_t sessions;
 	uint32_t waiting; /* requests */
 	uint64_t oldest;  /* stamp since which the first of them waits */
-	bool claims;      /* what comes free is kept for it */
+	bool claims;      /* pages are kept for that one, */
+	uint64_t since;   /* from this stamp on */
 	/* As it was declared last, bytes; 0: it never was. */
 	uint64_t least;    /* of the smallest request: a page in each group */
 	uint64_t sequence; /* of one sequence of max_seq */
 };
 /* False when there is no model @index. */
 bool engine_quota_count(const struct engine *e, uint32_t index, struct quota_counts *out);
+/* What is kept for the claim of the model @name: the class for which extent @extent is (-1: it is not), */
+int32_t engine_claim_extent(const struct engine *e, const char *name, uint32_t extent);
+/* ... and free pages of class @index outside of these. */
+int64_t engine_claim_kept(const struct engine *e, const char *name, uint32_t index);
 /* False, and *@out is left alone, when no model of that name has a session or a limit. */
 bool engine_quota_of(const struct engine *e, const char *name, struct quota_counts *out);
 

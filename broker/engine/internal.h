@@ -190,7 +190,9 @@ struct engine {
 
 	struct quota_list quotas;
 	uint32_t n_floors; /* of them */
-	uint64_t stamps_a_ms, wait_claim;
+	uint64_t stamps_a_ms, wait_claim, claim_hold, claim_max;
+	uint32_t n_claims;
+	bool claims_lifted;     /* some of them */
 	struct wait_list waits; /* oldest first */
 	uint32_t n_waiting;
 	uint64_t last_wait;     /* number */
@@ -198,10 +200,10 @@ struct engine {
 	bool retry;             /* so may something else */
 	bool hindered;          /* a head waits for points or entries of its own session */
 	bool doomed;            /* somebody's refusal is set */
-	bool sweeping;
-	bool admitting; /* a head is being tried */
-	uint64_t swept; /* number of the last one that was tried */
-	uint64_t next_due;
+	bool admitting;         /* one that waits is being tried */
+	struct wait *next_try;  /* of the sweep that is going on; NULL: none is */
+	uint64_t next_due;      /* stamp: a begin's */
+	uint64_t claims_due;    /* a claim's, 0: none */
 };
 
 /* A complete may open two points (the request's own, and one of dropped sequences), a finish one. */
@@ -403,11 +405,8 @@ int fence_resolve(const struct session *s, const struct request *r, const struct
 int fence_resolve_end(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
 		      struct resolved_fence *out, struct fault *f);
 
-/*
- * Admits @b if that can be done now, leaving to others what claims older than
- * the wait @claims are to get: 0, or the code of why not.
- */
-int request_admit(struct session *s, const struct begin *b, uint64_t claims, uint64_t *handle, struct fault *f);
+/* Admits @b if that can be done now: 0, or the code of why not. */
+int request_admit(struct session *s, const struct begin *b, uint64_t *handle, struct fault *f);
 
 /*
  * Ends @r: rows cleared, slots free, all its pages on @chains (NULL, when no point

@@ -76,7 +76,8 @@ static void straddler_count(struct page_class *c, int32_t x, int32_t page, int32
 	page_extents(c->pool, c, page, &first, &last);
 	while (++x <= last) {
 		c->extents[x].n_live += delta;
-		extent_file(c, x, extent_kind(&c->extents[x]));
+		if (!c->extents[x].choice)
+			extent_file(c, x, extent_kind(&c->extents[x]));
 	}
 }
 
@@ -89,7 +90,8 @@ static void straddler_owe(struct page_class *c, int32_t x)
 {
 	struct extent *e = &c->extents[x];
 
-	if (e->n_owed == 0 || e->straddler_owed || e->straddler < 0 || c->state[e->straddler] != PAGE_FREE)
+	if (e->n_owed == 0 || e->straddler_owed || e->straddler < 0 || c->state[e->straddler] != PAGE_FREE ||
+	    page_is_hidden(c->pool, c, e->straddler))
 		return;
 	e->straddler_owed = true;
 	straddler_count(c, x, e->straddler, 1);
@@ -240,13 +242,31 @@ int32_t page_class_take(struct page_class *c)
 	return page;
 }
 
+/* @n pages came free in the chosen extent @x, counted as free by the caller: they are withheld. */
+static void extent_joined(struct page_class *c, int32_t x, int32_t n)
+{
+	c->n_free -= n;
+	c->n_withheld += n;
+	c->extents[x].choice->joined += (uint64_t)n;
+}
+
 /* The page that straddles the end of extent @x is free again. */
 static void straddler_put(struct page_class *c, int32_t x, int32_t page)
 {
+	struct extent *e = &c->extents[x];
+	int32_t first, last;
+
 	c->state[page] = PAGE_FREE;
-	c->extents[x].n_free++;
-	c->extents[x].n_live--;
-	extent_file(c, x, extent_kind(&c->extents[x]));
+	e->n_live--;
+	page_extents(c->pool, c, page, &first, &last);
+	while (last > x && !c->extents[last].choice)
+		last--;
+	if (last == x)
+		e->n_free++;
+	if (c->extents[last].choice)
+		extent_joined(c, last, 1);
+	if (!e->choice)
+		extent_file(c, x, extent_kind(e));
 	straddler_count(c, x, page, -1);
 }
 
@@ -272,7 +292,10 @@ static int32_t extent_put(struct page_class *c, int32_t x, const int32_t *pages,
 	e->top = top;
 	e->n_free += i;
 	e->n_live -= i;
-	extent_file(c, x, e->n_live > 0 ? EXTENT_PARTIAL : EXTENT_EMPTY);
+	if (e->choice)
+		extent_joined(c, x, i);
+	else
+		extent_file(c, x, e->n_live > 0 ? EXTENT_PARTIAL : EXTENT_EMPTY);
 	return i;
 }
 
@@ -292,6 +315,18 @@ void page_class_put_many(struct page_class *c, const int32_t *pages, int32_t n)
 	c->n_leased -= n;
 }
 
+/* Page @page went to quarantine (@delta 1), or comes from there (-1). */
+static void quarantine_count(struct page_class *c, int32_t page, int32_t delta)
+{
+	int32_t x = c->place[page], last = x;
+
+	if (x < 0)
+		page_extents(c->pool, c, page, &x, &last);
+	for (; x <= last; x++)
+		c->extents[x].n_quarantined += delta;
+	c->n_quarantined += delta;
+}
+
 void page_class_put(struct page_class *c, int32_t page)
 {
 	struct extent *e;
@@ -302,7 +337,7 @@ void page_class_put(struct page_class *c, int32_t page)
 	if (c->state[page] == PAGE_LEASED)
 		c->n_leased--;
 	else
-		c->n_quarantined--;
+		quarantine_count(c, page, -1);
 	c->n_free++;
 	c->pool->returned++;
 	x = c->place[page];
@@ -316,7 +351,10 @@ void page_class_put(struct page_class *c, int32_t page)
 	e->top = page;
 	e->n_free++;
 	e->n_live--;
-	extent_file(c, x, e->n_live > 0 ? EXTENT_PARTIAL : EXTENT_EMPTY);
+	if (e->choice)
+		extent_joined(c, x, 1);
+	else
+		extent_file(c, x, e->n_live > 0 ? EXTENT_PARTIAL : EXTENT_EMPTY);
 }
 
 void page_class_quarantine(struct page_class *c, int32_t page)
@@ -324,5 +362,5 @@ void page_class_quarantine(struct page_class *c, int32_t page)
 	MUST(page >= 0 && page < c->num_pages && c->state[page] == PAGE_LEASED);
 	c->state[page] = PAGE_QUARANTINED;
 	c->n_leased--;
-	c->n_quarantined++;
+	quarantine_count(c, page, 1);
 }

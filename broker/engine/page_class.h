@@ -44,13 +44,14 @@ struct extent_list {
 struct page_class {
 	uint64_t page_bytes;
 	int32_t num_pages; /* ids it could ever use */
-	int32_t n_usable;  /* free + leased + quarantined */
+	int32_t n_usable;  /* free + withheld + leased + quarantined */
 	int32_t n_free;
+	int32_t n_withheld; /* free, too, but in extents that are chosen, as far as they touch one */
 	int32_t n_leased;
 	int32_t n_quarantined;
 	int32_t n_owed; /* of n_leased: promised, and in no state of their own yet */
 	int32_t n_extents;
-	int32_t n_empty; /* of these: no live page touches them */
+	int32_t n_empty; /* of these: no live page touches them, and they are not chosen */
 	int32_t n_sessions;
 	int32_t *link;  /* [num_pages], chains leased pages in lists of their holder, and free ones */
 	int32_t *owner; /* [num_pages], the holder's mark while a page is chained */

@@ -26,7 +26,8 @@ int pool_init(struct pool *p, uint64_t half_bytes, uint64_t extent_bytes)
 	p->n_extents = p->n_unassigned = (int32_t)n;
 	p->extent_class = malloc(n * sizeof(*p->extent_class));
 	p->extents = calloc(n, sizeof(*p->extents));
-	if (!p->extent_class || !p->extents)
+	p->candidates = calloc(2 * n + 1, sizeof(*p->candidates));
+	if (!p->extent_class || !p->extents || !p->candidates)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < n; i++)
 		p->extent_class[i] = -1;
@@ -39,6 +40,7 @@ void pool_deinit(struct pool *p)
 		page_class_free(p->classes[i]);
 	free(p->extent_class);
 	free(p->extents);
+	free(p->candidates);
 	*p = (struct pool){ 0 };
 }
 
@@ -143,6 +145,35 @@ static void class_count(struct page_class *c, int32_t n)
 	c->n_free += n;
 }
 
+bool page_is_hidden(const struct pool *p, const struct page_class *c, int32_t page)
+{
+	int32_t first, last;
+
+	page_extents(p, c, page, &first, &last);
+	while (last > first && !p->extents[last].choice)
+		last--;
+	return last > first;
+}
+
+/* The free page @page, which starts in extent @first and ends beyond it, becomes usable (@n 1), or no longer is (-1).
+ */
+static void straddler_come(struct pool *p, struct page_class *c, int32_t first, int32_t page, int32_t n)
+{
+	struct extent *e = &p->extents[first];
+	bool hidden = page_is_hidden(p, c, page);
+
+	e->straddler = n > 0 ? page : -1;
+	if (!hidden)
+		e->n_free += n;
+	class_count(c, n);
+	if (hidden || e->choice) {
+		c->n_free -= n;
+		c->n_withheld += n;
+	}
+	if (!e->choice)
+		extent_file(c, first, extent_kind(e));
+}
+
 void extent_forget(struct pool *p, struct page_class *c, int32_t x)
 {
 	uint64_t s = c->page_bytes;
@@ -160,7 +191,7 @@ void extent_assign(struct pool *p, struct page_class *c, int index, int32_t x)
 	int32_t lo, hi, border[2];
 	int n;
 
-	MUST(p->extent_class[x] < 0);
+	MUST(p->extent_class[x] < 0 && !e->choice);
 	p->extent_class[x] = (int16_t)index;
 	p->n_unassigned--;
 	p->n_empty++;
@@ -187,10 +218,7 @@ void extent_assign(struct pool *p, struct page_class *c, int index, int32_t x)
 		page_extents(p, c, page, &first, &last);
 		c->state[page] = PAGE_FREE;
 		c->place[page] = ~first;
-		p->extents[first].straddler = page;
-		p->extents[first].n_free++;
-		class_count(c, 1);
-		extent_file(c, first, extent_kind(&p->extents[first]));
+		straddler_come(p, c, first, page, 1);
 	}
 }
 
@@ -201,7 +229,7 @@ void extent_return(struct pool *p, int32_t x)
 	int32_t lo, hi, border[2];
 	int n = border_pages(p, c, x, border);
 
-	MUST(e->n_live == 0);
+	MUST(e->n_live == 0 && !e->choice);
 	pages_within(p, c, x, x + 1, &lo, &hi);
 	for (int32_t page = lo; page < e->fresh; page++) {
 		MUST(c->state[page] == PAGE_FREE);
@@ -209,17 +237,13 @@ void extent_return(struct pool *p, int32_t x)
 	}
 	class_count(c, lo - hi);
 	for (int i = 0; i < n; i++) {
-		int32_t page = border[i], first;
+		int32_t page = border[i];
 
 		if (c->state[page] == PAGE_ABSENT)
 			continue;
 		MUST(c->state[page] == PAGE_FREE);
 		c->state[page] = PAGE_ABSENT;
-		first = ~c->place[page];
-		p->extents[first].straddler = -1;
-		p->extents[first].n_free--;
-		class_count(c, -1);
-		extent_file(c, first, extent_kind(&p->extents[first]));
+		straddler_come(p, c, ~c->place[page], page, -1);
 	}
 	list_remove(c, x);
 	p->extent_class[x] = -1;
@@ -228,6 +252,99 @@ void extent_return(struct pool *p, int32_t x)
 	p->hands++;
 	c->n_extents--;
 	c->n_empty--;
+}
+
+/* ---- extents that are chosen ------------------------------------------------------ */
+
+/* The empty extent @x of @c can be had (@n 1), or no longer (-1). */
+static void empty_count(struct pool *p, struct page_class *c, int32_t n)
+{
+	c->n_empty += n;
+	p->n_empty += n;
+	c->turns++;
+	p->turns++;
+}
+
+/* The free page that starts before extent @x and ends in or beyond it, -1: none. */
+static int32_t free_before(const struct pool *p, const struct page_class *c, int32_t x)
+{
+	uint64_t start = extent_start(p, x);
+	int32_t page = (int32_t)(start / c->page_bytes);
+
+	if (start % c->page_bytes == 0 || page >= c->num_pages || c->state[page] != PAGE_FREE)
+		return -1;
+	return p->extents[~c->place[page]].straddler_owed ? -1 : page;
+}
+
+/* The free page @page before extent @x, which was chosen (@n -1) or lifted (1), stops or starts to count where it
+ * starts. */
+static void count_before(struct pool *p, struct page_class *c, int32_t page, int32_t n)
+{
+	int32_t first = ~c->place[page];
+	struct extent *e = &p->extents[first];
+
+	e->n_free += n;
+	if (e->choice)
+		return; /* withheld it is anyway */
+	c->n_free += n;
+	c->n_withheld -= n;
+	extent_file(c, first, extent_kind(e));
+}
+
+void extent_choose(struct pool *p, int32_t x, struct choice *k)
+{
+	struct extent *e = &p->extents[x];
+	struct page_class *c = p->extent_class[x] < 0 ? NULL : p->classes[p->extent_class[x]];
+	int32_t before = c ? free_before(p, c, x) : -1;
+
+	MUST(!e->choice);
+	if (before >= 0 && !page_is_hidden(p, c, before))
+		count_before(p, c, before, -1);
+	e->choice = k;
+	p->n_chosen++;
+	p->hands++;
+	p->n_chosen_free += !c;
+	if (!c)
+		return;
+	list_remove(c, x);
+	if (kind_is_empty(e->kind))
+		empty_count(p, c, -1);
+	c->n_free -= e->n_free;
+	c->n_withheld += e->n_free;
+}
+
+void extent_lift(struct pool *p, int32_t x)
+{
+	struct extent *e = &p->extents[x];
+	struct page_class *c = p->extent_class[x] < 0 ? NULL : p->classes[p->extent_class[x]];
+	int32_t before = c ? free_before(p, c, x) : -1;
+
+	MUST(e->choice);
+	e->choice = NULL;
+	p->n_chosen--;
+	p->hands++;
+	p->n_chosen_free -= !c;
+	if (!c)
+		return;
+	list_add(c, x, extent_kind(e));
+	if (kind_is_empty(e->kind))
+		empty_count(p, c, 1);
+	c->n_free += e->n_free;
+	c->n_withheld -= e->n_free;
+	if (before >= 0 && !page_is_hidden(p, c, before))
+		count_before(p, c, before, 1);
+}
+
+void choice_lift(struct pool *p, struct choice *k)
+{
+	for (int32_t x = k->first; x >= 0; x = p->extents[x].next_chosen)
+		extent_lift(p, x);
+}
+
+void choice_restore(struct pool *p, struct choice *k)
+{
+	for (int32_t x = k->first; x >= 0; x = p->extents[x].next_chosen)
+		extent_choose(p, x, k);
 }
 
 static int32_t class_trim(struct pool *p, struct page_class *c, int32_t budget)

@@ -11,6 +11,9 @@
 
 #include "pool.h"
 
+/* Beside the states of a page: free, and touching a chosen extent. */
+enum { PAGE_WITHHELD = PAGE_QUARANTINED + 1, COUNTS };
+
 struct view {
 	const struct pool *p;
 	const struct page_class *c;
@@ -46,8 +49,18 @@ static bool is_fresh(const struct view *v, int32_t page, int32_t x)
 	return page >= v->p->extents[x].fresh && page < v->p->extents[x].end && v->c->state[page] == PAGE_ABSENT;
 }
 
+/* Some extent that page @page touches, from @first on, is chosen. */
+static bool touches_choice(const struct view *v, int32_t first, int32_t last)
+{
+	bool touches = false;
+
+	for (int32_t x = first; x <= last; x++)
+		touches |= v->p->extents[x].choice != NULL;
+	return touches;
+}
+
 /* Usable exactly when all its extents are held, and known to be where it is. */
-static bool check_page(const struct view *v, int32_t page, int32_t count[4])
+static bool check_page(const struct view *v, int32_t page, int32_t count[COUNTS])
 {
 	bool whole = page_is_whole(v->p, v->c, v->index, page);
 	uint8_t state = v->c->state[page];
@@ -55,7 +68,7 @@ static bool check_page(const struct view *v, int32_t page, int32_t count[4])
 
 	page_extents(v->p, v->c, page, &first, &last);
 	if (state == PAGE_ABSENT && whole && first == last && is_fresh(v, page, first)) {
-		count[PAGE_FREE]++;
+		count[touches_choice(v, first, last) ? PAGE_WITHHELD : PAGE_FREE]++;
 		return true;
 	}
 	if (whole != (state != PAGE_ABSENT))
@@ -63,7 +76,7 @@ static bool check_page(const struct view *v, int32_t page, int32_t count[4])
 	if (whole && v->c->place[page] != (first == last ? first : ~first))
 		return wrong(v, "page %" PRId32 " of extent %" PRId32 " is placed at %" PRId32, page, first,
 			     v->c->place[page]);
-	count[state]++;
+	count[state == PAGE_FREE && touches_choice(v, first, last) ? PAGE_WITHHELD : state]++;
 	return true;
 }
 
@@ -105,20 +118,27 @@ static bool check_extent(const struct view *v, int32_t x)
 {
 	const struct extent *e = &v->p->extents[x];
 	uint64_t s = v->c->page_bytes, end = (extent_start(v->p, x + 1) + s - 1) / s;
-	int32_t live = 0, fresh = 0, returned = 0, straddler = -1, page = (int32_t)(extent_start(v->p, x) / s);
+	int32_t live = 0, quarantined = 0, fresh = 0, behind = -1, returned = 0, straddler = -1,
+		page = (int32_t)(extent_start(v->p, x) / s);
 
 	for (; (uint64_t)page < end && page < v->c->num_pages; page++) {
 		int32_t first, last;
 
 		page_extents(v->p, v->c, page, &first, &last);
 		live += v->c->state[page] == PAGE_LEASED || v->c->state[page] == PAGE_QUARANTINED;
-		if (first == x && last > x && page_is_whole(v->p, v->c, v->index, page))
+		quarantined += v->c->state[page] == PAGE_QUARANTINED;
+		if (first == x && last > x && page_is_whole(v->p, v->c, v->index, page)) {
 			straddler = page;
+			behind = last;
+		}
 		if (first == x && last == x)
 			returned += v->c->state[page] == PAGE_FREE;
 		if (first == x && last == x)
 			fresh += v->c->state[page] == PAGE_ABSENT;
 	}
+	if (quarantined != e->n_quarantined)
+		return wrong(v, "extent %" PRId32 ": %" PRId32 " pages in quarantine, counted %" PRId32, x,
+			     e->n_quarantined, quarantined);
 	live += e->n_owed + straddlers_owed(v, x);
 	if (live != e->n_live)
 		return wrong(v, "extent %" PRId32 ": %" PRId32 " live pages, counted %" PRId32, x, e->n_live, live);
@@ -130,7 +150,10 @@ static bool check_extent(const struct view *v, int32_t x)
 	if (fresh != e->end - e->fresh)
 		return wrong(v, "extent %" PRId32 ": %" PRId32 " fresh pages, counted %" PRId32, x, e->end - e->fresh,
 			     fresh);
-	if (fresh + returned + (straddler >= 0 && v->c->state[straddler] == PAGE_FREE) != e->n_free + e->n_owed)
+	if (fresh + returned +
+		    (straddler >= 0 && v->c->state[straddler] == PAGE_FREE &&
+		     (e->straddler_owed || !touches_choice(v, x + 1, behind))) !=
+	    e->n_free + e->n_owed)
 		return wrong(v, "extent %" PRId32 ": free pages %" PRId32 ", fresh %" PRId32 ", returned %" PRId32, x,
 			     e->n_free, fresh, returned);
 	return check_chain(v, x, returned);
@@ -145,7 +168,7 @@ static bool check_list(const struct view *v, enum extent_kind kind, int32_t *n_l
 		const struct extent *e = &v->p->extents[x];
 		enum extent_kind fits = extent_kind(e);
 
-		if (++*n_listed > v->c->n_extents || v->p->extent_class[x] != v->index)
+		if (++*n_listed > v->c->n_extents || v->p->extent_class[x] != v->index || e->choice)
 			return wrong(v, "list %d: extent %" PRId32 " of class %d, one too many", (int)kind, x,
 				     v->p->extent_class[x]);
 		if (e->kind != kind || fits != kind)
@@ -164,7 +187,7 @@ static bool check_list(const struct view *v, enum extent_kind kind, int32_t *n_l
 
 static bool check_extents(const struct view *v)
 {
-	int32_t n_held = 0, n_empty = 0, n_listed = 0, n_owed = 0, n_owing = 0;
+	int32_t n_held = 0, n_empty = 0, n_chosen = 0, n_listed = 0, n_owed = 0, n_owing = 0;
 
 	for (int32_t x = 0; x < v->p->n_extents; x++) {
 		if (v->p->extent_class[x] != v->index)
@@ -172,7 +195,8 @@ static bool check_extents(const struct view *v)
 		if (!check_extent(v, x))
 			return false;
 		n_held++;
-		n_empty += v->p->extents[x].n_live == 0;
+		n_empty += v->p->extents[x].n_live == 0 && !v->p->extents[x].choice;
+		n_chosen += v->p->extents[x].choice != NULL;
 		n_owed += v->p->extents[x].n_owed;
 		n_owing += v->p->extents[x].n_owed > 0;
 	}
@@ -184,35 +208,37 @@ static bool check_extents(const struct view *v)
 	for (int k = 0; k < EXTENT_N_KINDS; k++)
 		if (!check_list(v, (enum extent_kind)k, &n_listed))
 			return false;
-	if (n_held != v->c->n_extents || n_empty != v->c->n_empty || n_listed != n_held)
+	if (n_held != v->c->n_extents || n_empty != v->c->n_empty || n_listed != n_held - n_chosen)
 		return wrong(v,
-			     "holds %" PRId32 " extents, %" PRId32 " empty, %" PRId32 " in lists; counted %" PRId32
-			     " and %" PRId32,
-			     n_held, n_empty, n_listed, v->c->n_extents, v->c->n_empty);
+			     "holds %" PRId32 " extents, %" PRId32 " empty, %" PRId32 " chosen, %" PRId32
+			     " in lists; counted %" PRId32 " and %" PRId32,
+			     n_held, n_empty, n_chosen, n_listed, v->c->n_extents, v->c->n_empty);
 	return true;
 }
 
 bool page_class_check(const struct pool *p, const struct page_class *c, int index, char *buf, size_t size)
 {
 	const struct view v = { p, c, index, buf, size };
-	int32_t count[4] = { 0 };
+	int32_t count[COUNTS] = { 0 };
 
 	for (int32_t page = 0; page < c->num_pages; page++)
 		if (!check_page(&v, page, count))
 			return false;
-	if (count[PAGE_FREE] != c->n_free + c->n_owed || count[PAGE_LEASED] != c->n_leased - c->n_owed ||
-	    count[PAGE_QUARANTINED] != c->n_quarantined || c->n_free + c->n_leased + c->n_quarantined != c->n_usable)
+	if (count[PAGE_FREE] + count[PAGE_WITHHELD] != c->n_free + c->n_withheld + c->n_owed ||
+	    count[PAGE_LEASED] != c->n_leased - c->n_owed || count[PAGE_QUARANTINED] != c->n_quarantined ||
+	    (c->n_owed == 0 && count[PAGE_WITHHELD] != c->n_withheld) ||
+	    c->n_free + c->n_withheld + c->n_leased + c->n_quarantined != c->n_usable)
 		return wrong(&v,
 			     "free %" PRId32 "/%" PRId32 " leased %" PRId32 "/%" PRId32 " quarantined %" PRId32
-			     "/%" PRId32 " (counted/kept), usable %" PRId32,
+			     "/%" PRId32 " withheld %" PRId32 "/%" PRId32 " (counted/kept), usable %" PRId32,
 			     count[PAGE_FREE], c->n_free, count[PAGE_LEASED], c->n_leased, count[PAGE_QUARANTINED],
-			     c->n_quarantined, c->n_usable);
+			     c->n_quarantined, count[PAGE_WITHHELD], c->n_withheld, c->n_usable);
 	return check_extents(&v);
 }
 
 bool pool_check(const struct pool *p, char *buf, size_t size)
 {
-	int32_t n_unassigned = 0, n_empty = 0;
+	int32_t n_unassigned = 0, n_empty = 0, n_chosen = 0, n_chosen_free = 0;
 
 	for (int i = 0; i < p->n_classes; i++) {
 		if (!page_class_check(p, p->classes[i], i, buf, size))
@@ -221,15 +247,21 @@ bool pool_check(const struct pool *p, char *buf, size_t size)
 	}
 	for (int32_t x = 0; x < p->n_extents; x++) {
 		n_unassigned += p->extent_class[x] < 0;
+		n_chosen += p->extents[x].choice != NULL;
+		n_chosen_free += p->extents[x].choice && p->extent_class[x] < 0;
 		if (p->extent_class[x] >= p->n_classes) {
 			snprintf(buf, size, "extent %" PRId32 " belongs to class %d of %d", x, p->extent_class[x],
 				 p->n_classes);
 			return false;
 		}
 	}
-	if (n_unassigned == p->n_unassigned && n_empty == p->n_empty)
+	if (n_unassigned == p->n_unassigned && n_empty == p->n_empty && n_chosen == p->n_chosen &&
+	    n_chosen_free == p->n_chosen_free)
 		return true;
-	snprintf(buf, size, "%" PRId32 " extents unassigned, %" PRId32 " empty; counted %" PRId32 " and %" PRId32,
-		 p->n_unassigned, p->n_empty, n_unassigned, n_empty);
+	snprintf(buf, size,
+		 "%" PRId32 " extents unassigned, %" PRId32 " empty, %" PRId32 " chosen, %" PRId32
+		 " of these unassigned; counted %" PRId32 ", %" PRId32 ", %" PRId32 " and %" PRId32,
+		 p->n_unassigned, p->n_empty, p->n_chosen, p->n_chosen_free, n_unassigned, n_empty, n_chosen,
+		 n_chosen_free);
 	return false;
 }

@@ -38,6 +38,8 @@ static bool extent_serves(const struct pool *p, int32_t x, int index, bool other
 {
 	const struct page_class *holder;
 
+	if (p->extents[x].choice)
+		return false;
 	if (p->extent_class[x] == index || p->extent_class[x] < 0)
 		return true;
 	if (!others || p->extents[x].n_live > 0)
@@ -57,7 +59,7 @@ static int32_t next_stretch(const struct pool *p, int32_t x, int index, bool oth
 	return x;
 }
 
-static int class_index(const struct pool *p, const struct page_class *c)
+int pool_class_index(const struct pool *p, const struct page_class *c)
 {
 	for (int i = 0; i < p->n_classes; i++)
 		if (p->classes[i] == c)
@@ -74,12 +76,38 @@ static struct page_class *class_of(const struct pool *p, uint64_t page_bytes)
 	return p->classes[i];
 }
 
+/* Usable pages of class @index that touch a chosen extent: however many of them are free, they are withheld. */
+static int64_t pages_touching(const struct pool *p, const struct page_class *c, int index)
+{
+	int64_t n = 0;
+
+	for (int32_t x = 0; x < p->n_extents && p->n_chosen > 0; x++) {
+		int32_t lo, hi, border[2], n_border;
+
+		if (!p->extents[x].choice || p->extent_class[x] != index)
+			continue;
+		pages_within(p, c, x, x + 1, &lo, &hi);
+		n += hi - lo;
+		n_border = border_pages(p, c, x, border);
+		for (int i = 0; i < n_border; i++) {
+			int32_t first, last;
+
+			page_extents(p, c, border[i], &first, &last);
+			while (first < x && !p->extents[first].choice)
+				first++;
+			/* in the first chosen one that it touches */
+			n += first == x && page_is_whole(p, c, index, border[i]);
+		}
+	}
+	return n;
+}
+
 int64_t pool_available(struct pool *p, struct page_class *c)
 {
 	uint64_t now = pool_epoch(p, c);
 
 	if (c->cached_at != now) {
-		int index = class_index(p, c);
+		int index = pool_class_index(p, c);
 		int32_t first, lo, hi;
 		int64_t usable = 0;
 
@@ -88,7 +116,7 @@ int64_t pool_available(struct pool *p, struct page_class *c)
 			pages_within(p, c, first, x, &lo, &hi);
 			usable += hi - lo;
 		}
-		c->cached_available = usable - c->n_usable;
+		c->cached_available = usable - (c->n_usable - pages_touching(p, c, index));
 		c->cached_at = now;
 	}
 	return c->n_free + c->cached_available;
@@ -213,7 +241,7 @@ static void class_provide(struct pool *p, struct page_class *c, int64_t n)
 
 	if (c->n_free >= n)
 		return;
-	v.index = class_index(p, c);
+	v.index = pool_class_index(p, c);
 	if (p->n_unassigned > 0) {
 		take_extents(&v, true, n);
 		take_extents(&v, false, n);
@@ -255,7 +283,7 @@ static int find_hopeless(struct pool *p, const struct pool_need *needs, uint32_t
 static void start_afresh(struct pool *p)
 {
 	for (int32_t x = 0; x < p->n_extents && p->n_empty > 0; x++) {
-		if (p->extent_class[x] < 0 || p->extents[x].n_live > 0)
+		if (p->extent_class[x] < 0 || p->extents[x].n_live > 0 || p->extents[x].choice)
 			continue;
 		note_moved(p, x);
 		extent_return(p, x);
@@ -290,7 +318,7 @@ static int provide(struct pool *p, const struct pool_need *needs, uint32_t n, in
 
 bool pool_is_idle(const struct pool *p)
 {
-	return p->n_unassigned + p->n_empty == p->n_extents;
+	return p->n_unassigned + p->n_empty == p->n_extents && p->n_chosen == 0;
 }
 
 /* What an empty pool is to have: @needs, and what is kept (NULL: nothing) of each class, all of it. */
@@ -326,8 +354,7 @@ static bool place_anew(struct pool *p, const struct pool_keep *keep, const struc
 		class_provide(p, c, c->promised);
 		good = c->n_free >= c->promised;
 	}
-	for (int i = 0; i < p->n_classes; i++)
-		p->classes[i]->promised = 0;
+	pool_unpromise(p);
 	end_moves(p, !good);
 	return good;
 }
@@ -371,10 +398,9 @@ static bool keep_promise(struct pool *p, struct page_class *c)
 	return c->n_free >= c->promised;
 }
 
-/* Extents in no class, and empty ones whose pages nobody was promised; too few rather than too many. */
-static int64_t spare_extents(const struct pool *p)
+int64_t pool_spare_extents(const struct pool *p)
 {
-	int64_t n = p->n_unassigned;
+	int64_t n = p->n_unassigned - p->n_chosen_free;
 
 	for (int i = 0; i < p->n_classes; i++) {
 		const struct page_class *c = p->classes[i];
@@ -387,34 +413,72 @@ static int64_t spare_extents(const struct pool *p)
 }
 
 /*
- * Floors, as far as it goes, then claims; of each kind all promises first, as in
- * provide(). False: the claims cannot all be met.
+ * Floors, as far as it goes: all promises first, as in provide(). What is
+ * claimed is there; only what starts afresh must find extents for it again.
+ * False: it does not.
  */
 static bool promise_kept(struct pool *p, const struct pool_keep *keep)
 {
+	bool good = true;
+
 	for (int i = 0; i < p->n_classes; i++)
 		p->classes[i]->promised = keep->floors[i];
 	for (int i = 0; i < p->n_classes; i++)
 		if (keep->floors[i] && !keep_promise(p, p->classes[i]))
 			p->classes[i]->promised = p->classes[i]->n_free;
+	for (int i = 0; i < p->n_classes; i++) {
+		struct page_class *c = p->classes[i];
+		int64_t left = c->n_free - c->promised;
+
+		c->promised += keep->claims[i] < left || p->afresh ? keep->claims[i] : left;
+	}
+	for (int i = 0; i < p->n_classes && p->afresh; i++)
+		good &= keep->claims[i] == 0 || keep_promise(p, p->classes[i]);
+	return good;
+}
+
+/* Who had leave to take what is claimed may have taken some: of it as much as is there. */
+static void claims_that_are_left(const struct pool *p, struct pool_keep *keep)
+{
 	for (int i = 0; i < p->n_classes; i++)
-		p->classes[i]->promised += keep->claims[i];
+		if (keep->claims[i] > p->classes[i]->n_free)
+			keep->claims[i] = p->classes[i]->n_free;
+}
+
+void pool_promise(struct pool *p, const struct pool_keep *keep)
+{
+	promise_kept(p, keep);
+	end_moves(p, false);
+}
+
+int64_t pool_promise_more(struct pool *p, struct page_class *c, int64_t pages)
+{
+	int64_t had = c->promised;
+
+	c->promised += pages;
+	if (!keep_promise(p, c))
+		c->promised = c->n_free > had ? c->n_free : had;
+	end_moves(p, false);
+	return c->promised - had;
+}
+
+void pool_unpromise(struct pool *p)
+{
 	for (int i = 0; i < p->n_classes; i++)
-		if (keep->claims[i] && !keep_promise(p, p->classes[i]))
-			return false;
-	return true;
+		p->classes[i]->promised = 0;
 }
 
 static int provide_beside(struct pool *p, const struct pool_keep *keep, const struct pool_need *needs, uint32_t n,
 			  int64_t *available)
 {
-	int result;
+	int result = POOL_PROVIDED;
 	int64_t spare;
 
 	if (p->afresh)
 		start_afresh(p);
-	result = promise_kept(p, keep) ? POOL_PROVIDED : POOL_CLAIMED;
-	spare = keep->extents ? spare_extents(p) : 0;
+	if (!promise_kept(p, keep))
+		result = POOL_KEPT;
+	spare = keep->extents ? pool_spare_extents(p) : 0;
 	/* All promises first, as in provide(). */
 	for (uint32_t i = 0; i < n && result == POOL_PROVIDED; i++)
 		needs[i].class->promised += needs[i].pages;
@@ -427,19 +491,20 @@ static int provide_beside(struct pool *p, const struct pool_keep *keep, const st
 		result = (int)i;
 	}
 	if (result == POOL_PROVIDED && keep->extents &&
-	    spare_extents(p) < (spare < keep->extents ? spare : keep->extents))
+	    pool_spare_extents(p) < (spare < keep->extents ? spare : keep->extents))
 		result = POOL_KEPT;
-	for (int i = 0; i < p->n_classes; i++)
-		p->classes[i]->promised = 0;
+	pool_unpromise(p);
 	end_moves(p, result != POOL_PROVIDED);
 	return result;
 }
 
-int pool_provide_beside(struct pool *p, const struct pool_keep *keep, const struct pool_need *needs, uint32_t n,
+int pool_provide_beside(struct pool *p, struct pool_keep *keep, const struct pool_need *needs, uint32_t n,
 			int64_t *available)
 {
+	int64_t afresh;
 	int result;
 
+	claims_that_are_left(p, keep);
 	p->apart = true;
 	result = provide_beside(p, keep, needs, n, available);
 	p->apart = false;
@@ -447,7 +512,8 @@ int pool_provide_beside(struct pool *p, const struct pool_keep *keep, const stru
 		result = provide_beside(p, keep, needs, n, available);
 	if (result != POOL_PROVIDED && p->n_empty > 0) {
 		p->afresh = true;
-		result = provide_beside(p, keep, needs, n, available);
+		if (provide_beside(p, keep, needs, n, &afresh) == POOL_PROVIDED)
+			result = POOL_PROVIDED;
 		p->afresh = false;
 	}
 	if (result != POOL_PROVIDED && pool_is_idle(p) && place_anew(p, keep, needs, n))

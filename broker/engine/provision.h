@@ -36,17 +36,28 @@ bool pool_could_provide(const struct pool *p, const struct pool_need *needs, uin
 /* What others are to find there after a provision. */
 struct pool_keep {
 	int64_t floors[POOL_MAX_CLASSES]; /* free pages of a class, as many of these as can be had */
-	int64_t claims[POOL_MAX_CLASSES]; /* beside them, and all of these */
+	int64_t claims[POOL_MAX_CLASSES]; /* beside them: free ones, as many of these as there still are */
 	int64_t extents;                  /* in no class or empty, as many of these as can be had */
 };
-enum { POOL_PROVIDED = -1, POOL_CLAIMED = -2, POOL_KEPT = -3 };
+enum { POOL_PROVIDED = -1, POOL_KEPT = -2 };
 /*
- * As pool_provide(), beside what is kept. What is kept may get extents, too.
+ * As pool_provide(), beside what is kept. What is kept may get extents, too;
+ * what is claimed and no longer there is taken out of @keep.
  * Returns POOL_PROVIDED; or the index of the first need that cannot be met, with
- * *@available what there is beside what is kept; POOL_CLAIMED: the claims cannot
- * be met, with or without it; POOL_KEPT: too few extents would be left.
+ * *@available what there is beside what is kept; POOL_KEPT: too few extents would be left.
  */
-int pool_provide_beside(struct pool *p, const struct pool_keep *keep, const struct pool_need *needs, uint32_t n,
+int pool_provide_beside(struct pool *p, struct pool_keep *keep, const struct pool_need *needs, uint32_t n,
 			int64_t *available);
+
+/* ---- for claims (claim.c, choice.c) ------------------------------------------- */
+
+/* What is kept gets its extents, and is promised until pool_unpromise(). */
+void pool_promise(struct pool *p, const struct pool_keep *keep);
+/* Up to @pages of @c more: how many could be had. */
+int64_t pool_promise_more(struct pool *p, struct page_class *c, int64_t pages);
+void pool_unpromise(struct pool *p);
+/* Extents in no class, and empty ones whose pages nobody was promised; too few rather than too many. */
+int64_t pool_spare_extents(const struct pool *p);
+int pool_class_index(const struct pool *p, const struct page_class *c);
 
 #endif

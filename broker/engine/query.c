@@ -151,7 +151,7 @@ int sequence_query(const struct session *s, uint64_t handle, const struct wire_q
 
 int64_t session_free_pages(const struct session *s, uint32_t group)
 {
-	return group < s->n_groups ? pool_available(&s->engine->pool, s->groups[group].class) : 0;
+	return group < s->n_groups ? engine_available(s->engine, s->groups[group].class_index) : 0;
 }
 
 void engine_count(const struct engine *e, struct engine_counts *out)
@@ -180,19 +180,20 @@ int32_t engine_extent_class(const struct engine *e, uint32_t extent)
 
 bool engine_class_count(const struct engine *e, uint32_t index, struct class_counts *out)
 {
-	/* The cache of available pages is the pool's own business: it changes nothing that can be seen. */
-	struct pool *p = (struct pool *)&e->pool;
-	struct page_class *c;
+	/* The cache of available pages is the engine's own business: it changes nothing that can be seen. */
+	struct engine *cached = (struct engine *)e;
+	const struct pool *p = &e->pool;
+	const struct page_class *c;
 
 	if (index >= (uint32_t)p->n_classes)
 		return false;
 	c = p->classes[index];
 	*out = (struct class_counts){ .page_bytes = c->page_bytes,
 				      .pages = c->n_usable,
-				      .free = c->n_free,
+				      .free = c->n_free + c->n_withheld,
 				      .leased = c->n_leased,
 				      .quarantined = c->n_quarantined,
-				      .available = pool_available(p, c),
+				      .available = engine_available(cached, index),
 				      .num_pages = c->num_pages,
 				      .extents = (uint32_t)c->n_extents,
 				      .empty = (uint32_t)c->n_empty,

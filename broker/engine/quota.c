@@ -13,11 +13,9 @@
  * max_seq takes them. Of a model that never attached, that is not known; whole
  * extents are kept for it then.
  *
- * A claim is what a request that has waited long is still to get. It counts like
- * a floor, but below the floors, and all of it or nothing may begin: else pages
- * that come free in extents of another class would never add up to an extent.
- * Requests that run already, and such as stay within their model's floor, owe it
- * nothing.
+ * Beside the floors stand the claims (claim.h). Requests that run already, and
+ * such as stay within their model's floor, owe a claim nothing: what they cannot
+ * have beside it they take from it.
  */
 #include "quota.h"
 
@@ -31,7 +29,7 @@
 
 /* ---- quotas ------------------------------------------------------------------ */
 
-static struct quota *quota_find(const struct engine *e, const char *name)
+struct quota *quota_find(const struct engine *e, const char *name)
 {
 	struct quota *q;
 
@@ -53,6 +51,7 @@ struct quota *quota_get(struct engine *e, const char *name)
 	strncpy(q->name, name, sizeof(q->name) - 1);
 	LIST_INIT(&q->sessions);
 	TAILQ_INIT(&q->queue);
+	claim_init(&q->claim);
 	TAILQ_INSERT_TAIL(&e->quotas, q, link);
 	return q;
 }
@@ -177,6 +176,7 @@ int engine_limit(struct engine *e, const char *name, const uint64_t *floor, cons
 	q->floor = low;
 	q->ceiling = high;
 	e->retry = true;
+	claim_check_ceiling(e, q, 0);
 	quota_drop(e, q);
 	return 0;
 }
@@ -203,7 +203,8 @@ static void quota_count(const struct quota *q, struct quota_counts *out)
 		.sessions = q->n_sessions,
 		.waiting = q->n_waiting,
 		.oldest = q->n_waiting ? TAILQ_FIRST(&q->queue)->since : 0,
-		.claims = q->n_waiting && TAILQ_FIRST(&q->queue)->claims,
+		.claims = q->claim.of != NULL,
+		.since = q->claim.since,
 	};
 	memcpy(out->name, q->name, sizeof(out->name));
 	out->sequence = sequence_bytes(q);
@@ -268,7 +269,7 @@ static void keep_bytes(struct pool_keep *keep, const struct pool *p, const struc
 	}
 }
 
-static uint64_t needs_bytes(const struct session *s, const int64_t *needs)
+uint64_t needs_bytes(const struct session *s, const int64_t *needs)
 {
 	uint64_t bytes = 0;
 
@@ -277,40 +278,30 @@ static uint64_t needs_bytes(const struct session *s, const int64_t *needs)
 	return bytes;
 }
 
-/* The head of @q when what it lacks must be left to it by whoever respects claims older than @claims; else NULL. */
-static const struct wait *claim_of(const struct quota *q, uint64_t used, uint64_t claims)
+static void add_floor(struct pool_keep *keep, const struct engine *e, const struct quota *q)
 {
-	const struct wait *w = TAILQ_FIRST(&q->queue);
+	uint64_t used = q->floor ? quota_used(q) : 0;
 
-	if (!w || !w->claims || w->refusal || w->number >= claims)
-		return NULL;
-	/* Below its ceiling only its own model can help it. */
-	return q->ceiling && used + needs_bytes(w->session, w->needs) > q->ceiling ? NULL : w;
-}
-
-/* What the model of @q is to find: its head's claim, and of its floor what neither that nor its sessions use. */
-static void keep_for(struct pool_keep *keep, const struct pool *p, const struct quota *q, uint64_t claims)
-{
-	uint64_t used = quota_used(q);
-	const struct wait *w = claim_of(q, used, claims);
-
-	if (w) {
-		used += needs_bytes(w->session, w->needs);
-		FOR_EACH_GROUP (g, w->session)
-			keep->claims[g->class_index] += w->needs[g->index];
-	}
 	if (q->floor > used)
-		keep_bytes(keep, p, q, q->floor - used);
+		keep_bytes(keep, &e->pool, q, q->floor - used);
 }
 
-static void keep_for_others(struct pool_keep *keep, const struct engine *e, const struct quota *own, uint64_t claims)
+void keep_floor(struct pool_keep *keep, const struct engine *e, const struct quota *q)
+{
+	memset(keep, 0, sizeof(*keep));
+	add_floor(keep, e, q);
+}
+
+void keep_for_others(struct pool_keep *keep, const struct engine *e, const struct quota *own, bool claims)
 {
 	const struct quota *q;
 
 	memset(keep, 0, sizeof(*keep));
 	TAILQ_FOREACH (q, &e->quotas, link)
-		if (q != own && (q->floor || q->n_waiting))
-			keep_for(keep, &e->pool, q, claims);
+		if (q != own)
+			add_floor(keep, e, q);
+	if (claims && e->n_claims)
+		claims_keep(e, keep);
 }
 
 /* ---- admission ---------------------------------------------------------------------- */
@@ -365,22 +356,23 @@ static int beside_fault(struct session *s, const struct pool_need *need, const s
 			int64_t available, struct fault *f)
 {
 	const struct pool *p = &s->engine->pool;
-	bool never = pool_is_idle(p), kept = keep->extents > 0;
+	bool claimed = p->n_chosen > 0, kept = keep->extents > 0, never;
 	int64_t pages = 0, without;
 	uint64_t bytes = 0;
 
 	for (int i = 0; i < p->n_classes; i++) {
-		never &= keep->claims[i] == 0;
-		kept |= keep->claims[i] || keep->floors[i];
+		claimed |= keep->claims[i] > 0;
+		kept |= keep->floors[i] > 0;
 	}
+	never = pool_is_idle(p) && !claimed;
 	for (uint32_t i = 0; i < s->n_groups; i++) {
 		pages += need[i].pages;
 		bytes += 2 * (uint64_t)need[i].pages * need[i].class->page_bytes;
 	}
 	if (never && !kept)
 		return never_fault(s, need, bytes, f);
-	if (missing == POOL_CLAIMED)
-		return fault_set(f, FAULT_CLAIMED, -1, pages, 0);
+	if (claimed && missing >= 0)
+		return fault_set(f, FAULT_CLAIMED, -1, pages_of_class(s, need, (uint32_t)missing), available);
 	if (missing == POOL_KEPT)
 		return fault_set(f, never ? FAULT_FLOORS_EXTENTS_NEVER : FAULT_FLOORS_EXTENTS, -1, pages,
 				 keep->extents);
@@ -394,7 +386,7 @@ static int beside_fault(struct session *s, const struct pool_need *need, const s
 }
 
 /* As session_provide(), where others are to find something, too. */
-static int provide_beside(struct session *s, const struct pool_need *need, uint64_t claims, struct fault *f)
+static int provide_beside(struct session *s, const struct pool_need *need, bool claims, struct fault *f)
 {
 	struct engine *e = s->engine;
 	struct pool_keep keep;
@@ -427,38 +419,71 @@ static int check_ceiling(const struct session *s, uint64_t bytes, bool *floored,
  * better for it, as what fits is found class by class; and what is used of a
  * floor is kept no longer, which pages of other sizes may need less than before.
  */
-static int provided(struct engine *e, uint64_t hands)
+static int provided(struct session *s, uint64_t bytes, uint64_t hands)
 {
+	struct engine *e = s->engine;
+
 	if (e->n_floors || e->pool.hands != hands)
 		e->retry = true;
+	claim_check_ceiling(e, s->quota, bytes);
 	return 0;
 }
 
-int session_provide(struct session *s, const int64_t *needs, const int64_t *held, uint64_t claims, struct fault *f)
+/* As session_provide(), of what could be some time. */
+static int provide_limited(struct session *s, const struct pool_need *need, const int64_t *needs, enum claims claims,
+			   struct fault *f)
 {
 	struct engine *e = s->engine;
-	uint64_t hands = e->pool.hands;
-	bool limited = e->n_floors || s->quota->ceiling || (claims != CLAIMS_NONE && e->n_waiting), floored;
+	bool floored;
+	int code = check_ceiling(s, needs_bytes(s, needs), &floored, f);
+
+	if (code)
+		return code;
+	claims_restore(e);
+	code = provide_beside(s, need, true, f);
+	if (code != SWAKV_ENOPAGES || !e->n_claims || (claims == CLAIMS_ALL && !floored))
+		return code;
+	claims_lift(e);
+	return provide_beside(s, need, false, f);
+}
+
+int session_provide(struct session *s, const int64_t *needs, const int64_t *held, enum claims claims, struct fault *f)
+{
+	struct engine *e = s->engine;
+	uint64_t hands = e->pool.hands, bytes = needs_bytes(s, needs);
+	bool limited = e->n_floors || s->quota->ceiling || e->n_claims;
 	struct pool_need need[WIRE_MAX_GROUPS] = { 0 };
 	int64_t whole[WIRE_MAX_GROUPS] = { 0 }, available;
 	int missing, code;
 
-	if (needs_bytes(s, needs) == 0)
+	if (bytes == 0)
 		return 0;
 	fill_need(s, needs, need);
 	missing = limited ? 0 : pool_provide(&s->engine->pool, need, s->n_groups, &available);
 	if (missing < 0)
-		return provided(e, hands);
+		return provided(s, bytes, hands);
 	FOR_EACH_GROUP (g, s)
 		whole[g->index] = needs[g->index] + (held ? held[g->index] : 0);
 	if ((code = session_check_never(s, whole, f)))
 		return code;
 	if (!limited && pool_is_idle(&e->pool))
-		return never_fault(s, need, needs_bytes(s, needs), f);
+		return never_fault(s, need, bytes, f);
 	if (!limited)
 		return fault_set(f, FAULT_NO_PAGES, -1, pages_of_class(s, need, (uint32_t)missing), available);
-	if ((code = check_ceiling(s, needs_bytes(s, needs), &floored, f)))
-		return code;
-	code = provide_beside(s, need, floored ? CLAIMS_NONE : claims, f);
-	return code ? code : provided(e, hands);
+	code = provide_limited(s, need, needs, claims, f);
+	return code ? code : provided(s, bytes, hands);
+}
+
+int64_t engine_available(struct engine *e, uint32_t index)
+{
+	struct page_class *c = e->pool.classes[index];
+	struct pool_keep keep = { 0 };
+	int64_t n;
+
+	if (!e->n_claims)
+		return pool_available(&e->pool, c);
+	claims_restore(e);
+	claims_keep(e, &keep);
+	n = pool_available(&e->pool, c) - keep.claims[index];
+	return n > 0 ? n : 0;
 }

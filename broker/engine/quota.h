@@ -9,8 +9,11 @@
 
 #include <sys/queue.h>
 
+#include "claim.h"
 #include "engine.h"
 #include "pool.h"
+
+struct pool_keep;
 
 /* A begin that waits for pages. */
 struct wait {
@@ -26,7 +29,8 @@ struct wait {
 	int64_t max_tokens;
 	bool unordered;
 	int64_t needs[WIRE_MAX_GROUPS]; /* pages */
-	bool claims;                    /* what comes free is kept for it */
+	bool overdue;                   /* it has waited so long that it may claim, and be overtaken */
+	uint64_t paused_until;          /* stamp: till then it does not claim */
 	uint32_t refusal;               /* enum fault_reason: it will not be admitted, and why; FAULT_NONE */
 };
 TAILQ_HEAD(wait_list, wait);
@@ -47,14 +51,16 @@ struct quota {
 	} shares[WIRE_MAX_GROUPS];
 	struct wait_list queue;
 	uint32_t n_waiting;
+	struct claim claim; /* of the first in the queue */
 };
 TAILQ_HEAD(quota_list, quota);
 
-/* Whose claims a request must respect. */
-#define CLAIMS_NONE 0          /* of nobody: it runs already */
-#define CLAIMS_ALL  UINT64_MAX /* of all; any other number: of those older than that wait */
+/* Whose claims a request must respect: nobody's when it runs already. */
+enum claims { CLAIMS_NONE, CLAIMS_ALL };
 
-/* The quota of @name, made when it is new; NULL: memory is short. */
+/* The quota of @name; NULL: there is none. */
+struct quota *quota_find(const struct engine *e, const char *name);
+/* The same, made when it is new; NULL: memory is short. */
 struct quota *quota_get(struct engine *e, const char *name);
 /* Frees what has neither a session nor a limit. */
 void quota_drop(struct engine *e, struct quota *q);
@@ -67,16 +73,28 @@ uint64_t quota_used(const struct quota *q);
 int session_check_never(const struct session *s, const int64_t *needs, struct fault *f);
 /*
  * Makes sure that @needs[g] pages of each group's class are free, all or nothing,
- * beside what the floors of other models and the claims of those older than
- * @claims lack: 0, or the code of why not, and nothing changed. Never, when
- * @held[g] more beside them (NULL: none), which are there already, could not be.
+ * beside what the floors of other models lack and what is claimed: 0, or the
+ * code of why not, and nothing changed. Never, when @held[g] more beside them
+ * (NULL: none), which are there already, could not be. The pages are taken
+ * before anything else happens in the engine.
  */
-int session_provide(struct session *s, const int64_t *needs, const int64_t *held, uint64_t claims, struct fault *f);
+int session_provide(struct session *s, const int64_t *needs, const int64_t *held, enum claims claims, struct fault *f);
+/* Pages of class @index that could be admitted now: beside what is claimed. */
+int64_t engine_available(struct engine *e, uint32_t index);
+/* Bytes of K and V. */
+uint64_t needs_bytes(const struct session *s, const int64_t *needs);
+/* What is to be left to others than @own (NULL: to all): the floors, and, with @claims, the free pages that are
+ * claimed. */
+void keep_for_others(struct pool_keep *keep, const struct engine *e, const struct quota *own, bool claims);
+/* What @q has not used of its floor. */
+void keep_floor(struct pool_keep *keep, const struct engine *e, const struct quota *q);
 
 /* ---- wait.c ---- */
 
 /* Queues @b, which needs @needs. SWAKV_EAGAIN, or the code of why it may not wait. */
 int wait_add(struct session *s, const struct begin *b, const int64_t *needs, struct fault *f);
+/* One of its model waits that none that comes later may overtake. */
+bool wait_holds_up(const struct quota *q);
 /* All that wait in @s are gone, unanswered. */
 void wait_forget(struct session *s);
 bool wait_check(const struct engine *e, char *buf, size_t size);

@@ -254,7 +254,7 @@ static uint64_t begin(struct session *s, const struct begin *b, const int32_t *r
 	return request_handle(s, r);
 }
 
-int request_admit(struct session *s, const struct begin *b, uint64_t claims, uint64_t *handle, struct fault *f)
+int request_admit(struct session *s, const struct begin *b, uint64_t *handle, struct fault *f)
 {
 	int32_t reservation[WIRE_MAX_GROUPS];
 	int64_t needs[WIRE_MAX_GROUPS];
@@ -263,7 +263,7 @@ int request_admit(struct session *s, const struct begin *b, uint64_t claims, uin
 	if (code)
 		return code;
 	begin_needs(s, b, reservation, needs);
-	if ((code = session_provide(s, needs, NULL, claims, f)))
+	if ((code = session_provide(s, needs, NULL, CLAIMS_ALL, f)))
 		return code;
 	if (!slice_holds(s, begin_pages(s, needs)))
 		group_promise(s, needs);
@@ -278,8 +278,8 @@ int request_begin_waiting(struct session *s, const struct begin *b, uint64_t *ha
 	int code;
 
 	*handle = 0;
-	if (s->quota->n_waiting == 0) {
-		code = request_admit(s, b, CLAIMS_ALL, handle, f);
+	if (!wait_holds_up(s->quota)) {
+		code = request_admit(s, b, handle, f);
 		if (code != SWAKV_ENOPAGES || b->wait == 0)
 			return code;
 		begin_needs(s, b, reservation, needs);

@@ -28,6 +28,8 @@ struct engine *engine_new(const struct engine_config *config)
 	slice_init(&e->slice, ENGINE_SLICE);
 	e->stamps_a_ms = config->stamps_a_ms ? config->stamps_a_ms : 1;
 	e->wait_claim = config->wait_claim;
+	e->claim_hold = config->claim_hold;
+	e->claim_max = config->claim_max;
 	return e;
 }
 
@@ -43,7 +45,11 @@ void engine_stamp(struct engine *e, uint64_t stamp)
 
 uint32_t engine_trim(struct engine *e, uint32_t budget)
 {
-	int32_t n = pool_trim(&e->pool, budget > INT32_MAX ? INT32_MAX : (int32_t)budget);
+	int32_t n;
+
+	if (e->n_claims)
+		return 0; /* free pages that are kept stay where they are */
+	n = pool_trim(&e->pool, budget > INT32_MAX ? INT32_MAX : (int32_t)budget);
 
 	if (n > 0)
 		e->retry = true; /* what fits is found class by class: it may be more now */

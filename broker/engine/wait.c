@@ -2,15 +2,16 @@
 /*
  * wait.c - requests that wait for pages
  *
- * Each model has a queue: its head is admitted before those behind it, and
- * nobody of that model overtakes. Between models there is no order but age,
- * where two could be admitted: a head that lacks pages holds up no other model,
- * until it has waited for so long that it claims what comes free (quota.c).
+ * Each model has a queue, and nobody of that model overtakes one that has not
+ * waited for long. Then it is overdue: it no longer holds up those behind it,
+ * and as the first of its queue it claims what it needs (claim.h). So whatever
+ * its worker does, others wait no longer than that and the claim's bounds.
+ * Between models there is no order but age, where two could be admitted.
  *
  * Nothing is looked at until something changed that may help: pages that came
- * back, a limit, a head that left. Only a head that its own session hinders, with
- * all its points or entries taken, is looked at whenever it is asked. Times are
- * stamps.
+ * back, a limit, one that left, a claim that ended. Only one that its own session
+ * hinders, with all its points or entries taken, is looked at whenever it is
+ * asked. A sweep tries a few at a time (TRIES_A_CALL). Times are stamps.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,6 +19,9 @@
 #include "bug.h"
 #include "quota.h"
 #include "slice.h"
+
+/* Begins that engine_admit() tries before it returns; the next call goes on. */
+#define TRIES_A_CALL 16
 
 static void slots_mark(const struct wait *w, bool waiting)
 {
@@ -28,12 +32,19 @@ static void slots_mark(const struct wait *w, bool waiting)
 		s->slots[slot].waiting = waiting;
 }
 
-/* The next stamp at which somebody's time is up, or its claim begins. */
+/* The next stamp at which its time is up, or it is overdue. */
 static uint64_t due_of(const struct engine *e, const struct wait *w)
 {
-	uint64_t claim = w->since + e->wait_claim;
+	uint64_t overdue = w->since + e->wait_claim;
 
-	return !w->claims && claim < w->deadline ? claim : w->deadline;
+	return !w->overdue && overdue < w->deadline ? overdue : w->deadline;
+}
+
+bool wait_holds_up(const struct quota *q)
+{
+	const struct wait *last = TAILQ_LAST(&q->queue, wait_list);
+
+	return last && !last->overdue;
 }
 
 static void note_due(struct engine *e, const struct wait *w)
@@ -84,8 +95,12 @@ static void wait_remove(struct wait *w)
 	struct session *s = w->session;
 	struct quota *q = s->quota;
 
-	if (TAILQ_FIRST(&q->queue) == w)
-		s->engine->retry = true; /* the next one's turn; and a claim may be gone */
+	if (q->claim.of == w)
+		claim_end(s->engine, q);
+	if (TAILQ_FIRST(&q->queue) == w || !w->overdue)
+		s->engine->retry = true; /* the next one's turn */
+	if (s->engine->next_try == w)
+		s->engine->next_try = TAILQ_NEXT(w, in_engine);
 	slots_mark(w, false);
 	TAILQ_REMOVE(&q->queue, w, in_quota);
 	TAILQ_REMOVE(&s->engine->waits, w, in_engine);
@@ -112,6 +127,8 @@ void session_refuse_waiting(struct session *s, enum fault_reason reason)
 	TAILQ_FOREACH (w, &s->engine->waits, in_engine) {
 		if (w->session != s || w->refusal)
 			continue;
+		if (w->session->quota->claim.of == w)
+			claim_end(s->engine, s->quota);
 		w->refusal = reason;
 		s->engine->doomed = true;
 	}
@@ -166,22 +183,24 @@ static int try(struct wait *w, struct admission *out)
 
 	for (uint32_t i = 0; i < w->n_slots; i++, slot = s->slots[slot].next_waiting)
 		s->slot_scratch[i] = slot;
+	if (s->quota->claim.of == w)
+		claim_serve(s->engine, s->quota);
 	slots_mark(w, false);
 	s->engine->admitting = true; /* it may be paused, and is not asked again before it has ended */
-	code = request_admit(s, &b, w->number, &out->handle, &out->fault);
+	code = request_admit(s, &b, &out->handle, &out->fault);
 	s->engine->admitting = false;
 	slots_mark(w, true);
+	if (code && s->quota->claim.of == w)
+		claim_serve_end(s->engine, s->quota);
 	return code;
 }
 
-static struct wait *next_head(const struct engine *e, uint64_t after)
+/* Nobody before it in its queue holds it up. */
+static bool has_turn(const struct wait *w)
 {
-	struct wait *w;
+	const struct wait *before = TAILQ_PREV(w, wait_list, in_quota);
 
-	TAILQ_FOREACH (w, &e->waits, in_engine)
-		if (w->number > after && TAILQ_FIRST(&w->session->quota->queue) == w)
-			return w;
-	return NULL;
+	return !before || before->overdue;
 }
 
 /* In the middle of somebody's work: not of that session, and not to begin another long work in it. */
@@ -195,19 +214,23 @@ static bool must_wait(const struct wait *w)
 	return w->session->busy || (e->slice.paused && pages > ENGINE_SLICE / 2);
 }
 
-/* One sweep over the heads, oldest first, goes on where the last answer left it. */
-static bool admit_head(struct engine *e, struct admission *out)
+/* A sweep over those whose turn it is, oldest first, goes on where it was; false: nobody more, or not now. */
+static bool admit_next(struct engine *e, struct admission *out)
 {
-	struct wait *w;
+	int tries = 0;
 
-	while ((w = next_head(e, e->swept))) {
+	while (e->next_try && tries < TRIES_A_CALL) {
+		struct wait *w = e->next_try;
 		int code;
 
-		e->swept = w->number;
+		e->next_try = TAILQ_NEXT(w, in_engine);
+		if (w->refusal || !has_turn(w))
+			continue;
 		if (must_wait(w)) {
 			e->hindered = true;
 			continue;
 		}
+		tries++;
 		code = try(w, out);
 		if (code == SWAKV_EPENDING || code == SWAKV_EBUSY)
 			e->hindered = true;
@@ -217,7 +240,24 @@ static bool admit_head(struct engine *e, struct admission *out)
 	return false;
 }
 
-/* Those whose time is up; else notes when that is next, and which heads claim. */
+static bool is_due(const struct engine *e)
+{
+	return (e->next_due && e->stamp >= e->next_due) || (e->claims_due && e->stamp >= e->claims_due);
+}
+
+/* Who is overdue now. */
+static void mark_overdue(struct engine *e)
+{
+	struct wait *w;
+
+	TAILQ_FOREACH (w, &e->waits, in_engine) {
+		if (e->stamp - w->since < e->wait_claim)
+			break; /* so are those that came later */
+		w->overdue = true;
+	}
+}
+
+/* Those whose time is up; else notes when that is next. */
 static bool answer_late(struct engine *e, struct admission *out)
 {
 	struct wait *w;
@@ -227,8 +267,6 @@ static bool answer_late(struct engine *e, struct admission *out)
 	TAILQ_FOREACH (w, &e->waits, in_engine) {
 		if (e->stamp >= w->deadline && !w->session->busy)
 			break;
-		if (!w->claims && e->stamp - w->since >= e->wait_claim)
-			w->claims = true;
 		note_due(e, w);
 	}
 	if (!w)
@@ -241,6 +279,19 @@ static bool answer_late(struct engine *e, struct admission *out)
 		out);
 }
 
+/* Something may have changed for who waits: a sweep begins. */
+static bool sweep_begin(struct engine *e)
+{
+	if (!e->retry && !e->hindered && e->returned_seen == e->pool.returned && !e->claims_lifted && !is_due(e))
+		return false;
+	mark_overdue(e);
+	claims_review(e);
+	e->retry = e->hindered = false;
+	e->returned_seen = e->pool.returned;
+	e->next_try = TAILQ_FIRST(&e->waits);
+	return true;
+}
+
 bool engine_admit(struct engine *e, struct admission *out)
 {
 	*out = (struct admission){ 0 };
@@ -248,16 +299,11 @@ bool engine_admit(struct engine *e, struct admission *out)
 		return false;
 	if (e->doomed && answer_doomed(e, out))
 		return true;
-	for (;;) {
-		if (e->swept == 0 && (e->retry || e->hindered || e->returned_seen != e->pool.returned)) {
-			e->retry = e->hindered = false;
-			e->returned_seen = e->pool.returned;
-			e->sweeping = true;
-		}
-		if (e->sweeping && admit_head(e, out))
+	while (e->next_try || sweep_begin(e)) {
+		if (admit_next(e, out))
 			return true;
-		e->sweeping = false;
-		e->swept = 0;
+		if (e->next_try)
+			return false;
 		if (!e->retry)
 			break;
 	}
@@ -271,7 +317,11 @@ uint32_t engine_waiting(const struct engine *e)
 
 uint64_t engine_due(const struct engine *e)
 {
-	return e->n_waiting ? e->next_due : 0;
+	if (e->n_waiting == 0)
+		return 0;
+	if (e->next_try)
+		return e->stamp ? e->stamp : 1; /* a sweep is to go on */
+	return e->claims_due && (!e->next_due || e->claims_due < e->next_due) ? e->claims_due : e->next_due;
 }
 
 /* ---- check --------------------------------------------------------------------- */

@@ -4,6 +4,8 @@
  * after a wait, and longer reservations
  */
 #include "world.h"
+#include <stdio.h>
+#include <stdlib.h>
 
 #include <swakv/error.h>
 
@@ -89,39 +91,76 @@ void run_limit(struct world *w, const struct command *c)
 		     ref_limit(&w->pool, quota, floor, ceiling), &f);
 }
 
+static void see_claims(const struct world *w, struct ref_claim_seen *seen)
+{
+	for (uint32_t i = 0; i < REF_QUOTAS; i++) {
+		struct quota_counts n = { 0 };
+
+		seen[i].claims = engine_quota_of(w->engine, quota_name(i), &n) && n.claims;
+		seen[i].since = n.since;
+		for (uint32_t x = 0; x < REF_EXTENTS; x++)
+			seen[i].class_of[x] = engine_claim_extent(w->engine, quota_name(i), x);
+		for (uint32_t c = 0; c < REF_CLASSES; c++)
+			seen[i].kept[c] = engine_claim_kept(w->engine, quota_name(i), c);
+	}
+}
+
+/* The begin of @a is answered. */
+static void take_answer(struct world *w, const struct admission *a)
+{
+	struct ref_pool *p = &w->pool;
+	struct ref_request *r;
+	uint32_t session = 0;
+
+	while (session < REF_SESSIONS && w->sides[session].session != a->session)
+		session++;
+	if (session == REF_SESSIONS) {
+		ref_complain(p, "a begin is answered in no session");
+		return;
+	}
+	p->command++;
+	count_spare(w, session);
+	compare_extents(w, &w->sessions[session], 0);
+	compare_code(w, "a begin that waited", a->code, ref_answer(&w->sessions[session], a->ticket, a->code, &r),
+		     &a->fault);
+	w->n_waited += r != NULL;
+	if (r && !p->error[0])
+		admitted(w, session, (int32_t)a->ticket, r, a->handle);
+}
+
 /* Begins that have waited and are answered now; none may be left that should be. */
 void answer_waiting(struct world *w)
 {
 	struct ref_pool *p = &w->pool;
 	struct admission a;
+	bool more = true, any = false;
 
-	while (!p->error[0] && engine_admit(w->engine, &a)) {
-		struct ref_request *r;
-		uint32_t session = 0;
+	ref_claims_pass(p);
+	while (more && !p->error[0]) {
+		bool answered = engine_admit(w->engine, &a);
+		struct ref_claim_seen seen[REF_QUOTAS];
 
-		while (session < REF_SESSIONS && w->sides[session].session != a.session)
-			session++;
-		if (session == REF_SESSIONS) {
-			ref_complain(p, "a begin is answered in no session");
-			return;
-		}
-		p->command++;
-		count_spare(w, session);
-		compare_extents(w, &w->sessions[session], 0);
-		compare_code(w, "a begin that waited", a.code, ref_answer(&w->sessions[session], a.ticket, a.code, &r),
-			     &a.fault);
-		w->n_waited += r != NULL;
-		if (r && !p->error[0])
-			admitted(w, session, (int32_t)a.ticket, r, a.handle);
+		compare_extents(w, &w->sessions[0], 0);
+		more = answered || (engine_due(w->engine) && engine_due(w->engine) <= p->stamp);
+		see_claims(w, seen);
+		w->n_claims += ref_claims_learn(p, seen, answered);
+		any |= answered;
+		if (answered)
+			take_answer(w, &a);
+		ref_claims_forget(p);
+		ref_claims_pass(p);
+		ref_claims_check(p, seen, !more, any);
 	}
-	ref_claim(p);
+	p->counting = false;
 	for (uint32_t i = 0; i < p->n_waits && !p->error[0]; i++) {
 		count_spare(w, (uint32_t)(p->waits[i].session - w->sessions));
-		if (p->stamp >= p->waits[i].deadline || p->waits[i].session->poisoned || ref_head_fits(p, &p->waits[i]))
+		if (p->stamp >= p->waits[i].deadline || p->waits[i].session->poisoned ||
+		    ref_should_begin(p, &p->waits[i]))
 			ref_complain(
 				p, "begin %llu waits: its time is up, its session is poisoned, or there is room for it",
 				(unsigned long long)p->waits[i].ticket);
 	}
+	p->counting = true;
 }
 
 void run_reserve(struct world *w, const struct command *c)

@@ -34,7 +34,7 @@ static int begin_slots(const struct ref_session *s, uint32_t stream, const int32
 	return code;
 }
 
-static int begin_check(struct ref_session *s, const struct ref_begin *b)
+int ref_begin_check(struct ref_session *s, const struct ref_begin *b)
 {
 	int code;
 
@@ -54,7 +54,7 @@ static int begin_check(struct ref_session *s, const struct ref_begin *b)
 	return s->spare < 1 ? SWAKV_EPENDING : SWAKV_OK;
 }
 
-static void begin_need(const struct ref_session *s, const struct ref_begin *b, int64_t *need)
+void ref_begin_need(const struct ref_session *s, const struct ref_begin *b, int64_t *need)
 {
 	memset(need, 0, REF_CLASSES * sizeof *need);
 	for (uint32_t g = 0; g < s->n_groups; g++)
@@ -75,8 +75,6 @@ static void begin_seq(struct ref_session *s, struct ref_seq *q, int32_t slot)
 	}
 }
 
-static void wait_for_pages(struct ref_session *s, const struct ref_begin *b);
-
 static void reserve(const struct ref_session *s, struct ref_request *r, int64_t max_tokens)
 {
 	r->max_tokens = max_tokens;
@@ -86,7 +84,7 @@ static void reserve(const struct ref_session *s, struct ref_request *r, int64_t 
 	}
 }
 
-static struct ref_request *begin(struct ref_session *s, const struct ref_begin *b)
+struct ref_request *ref_begin_request(struct ref_session *s, const struct ref_begin *b)
 {
 	struct ref_request *r;
 	int index;
@@ -112,160 +110,24 @@ static struct ref_request *begin(struct ref_session *s, const struct ref_begin *
 
 int ref_begin(struct ref_session *s, const struct ref_begin *b, int said, struct ref_request **out)
 {
-	int code = begin_check(s, b), heard = said == SWAKV_EAGAIN ? SWAKV_ENOPAGES : said;
+	int code = ref_begin_check(s, b), heard = said == SWAKV_EAGAIN ? SWAKV_ENOPAGES : said;
 	int64_t need[REF_CLASSES];
 
 	*out = NULL;
 	if (code)
 		return code;
-	begin_need(s, b, need);
-	/* nobody overtakes in a model's queue */
-	if (!ref_head(s->pool, s->quota))
+	ref_begin_need(s, b, need);
+	/* nobody overtakes one that is not overdue */
+	if (!ref_holds_up(s->pool, s->quota))
 		code = ref_admit(s, need, need, false, NULL, heard);
 	else
 		code = ref_too_much(s, need, heard) ? SWAKV_ENEVER : SWAKV_ENOPAGES;
 	if (code == SWAKV_ENOPAGES && b->wait) {
-		wait_for_pages(s, b);
+		ref_wait_for_pages(s, b);
 		return SWAKV_EAGAIN;
 	}
 	if (!code)
-		*out = begin(s, b);
-	return code;
-}
-
-/* ---- begins that wait ------------------------------------------------------------------- */
-
-static void mark_slots(struct ref_wait *w, bool waiting)
-{
-	for (uint32_t i = 0; i < w->n; i++)
-		w->session->slots[w->slots[i]].waiting = waiting;
-}
-
-static void wait_for_pages(struct ref_session *s, const struct ref_begin *b)
-{
-	struct ref_pool *p = s->pool;
-	struct ref_wait *w = &p->waits[p->n_waits++];
-
-	*w = (struct ref_wait){ .session = s,
-				.ticket = b->ticket,
-				.since = p->stamp,
-				.deadline = p->stamp + b->wait,
-				.stream = b->stream,
-				.n = b->n,
-				.max_tokens = b->max_tokens,
-				.unordered = b->unordered };
-	memcpy(w->slots, b->slots, b->n * sizeof *b->slots);
-	mark_slots(w, true);
-}
-
-static void leave_queue(struct ref_pool *p, struct ref_wait *w)
-{
-	mark_slots(w, false);
-	p->n_waits--;
-	memmove(w, w + 1, (size_t)(p->waits + p->n_waits - w) * sizeof *w);
-}
-
-void ref_forget_waits(struct ref_session *s)
-{
-	for (uint32_t i = s->pool->n_waits; i-- > 0;)
-		if (s->pool->waits[i].session == s)
-			leave_queue(s->pool, &s->pool->waits[i]);
-}
-
-struct ref_wait *ref_head(struct ref_pool *p, const struct ref_quota *q)
-{
-	for (uint32_t i = 0; i < p->n_waits; i++)
-		if (p->waits[i].session->quota == q)
-			return &p->waits[i];
-	return NULL;
-}
-
-void ref_claim(struct ref_pool *p)
-{
-	for (uint32_t i = 0; i < p->n_waits; i++)
-		p->waits[i].claims |= p->stamp - p->waits[i].since >= p->wait_claim;
-}
-
-static struct ref_begin begin_of(const struct ref_wait *w)
-{
-	return (struct ref_begin){ .stream = w->stream,
-				   .n = w->n,
-				   .max_tokens = w->max_tokens,
-				   .unordered = w->unordered,
-				   .slots = w->slots };
-}
-
-/* What a head is told when it is looked at. */
-static int head_code(struct ref_wait *w, int said)
-{
-	struct ref_begin b = begin_of(w);
-	int64_t need[REF_CLASSES];
-	int code;
-
-	mark_slots(w, false);
-	code = begin_check(w->session, &b);
-	mark_slots(w, true);
-	begin_need(w->session, &b, need);
-	/* What stands in the way of its slots or points, and will pass, is waited for as well. */
-	if (code == SWAKV_EPENDING || code == SWAKV_EBUSY)
-		return SWAKV_EAGAIN;
-	return code ? code : ref_admit(w->session, need, need, false, w, said);
-}
-
-/* The same with the claims that begin today: of several that are answered at a time some are before, some after. */
-static int head_code_later(struct ref_wait *w, int said)
-{
-	struct ref_pool *p = w->session->pool;
-	bool claims[REF_WAITS];
-	int code;
-
-	for (uint32_t i = 0; i < p->n_waits; i++)
-		claims[i] = p->waits[i].claims;
-	ref_claim(p);
-	code = head_code(w, said);
-	for (uint32_t i = 0; i < p->n_waits; i++)
-		p->waits[i].claims = claims[i];
-	return code;
-}
-
-bool ref_head_fits(struct ref_pool *p, struct ref_wait *w)
-{
-	int code = ref_head(p, w->session->quota) == w ? head_code(w, SWAKV_ENOPAGES) : SWAKV_EAGAIN;
-
-	return code == SWAKV_OK || code == SWAKV_ENEVER;
-}
-
-int ref_answer(struct ref_session *s, uint64_t ticket, int said, struct ref_request **out)
-{
-	struct ref_pool *p = s->pool;
-	struct ref_wait *w = p->waits, copy;
-	struct ref_begin b;
-	int code;
-
-	*out = NULL;
-	while (w < p->waits + p->n_waits && (w->ticket != ticket || w->session != s))
-		w++;
-	if (w == p->waits + p->n_waits) {
-		ref_complain(p, "begin %llu is answered, but does not wait", (unsigned long long)ticket);
-		return said;
-	}
-	if (s->poisoned) {
-		code = SWAKV_EPOISONED; /* all that wait in the session, at once */
-	} else if (said == SWAKV_ENOPAGES) {
-		code = p->stamp >= w->deadline ? SWAKV_ENOPAGES : SWAKV_EAGAIN;
-	} else {
-		if (ref_head(p, s->quota) != w)
-			ref_complain(p, "begin %llu is answered before those that wait longer",
-				     (unsigned long long)ticket);
-		code = head_code(w, said);
-		if (code != said)
-			code = head_code_later(w, said);
-	}
-	copy = *w;
-	leave_queue(p, w);
-	b = begin_of(&copy);
-	if (!code && !said)
-		*out = begin(s, &b);
+		*out = ref_begin_request(s, b);
 	return code;
 }
 

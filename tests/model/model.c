@@ -165,6 +165,7 @@ void ref_release(struct ref_class *c, struct ref_pool *p, int32_t id)
 {
 	c->page[id] = REF_FREE;
 	own_page(p, c, id, -1);
+	ref_claim_joined(p, c, id);
 }
 
 void ref_quarantine(struct ref_session *s, uint32_t g, int32_t id, uint32_t line)

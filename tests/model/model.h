@@ -6,9 +6,10 @@
  * table updates and the state that the engine must show. What it learns from
  * the engine is checked: which pages came from a class (ref_learn, and those
  * that a step lacked), which extents a class holds (ref_extents_learn), and
- * whether there is room for pages of several classes at once, where that
- * depends on which extents each of them takes (`said`). From there on every
- * page id is predicted.
+ * which of them a claim has chosen (claim.c). From there on every page id is
+ * predicted, and in pools of up to 8 extents who is admitted: by every way to
+ * share them out (room.c). In larger ones the engine is heard where it depends
+ * on which extents several classes take (`said`).
  */
 #ifndef SWAKV_TEST_MODEL_H
 #define SWAKV_TEST_MODEL_H
@@ -60,7 +61,19 @@ struct ref_class {
 	/* how many there are, as of the pool's `change` */
 	uint64_t tallied;
 	int64_t n[3];      /* usable pages, by enum ref_page */
-	int64_t available; /* free pages that could be had: with all extents that nobody has, or that are empty */
+	int64_t open;      /* the free ones, but for those that touch a chosen extent */
+	int64_t available; /* free pages that could be had: of open extents, with all that nobody has, or that are empty
+			    */
+};
+
+/* What is kept for the first of a queue. */
+struct ref_claim {
+	const struct ref_session *session; /* NULL: nothing */
+	uint64_t ticket;                   /* of its begin */
+	uint64_t since, moved;             /* stamps */
+	bool joined;                       /* a page came free in its extents */
+	int32_t class_of[REF_EXTENTS];     /* for which class it has chosen the extent, -1: it has not */
+	int64_t kept[REF_CLASSES];         /* free pages elsewhere */
 };
 
 /* What the sessions of one model's name share. */
@@ -73,6 +86,7 @@ struct ref_quota {
 		uint64_t page_bytes, pages;
 	} shares[REF_GROUPS];
 	uint64_t used, counted; /* bytes, as of the pool's `change` */
+	struct ref_claim claim;
 };
 
 /* A begin that waits for pages. */
@@ -83,7 +97,8 @@ struct ref_wait {
 	int64_t max_tokens;
 	bool unordered;
 	int32_t slots[REF_BATCH];
-	bool claims; /* what comes free is kept for it */
+	bool overdue;          /* it may claim, and be overtaken */
+	uint64_t paused_until; /* stamp */
 };
 
 struct ref_pool {
@@ -102,7 +117,10 @@ struct ref_pool {
 	struct ref_quota quotas[REF_QUOTAS];
 	struct ref_wait waits[REF_WAITS]; /* oldest first */
 	uint32_t n_waits;
-	uint64_t stamp, wait_claim;
+	uint64_t stamp, wait_claim, claim_hold, claim_max;
+	const struct ref_quota *chosen[REF_EXTENTS]; /* by whose claim; NULL: by none */
+	bool counting;                               /* what an answer of the engine is compared with */
+	uint64_t n_rooms, n_missed;    /* refusals that hang on who gets which extents; those where there was a way */
 	uint8_t grain[2 * REF_GRAINS]; /* owners of each grain of the K half, then of the V half: at most 1 */
 	char error[512];               /* the first thing found wrong, empty: none */
 };
@@ -269,6 +287,8 @@ void ref_extents_learn(struct ref_pool *p, const int32_t *holder, const struct r
 void ref_check_thrift(struct ref_pool *p, const int32_t *before);
 /* Counts the pages of a class. */
 const struct ref_class *ref_tally(struct ref_pool *p, uint32_t index);
+/* Pages of it that could be admitted now: beside what is claimed. */
+int64_t ref_available(struct ref_pool *p, uint32_t index);
 /* A free page of group @g is leased to @s. */
 void ref_lease(struct ref_session *s, uint32_t g, int32_t id);
 /* A leased or quarantined page of @s is free again. */
@@ -297,15 +317,35 @@ struct ref_begin {
 int ref_begin(struct ref_session *s, const struct ref_begin *b, int said, struct ref_request **out);
 /* The begin of @ticket has waited, and is answered with @said. */
 int ref_answer(struct ref_session *s, uint64_t ticket, int said, struct ref_request **out);
-/* Whether the oldest begin that waits in its model's queue is sure to be admitted: then it should have been. */
-bool ref_head_fits(struct ref_pool *p, struct ref_wait *w);
+/* Whether a begin that waits is sure to be admitted: then it should have been. */
+bool ref_should_begin(struct ref_pool *p, struct ref_wait *w);
 int ref_limit(struct ref_pool *p, uint32_t quota, const uint64_t *floor, const uint64_t *ceiling);
 /* Bytes that the sessions of a model hold. */
 uint64_t ref_used(struct ref_pool *p, struct ref_quota *q);
 /* The first of a model's queue, NULL: none waits. */
 struct ref_wait *ref_head(struct ref_pool *p, const struct ref_quota *q);
-/* Those that have waited for long claim what comes free. */
-void ref_claim(struct ref_pool *p);
+/* What a claim shows of itself. */
+struct ref_claim_seen {
+	bool claims;
+	uint64_t since;
+	int32_t class_of[REF_EXTENTS];
+	int64_t kept[REF_CLASSES];
+};
+/* Those that have waited for long are overdue; claims that are over end. */
+void ref_claims_pass(struct ref_pool *p);
+/*
+ * The engine's claims, one a quota: new ones are of begins that may claim, and
+ * keep what they should. @answered: a begin was, whose claim may have stood
+ * beside them. Returns how many.
+ */
+uint32_t ref_claims_learn(struct ref_pool *p, const struct ref_claim_seen *seen, bool answered);
+/*
+ * Those that should be there are, as they were, and no others. @last: nobody who
+ * may claim is left without one, but where nothing would do.
+ */
+void ref_claims_check(struct ref_pool *p, const struct ref_claim_seen *seen, bool last, bool answered);
+/* Claims in a poisoned session, and such as would exceed the ceiling now, are over. */
+void ref_claims_forget(struct ref_pool *p);
 /*
  * @pages: all that the engine has reserved for it after a begin or reserve, next
  * to be bound first: r->more[g] more than before.

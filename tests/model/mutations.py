@@ -126,7 +126,7 @@ MUTATIONS = [
         ("\tif (c->n_free >= n)\n\t\treturn;\n\tv.index", "\tif (c->n_free >= ++n)\n\t\treturn;\n\tv.index")]),
     ("an extent is returned with a live page", "pool.c", [
         ("if (!others || p->extents[x].n_live > 0)", "if (!others || p->extents[x].n_live > 1)", "provision.c"),
-        ("\tMUST(e->n_live == 0);\n", "\te->n_live = 0;\n"),
+        ("\tMUST(e->n_live == 0 && !e->choice);\n", "\te->n_live = 0;\n"),
         ("page < e->fresh; page++) {\n\t\tMUST(c->state[page] == PAGE_FREE);\n", "page < e->fresh; page++) {\n")]),
     ("a page that ends in a second extent keeps only the first", "page_class.c", [
         ("while (++x <= last)", "while (++x < last)")]),
@@ -220,7 +220,7 @@ MUTATIONS = [
     ("a floor is not honoured", "quota.c", [
         ("\tif (q->floor > used)\n", "\tif (q->floor > used && q->ceiling)\n")]),
     ("a floor is kept for its own model, too", "quota.c", [
-        ("\t\tif (q != own && (q->floor || q->n_waiting))\n", "\t\tif (q->floor || q->n_waiting)\n")]),
+        ("\t\tif (q != own)\n\t\t\tadd_floor", "\t\tadd_floor")]),
     ("a ceiling does not count what is held", "quota.c", [
         ("if (!q->ceiling || used + bytes <= q->ceiling)", "if (!q->ceiling || bytes <= q->ceiling)")]),
     ("a model's ceiling is that of one session", "quota.c", [
@@ -228,11 +228,39 @@ MUTATIONS = [
          "\ts = LIST_FIRST(&q->sessions);\n\tif (s)\n\t\tFOR_EACH_GROUP (g, s)\n")]),
     ("a request above its ceiling is told to come again", "quota.c", [
         ("if (ceiling && bytes > ceiling)", "if (ceiling && bytes > 2 * ceiling)")]),
-    ("what comes free is not kept for the one that waits longest", "quota.c", [
-        ("if (!w || !w->claims || w->refusal || w->number >= claims)",
-         "if (!w || !w->claims || w->refusal || w->number + 1 >= claims || 1)")]),
+    ("free pages are not kept for a claim", "quota.c", [
+        ("\tif (claims && e->n_claims)\n\t\tclaims_keep", "\tif (claims && e->n_claims > 1)\n\t\tclaims_keep")]),
+    ("what comes free in a chosen extent is open to all", "page_class.c", [
+        ("\tc->n_free -= n;\n\tc->n_withheld += n;\n", "")]),
+    ("a claim outlives its begin", "wait.c", [
+        ("\tif (q->claim.of == w)\n\t\tclaim_end(s->engine, q);\n", "")]),
+    ("a claim keeps more than it needs", "choice.c", [
+        ("k.kept = free < pages ? free : pages;", "k.kept = free;")]),
+    ("a claim chooses an extent more than it needs", "choice.c", [
+        ("while (k->lack > 0 && k->n_heap > 0)", "while (k->lack > -1 && k->n_heap > 0)")]),
+    ("a claim takes the extents with the most live pages", "choice.c", [
+        ("(live < UINT32_MAX ? live : UINT32_MAX)", "(UINT32_MAX - live)")]),
+    ("extents with pages in quarantine are chosen like others", "choice.c", [
+        ("(uint64_t)(quarantined > 0) << 63", "(uint64_t)(quarantined > 9999) << 63")]),
+    ("a claim does not pause", "claim.c", [
+        ("w->paused_until = e->stamp + (held ? held : 1);", "w->paused_until = e->stamp;")]),
+    ("a claim holds although no page joins", "claim.c", [
+        ("\thold = later(c->moved, e->claim_hold);", "\thold = later(c->since, e->claim_max);")]),
+    ("a page that joins does not prolong a claim", "claim.c", [
+        ("\t\t\tc->moved = e->stamp;\n", "")]),
+    ("a claim holds for ever when pages join", "claim.c", [
+        ("return hold < most ? hold : most;", "return hold;")]),
+    ("a claim that would exceed its ceiling", "claim.c", [
+        ("\treturn q->ceiling && quota_used", "\treturn q->ceiling && 2 * quota_used(q) < quota_used")]),
+    ("who runs cannot take what is claimed", "quota.c", [
+        ("if (code != SWAKV_ENOPAGES || !e->n_claims || (claims == CLAIMS_ALL && !floored))",
+         "if (code != SWAKV_ENOPAGES || !e->n_claims || !floored)")]),
+    ("a claim leaves the floors of others nothing", "choice.c", [
+        ("\tif (d != k->c)\n\t\treturn d->n_free >= d->promised;", "\tif (d != k->c)\n\t\treturn true;")]),
+    ("a begin that is overdue holds up others", "wait.c", [
+        ("return !before || before->overdue;", "return !before;")]),
     ("a begin overtakes one that waits", "request.c", [
-        ("\tif (s->quota->n_waiting == 0) {\n", "\tif (s->quota->n_waiting <= 1) {\n")]),
+        ("\tif (!wait_holds_up(s->quota)) {\n", "\tif (!wait_holds_up(s->quota) || s->quota->n_waiting == 1) {\n")]),
     ("slots of a begin that waits are given away", "request.c", [
         ("if (s->slots[slots[i]].seq >= 0 || s->slots[slots[i]].waiting)", "if (s->slots[slots[i]].seq >= 0)")]),
     ("a begin waits beyond its time", "wait.c", [

@@ -48,21 +48,40 @@ void ref_settle(struct ref_session *s, struct ref_request *r, struct ref_seq *q,
 
 /* Whether even an empty pool could not hold @need[class] pages at once; @said as with ref_admit(). */
 bool ref_never(struct ref_pool *p, const int64_t *need, int said);
+/* What is to be left to others. */
+struct keep {
+	int64_t floors[REF_CLASSES], claims[REF_CLASSES];
+	bool floored;
+	bool vague; /* also whole extents, for pages of which nothing is known */
+};
 /*
- * Whether @need[class] pages can be had now, all of them: 0 or SWAKV_ENOPAGES;
- * @said: what the engine says, heard where it does.
+ * Whether @need[class] pages can be had now, all of them, beside what is kept: 0
+ * or SWAKV_ENOPAGES; @said: what the engine says, heard where it does.
  */
-int ref_provide(struct ref_pool *p, const int64_t *need, int said);
-bool ref_room_for_all(struct ref_pool *p, const int64_t *need);
+int ref_provide_beside(struct ref_pool *p, const struct keep *k, const int64_t *need, int said);
 
 /*
  * Whether @need[class] pages may come to @s now: 0, SWAKV_ENEVER (also when not
- * together with those that it has: @whole) or SWAKV_ENOPAGES. @before: claims of
- * begins that wait further back do not count; NULL: none counts, for it runs.
+ * together with those that it has: @whole) or SWAKV_ENOPAGES. @running: no claim
+ * counts; @wait: nor its own.
  */
 int ref_admit(struct ref_session *s, const int64_t *need, const int64_t *whole, bool running,
-	      const struct ref_wait *before, int said);
+	      const struct ref_wait *wait, int said);
 bool ref_too_much(struct ref_session *s, const int64_t *whole, int said);
+int ref_begin_check(struct ref_session *s, const struct ref_begin *b);
+/* @need[class]: what it reserves. */
+void ref_begin_need(const struct ref_session *s, const struct ref_begin *b, int64_t *need);
+/* It begins: its pages are still to be learned. */
+struct ref_request *ref_begin_request(struct ref_session *s, const struct ref_begin *b);
+void ref_wait_for_pages(struct ref_session *s, const struct ref_begin *b);
+/* One of the model waits that none that comes later may overtake. */
+bool ref_holds_up(const struct ref_pool *p, const struct ref_quota *q);
+/* Page @id of class @c has come free. */
+void ref_claim_joined(struct ref_pool *p, const struct ref_class *c, int32_t id);
+/* Nothing is kept any more for the claim of @q. */
+void ref_claim_end(struct ref_pool *p, struct ref_quota *q);
+/* All that page @id touches belongs to the class, or with @reach: could come to it; and none of it is chosen. */
+bool ref_covered(const struct ref_pool *p, const struct ref_class *c, int32_t id, bool reach);
 /* The session takes no more commands: nothing waits in it. */
 void ref_forget_waits(struct ref_session *s);
 

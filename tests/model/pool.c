@@ -29,15 +29,24 @@ void ref_pool_init(struct ref_pool *p, uint64_t half, uint64_t extent)
 	memset(p->holder, -1, sizeof p->holder);
 	memset(p->former, -1, sizeof p->former);
 	p->change = 1;
+	p->counting = true;
 }
 
 /* ---- extents ------------------------------------------------------------------ */
 
-/* All that page @id touches belongs to the class, or with @reach: could come to it. */
-static bool covered(const struct ref_pool *p, const struct ref_class *c, int32_t id, bool reach)
+/* All that page @id touches belongs to the class. */
+static bool covered(const struct ref_pool *p, const struct ref_class *c, int32_t id)
 {
 	for (uint32_t x = c->first[id]; x <= c->last[id]; x++)
-		if (p->holder[x] != c - p->classes && !(reach && p->live[x] == 0))
+		if (p->holder[x] != c - p->classes)
+			return false;
+	return true;
+}
+
+bool ref_covered(const struct ref_pool *p, const struct ref_class *c, int32_t id, bool reach)
+{
+	for (uint32_t x = c->first[id]; x <= c->last[id]; x++)
+		if (p->chosen[x] || (p->holder[x] != c - p->classes && !(reach && p->live[x] == 0)))
 			return false;
 	return true;
 }
@@ -49,91 +58,33 @@ const struct ref_class *ref_tally(struct ref_pool *p, uint32_t index)
 	if (c->tallied == p->change)
 		return c;
 	memset(c->n, 0, sizeof c->n);
-	c->available = 0;
+	c->available = c->open = 0;
 	for (int32_t id = 0; id < c->num_pages; id++) {
 		if (c->page[id] != REF_FREE)
 			c->n[c->page[id]]++;
-		else if (covered(p, c, id, true)) {
-			c->available++;
-			c->n[REF_FREE] += covered(p, c, id, false);
+		else {
+			c->available += ref_covered(p, c, id, true);
+			c->open += ref_covered(p, c, id, false);
+			c->n[REF_FREE] += covered(p, c, id);
 		}
 	}
 	c->tallied = p->change;
 	return c;
 }
 
-/*
- * Enough extents for sure: what each class lacks is divided by the pages that
- * lie wholly in any extent, wherever that begins. Extents of the classes
- * themselves are left out, and so is a short one at the end.
- */
-bool ref_room_for_all(struct ref_pool *p, const int64_t *need)
+static int64_t least(int64_t a, int64_t b)
 {
-	int64_t extents = 0;
-
-	for (uint64_t x = 0; x < p->half / p->extent; x++)
-		extents += p->holder[x] < 0 || (p->live[x] == 0 && need[p->holder[x]] == 0);
-	for (uint32_t i = 0; i < p->n_classes; i++) {
-		int64_t whole = (int64_t)((p->extent + 1) / p->classes[i].page_bytes) - 1;
-		int64_t lack = need[i] - ref_tally(p, i)->n[REF_FREE];
-
-		if (need[i] == 0 || lack <= 0)
-			continue;
-		if (whole < 1)
-			return false;
-		extents -= (lack + whole - 1) / whole;
-	}
-	return extents >= 0;
+	return a < b ? a : b;
 }
 
-static int classes_of(const struct ref_pool *p, const int64_t *need)
+/* Who runs may have taken some of what is claimed. */
+int64_t ref_available(struct ref_pool *p, uint32_t index)
 {
-	int n = 0;
+	int64_t n = ref_tally(p, index)->available;
 
-	for (uint32_t i = 0; i < p->n_classes; i++)
-		n += need[i] > 0;
-	return n;
-}
-
-/* Extents that all classes together need for sure (no page straddles), or for sure have enough with (none may). */
-static uint64_t extents_for(const struct ref_pool *p, const int64_t *need, bool enough)
-{
-	uint64_t extents = 0;
-
-	for (uint32_t i = 0; i < p->n_classes; i++) {
-		uint64_t size = p->classes[i].page_bytes, n = (uint64_t)need[i];
-		uint64_t whole = (p->extent + 1) / size; /* one more than lie wholly in any extent */
-
-		if (n == 0)
-			continue;
-		if (!enough)
-			extents += (n * size + p->extent - 1) / p->extent;
-		else if (whole < 2)
-			return UINT64_MAX;
-		else
-			extents += (n + whole - 2) / (whole - 1);
-	}
-	return extents;
-}
-
-bool ref_never(struct ref_pool *p, const int64_t *need, int said)
-{
-	for (uint32_t i = 0; i < p->n_classes; i++)
-		if (need[i] > p->classes[i].num_pages)
-			return true;
-	if (extents_for(p, need, false) > p->n_extents)
-		return true;
-	return said == SWAKV_ENEVER && classes_of(p, need) > 1 && extents_for(p, need, true) > p->half / p->extent;
-}
-
-int ref_provide(struct ref_pool *p, const int64_t *need, int said)
-{
-	for (uint32_t i = 0; i < p->n_classes; i++)
-		if (need[i] > ref_tally(p, i)->available)
-			return SWAKV_ENOPAGES;
-	if (classes_of(p, need) < 2 || said != SWAKV_ENOPAGES || ref_room_for_all(p, need))
-		return SWAKV_OK;
-	return SWAKV_ENOPAGES;
+	for (int i = 0; i < REF_QUOTAS; i++)
+		n -= least(p->quotas[i].claim.kept[index], p->classes[index].open);
+	return n > 0 ? n : 0;
 }
 
 /* Floors or claims are kept for some. */
@@ -193,7 +144,7 @@ static int64_t without(const struct ref_pool *p, const struct ref_class *c, uint
 
 	for (int32_t id = 0; id < c->num_pages; id++)
 		n += (c->page[id] == REF_FREE || c->given[id] == p->command) && (x < c->first[id] || x > c->last[id]) &&
-		     covered(p, c, id, false);
+		     covered(p, c, id);
 	return n;
 }
 

@@ -4,9 +4,7 @@
  *
  * A ceiling is compared with what a model's sessions hold. What a model has not
  * used of its floor is kept: in pages, in the proportion in which a sequence of
- * max_seq takes them. With one class in the pool that is exact; with several,
- * what is kept and asked for must fit each class for itself, and where more
- * depends on who gets which extent the engine is heard.
+ * max_seq takes them. Whether there is room beside that is asked in room.c.
  */
 #include "parts.h"
 
@@ -68,18 +66,11 @@ bool ref_too_much(struct ref_session *s, const int64_t *whole, int said)
 	return bytes + others > 2 * s->pool->half;
 }
 
-/* What is to be left to others. */
-struct keep {
-	int64_t floors[REF_CLASSES], claims[REF_CLASSES];
-	bool any;
-	bool vague; /* also whole extents, for pages of which nothing is known */
-};
-
 static void keep_floor(const struct ref_pool *p, const struct ref_quota *q, uint64_t bytes, struct keep *k)
 {
 	uint64_t sequence = 0;
 
-	k->any = true;
+	k->floored = true;
 	k->vague |= q->n_shares == 0;
 	for (uint32_t i = 0; i < q->n_shares; i++)
 		sequence += 2 * q->shares[i].pages * q->shares[i].page_bytes;
@@ -93,29 +84,7 @@ static void keep_floor(const struct ref_pool *p, const struct ref_quota *q, uint
 	}
 }
 
-/* The claim of the first in the queue of @q counts for those that came after it. */
-static bool keep_claim(struct ref_pool *p, struct ref_quota *q, const struct ref_wait *before, uint64_t *used,
-		       struct keep *k)
-{
-	const struct ref_wait *w = ref_head(p, q);
-	int64_t need[REF_CLASSES] = { 0 };
-
-	if (!w || !w->claims || (before && w >= before))
-		return false;
-	for (uint32_t g = 0; g < w->session->n_groups; g++)
-		need[w->session->groups[g].class_index] +=
-			(int64_t)w->n * ref_reservation(w->session, g,
-							w->max_tokens ? w->max_tokens : w->session->max_seq,
-							w->unordered);
-	if (q->ceiling && *used + bytes_of(p, need) > q->ceiling)
-		return false;
-	for (uint32_t i = 0; i < p->n_classes; i++)
-		k->claims[i] += need[i];
-	*used += bytes_of(p, need); /* the floor serves the claim, too */
-	return true;
-}
-
-static void keep_for_others(struct ref_session *s, bool claims, const struct ref_wait *before, struct keep *k)
+static void keep_for_others(struct ref_session *s, struct keep *k)
 {
 	struct ref_pool *p = s->pool;
 
@@ -124,30 +93,9 @@ static void keep_for_others(struct ref_session *s, bool claims, const struct ref
 		struct ref_quota *q = &p->quotas[i];
 		uint64_t used = ref_used(p, q);
 
-		if (q == s->quota)
-			continue;
-		if (claims)
-			k->any |= keep_claim(p, q, before, &used, k);
-		if (q->floor > used)
+		if (q != s->quota && q->floor > used)
 			keep_floor(p, q, q->floor - used, k);
 	}
-}
-
-/* @need beside what is kept. */
-static int provide_beside(struct ref_pool *p, const struct keep *k, const int64_t *need, int said)
-{
-	int64_t all[REF_CLASSES];
-
-	for (uint32_t i = 0; i < p->n_classes; i++) {
-		int64_t available = ref_tally(p, i)->available;
-
-		all[i] = need[i] + k->claims[i] + k->floors[i];
-		if ((need[i] > 0 || k->claims[i] > 0) && all[i] > available)
-			return SWAKV_ENOPAGES;
-	}
-	if (said != SWAKV_ENOPAGES || (!k->vague && (p->n_classes == 1 || ref_room_for_all(p, all))))
-		return SWAKV_OK;
-	return SWAKV_ENOPAGES;
 }
 
 static bool nobody_holds(const struct ref_pool *p)
@@ -158,13 +106,61 @@ static bool nobody_holds(const struct ref_pool *p)
 	return true;
 }
 
+/* Takes claims out of the way, or puts them back: all, or only that of @wait. */
+static void step_aside(struct ref_pool *p, bool all, const struct ref_wait *wait, const struct ref_quota **chosen)
+{
+	for (uint32_t x = 0; x < p->n_extents; x++) {
+		const struct ref_quota *q = p->chosen[x];
+
+		chosen[x] = q;
+		if (q && (all || (wait && q->claim.session == wait->session && q->claim.ticket == wait->ticket)))
+			p->chosen[x] = NULL;
+	}
+	p->change++;
+}
+
+static void step_back(struct ref_pool *p, const struct ref_quota **chosen)
+{
+	memcpy(p->chosen, chosen, p->n_extents * sizeof *chosen);
+	p->change++;
+}
+
+/* Beside the claims, but for that of @wait; or with @all beside none. *@claimed: there are some. */
+static int provide(struct ref_session *s, const int64_t *need, bool all, const struct ref_wait *wait, int said,
+		   bool *claimed)
+{
+	const struct ref_quota *chosen[REF_EXTENTS];
+	struct ref_pool *p = s->pool;
+	struct keep k;
+	int code;
+
+	keep_for_others(s, &k);
+	*claimed = false;
+	for (int i = 0; i < REF_QUOTAS && !all; i++) {
+		const struct ref_claim *c = &p->quotas[i].claim;
+
+		if (!c->session || (wait && c->session == wait->session && c->ticket == wait->ticket))
+			continue;
+		for (uint32_t j = 0; j < p->n_classes; j++) {
+			k.claims[j] += c->kept[j];
+			*claimed |= c->kept[j] > 0;
+		}
+		for (uint32_t x = 0; x < p->n_extents; x++)
+			*claimed |= c->class_of[x] >= 0;
+	}
+	step_aside(p, all, wait, chosen);
+	code = ref_provide_beside(p, &k, need, said);
+	step_back(p, chosen);
+	return code;
+}
+
 int ref_admit(struct ref_session *s, const int64_t *need, const int64_t *whole, bool running,
-	      const struct ref_wait *before, int said)
+	      const struct ref_wait *wait, int said)
 {
 	struct ref_pool *p = s->pool;
 	struct ref_quota *q = s->quota;
 	uint64_t bytes = bytes_of(p, need), used = ref_used(p, q);
-	struct keep k;
+	bool claimed;
 	int code;
 
 	if (bytes == 0)
@@ -173,11 +169,12 @@ int ref_admit(struct ref_session *s, const int64_t *need, const int64_t *whole, 
 		return SWAKV_ENEVER;
 	if (q->ceiling && used + bytes > q->ceiling)
 		return SWAKV_ENOPAGES;
-	/* what stays within its floor owes nothing to those that wait */
-	keep_for_others(s, !running && used + bytes > q->floor, before, &k);
 	/* Where nobody holds anything, "not now" is "never", unless something is kept for who waits. */
 	if (said == SWAKV_ENEVER)
 		said = SWAKV_ENOPAGES;
-	code = k.any ? provide_beside(p, &k, need, said) : ref_provide(p, need, said);
-	return code == SWAKV_ENOPAGES && nobody_holds(p) && bytes_of(p, k.claims) == 0 ? SWAKV_ENEVER : code;
+	code = provide(s, need, false, wait, said, &claimed);
+	/* what runs, or stays within its floor, owes nothing to those that wait */
+	if (code == SWAKV_ENOPAGES && (running || used + bytes <= q->floor))
+		code = provide(s, need, true, NULL, said, &claimed);
+	return code == SWAKV_ENOPAGES && nobody_holds(p) && !claimed ? SWAKV_ENEVER : code;
 }

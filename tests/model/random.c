@@ -27,7 +27,8 @@ struct record {
 	uint64_t seed; /* of the world being run */
 	uint64_t n_worlds, n_commands;
 	uint64_t codes[32], ops[OP_COUNT];
-	uint64_t n_updates, n_references, n_scrubs, n_taken, n_moved, n_waited, n_pauses, reasons[FAULT_REASON_COUNT];
+	uint64_t n_updates, n_references, n_scrubs, n_taken, n_moved, n_waited, n_claims, n_rooms, n_missed, n_pauses;
+	uint64_t reasons[FAULT_REASON_COUNT];
 	struct setup setup;
 	uint32_t n;
 	char error[512];
@@ -78,6 +79,9 @@ static bool run_world(struct record *rec, uint64_t seed)
 	rec->n_moved += w->n_moved;
 	rec->n_waited += w->n_waited;
 	rec->n_pauses += w->n_pauses;
+	rec->n_claims += w->n_claims;
+	rec->n_rooms += w->pool.n_rooms;
+	rec->n_missed += w->pool.n_missed;
 	rec->n_references += w->n_references;
 	if (!good)
 		snprintf(rec->error, sizeof rec->error, "%s", w->pool.error);
@@ -204,9 +208,11 @@ static void print_totals(const struct record *rec, double seconds)
 		printf(" %s %" PRIu64, command_name((enum op)i), rec->ops[i]);
 	printf("\nupdates delivered %" PRIu64 ", deliveries by reference %" PRIu64 ", rows to be scrubbed %" PRIu64
 	       "\npages that steps lacked %" PRIu64 ", extents that left a class %" PRIu64
-	       ", begins admitted after a wait %" PRIu64 ", pauses in the middle of a command %" PRIu64 "\n",
+	       ", begins admitted after a wait %" PRIu64 ", claims %" PRIu64
+	       ", pauses in the middle of a command %" PRIu64 "\nrefusals that hang on who gets which extents %" PRIu64
+	       ", of these where there was a way %" PRIu64 "\n",
 	       rec->n_updates, rec->n_references, rec->n_scrubs, rec->n_taken, rec->n_moved, rec->n_waited,
-	       rec->n_pauses);
+	       rec->n_claims, rec->n_pauses, rec->n_rooms, rec->n_missed);
 }
 
 static void report(struct record *rec, const struct options *o)

@@ -214,6 +214,8 @@ void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
 	for (uint32_t i = 0; i < s->n_models; i++)
 		s->quotas[i] = rng_one_in(r, 4) ? 0 : i;
 	s->wait_claim = (uint64_t)rng_between(r, 0, 300);
+	s->claim_hold = (uint64_t)rng_between(r, 1, 100);
+	s->claim_max = (uint64_t)rng_between(r, 1, 400);
 	s->scrub = (uint32_t)rng_between(r, WIRE_SCRUB_NEVER, WIRE_SCRUB_ALWAYS);
 	s->fresh_is_dirty = rng_one_in(r, 2);
 	*mood = (struct mood){

@@ -41,7 +41,9 @@ struct world *world_new(const struct setup *setup)
 					.scrub = setup->scrub,
 					.fresh_is_dirty = setup->fresh_is_dirty,
 					.stamps_a_ms = 1,
-					.wait_claim = setup->wait_claim };
+					.wait_claim = setup->wait_claim,
+					.claim_hold = setup->claim_hold,
+					.claim_max = setup->claim_max };
 	struct world *w = calloc(1, sizeof *w);
 
 	if (!w)
@@ -51,6 +53,8 @@ struct world *world_new(const struct setup *setup)
 	w->pool.scrub = setup->scrub;
 	w->pool.fresh_is_dirty = setup->fresh_is_dirty;
 	w->pool.wait_claim = setup->wait_claim;
+	w->pool.claim_hold = setup->claim_hold;
+	w->pool.claim_max = setup->claim_max;
 	w->engine = engine_new(&config);
 	w->pool.stamp = 1000;
 	if (w->engine)
@@ -323,7 +327,10 @@ static void run_trim(struct world *w, const struct command *c)
 	int64_t want = 0;
 
 	for (uint32_t x = 0; x < w->pool.n_extents; x++)
-		want += w->pool.holder[x] >= 0 && w->pool.live[x] == 0;
+		want += w->pool.holder[x] >= 0 && w->pool.live[x] == 0 && !w->pool.chosen[x];
+	for (int i = 0; i < REF_QUOTAS; i++)
+		if (w->pool.quotas[i].claim.session)
+			want = 0; /* what is kept stays where it is */
 	if (want > c->value)
 		want = c->value;
 	if (got != want)
@@ -558,7 +565,7 @@ static void dispatch(struct world *w, const struct command *c)
 		run_limit(w, c);
 		break;
 	case OP_PASS:
-		w->pool.stamp += (uint64_t)c->value;
+		w->pool.stamp += c->value > 0 ? (uint64_t)c->value : 0; /* it only rises */
 		engine_stamp(w->engine, w->pool.stamp);
 		break;
 	case OP_COMPACT_BEGIN:
@@ -638,6 +645,7 @@ bool world_run(struct world *w, const struct command *c)
 	memcpy(w->holder, w->pool.holder, sizeof w->holder);
 	count_spare(w, c->session);
 	dispatch(w, c);
+	ref_claims_forget(&w->pool);
 	if (!w->pool.error[0])
 		compare_touched(w, c);
 	if (!w->pool.error[0])

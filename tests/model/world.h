@@ -76,7 +76,7 @@ struct setup {
 	uint64_t half, extent;
 	uint32_t scrub; /* enum wire_scrub_policy */
 	bool fresh_is_dirty;
-	uint64_t wait_claim;
+	uint64_t wait_claim, claim_hold, claim_max;
 	uint32_t slice; /* operations between two pauses of the engine, 0: none */
 	uint32_t n_models;
 	struct ref_model models[WORLD_MODELS];
@@ -123,7 +123,7 @@ struct world {
 	uint64_t reasons[FAULT_REASON_COUNT];
 	uint64_t codes[32]; /* how often each code was seen, by its negative */
 	uint64_t n_updates, n_references, n_scrubs;
-	uint64_t n_pauses;
+	uint64_t n_pauses, n_claims;
 	uint64_t n_waited;         /* begins that waited and were admitted */
 	uint64_t n_taken, n_moved; /* pages that steps asked their classes for, extents that left a class */
 	struct wire_update updates[WIRE_MAX_INLINE_UPDATES];

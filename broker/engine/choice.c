@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * choice.c - see choice.h
+ *
+ * What is chosen at a time is an extent, or, where pages are so large that an
+ * extent need not hold a whole one, all extents that a page touches.
+ */
+#include "choice.h"
+
+#include "bug.h"
+#include "provision.h"
+
+struct picking {
+	struct pool *p;
+	struct page_class *c;
+	int index;
+	struct choice *k;
+	int64_t lack;  /* pages; kept ones and those of chosen extents are no longer lacking */
+	int64_t kept;  /* free pages outside */
+	int64_t spare; /* free extents that may be chosen */
+	bool all;      /* also what helps only together with others */
+	uint64_t *heap;
+	int32_t n_heap;
+};
+
+/* ---- what an extent would give, and cost ---------------------------------------- */
+
+/*
+ * Pages of the class that become whole with extent @x, which has just been
+ * chosen. Those that end in one that is its own, but not chosen, do not count:
+ * another class may have that one before they are free.
+ */
+static int64_t gain_of(const struct picking *k, int32_t x)
+{
+	int32_t lo, hi, border[2], n = border_pages(k->p, k->c, x, border);
+	int64_t gain;
+
+	pages_within(k->p, k->c, x, x + 1, &lo, &hi);
+	gain = hi - lo;
+	for (int32_t i = 0; i < n; i++) {
+		int32_t y, last;
+
+		page_extents(k->p, k->c, border[i], &y, &last);
+		while (y <= last && k->p->extents[y].choice == k->k)
+			y++;
+		gain += y > last;
+	}
+	return gain;
+}
+
+/* Chooses extent @x, when what it takes from others is not promised to them. */
+static bool pick_extent(struct picking *k, int32_t x)
+{
+	const struct extent *e = &k->p->extents[x];
+	int32_t holder = k->p->extent_class[x], free;
+	struct page_class *d = holder < 0 ? NULL : k->p->classes[holder];
+
+	if (e->choice)
+		return e->choice == k->k;
+	if (e->n_live == 0 && holder != k->index && k->spare-- <= 0)
+		return false;
+	free = d ? d->n_free : 0;
+	extent_choose(k->p, x, k->k);
+	k->p->extents[x].next_chosen = k->k->first;
+	k->k->first = x;
+	k->k->n++;
+	k->lack -= gain_of(k, x);
+	if (!d)
+		return true;
+	free -= d->n_free; /* so many pages are withheld now */
+	if (d != k->c)
+		return d->n_free >= d->promised;
+	k->kept -= free;
+	k->c->promised -= free;
+	k->lack += free;
+	return k->kept >= 0;
+}
+
+/* The extents that were chosen since there were @n are as before. */
+static void unpick(struct picking *k, int32_t n)
+{
+	while (k->k->n > n) {
+		int32_t x = k->k->first;
+
+		k->k->first = k->p->extents[x].next_chosen;
+		k->k->n--;
+		extent_lift(k->p, x);
+	}
+}
+
+/* All of extents [first, last], or none; and only when that helps. */
+static void pick(struct picking *k, int32_t first, int32_t last)
+{
+	const struct picking before = *k;
+	int64_t promised = k->c->promised;
+	int32_t n = k->k->n;
+	bool good = true;
+
+	for (int32_t x = first; x <= last && good; x++)
+		good = pick_extent(k, x);
+	if (good && (k->all || k->lack < before.lack))
+		return;
+	unpick(k, n);
+	*k = before;
+	k->c->promised = promised;
+}
+
+/* ---- in which order --------------------------------------------------------------- */
+
+/* What comes first has the smaller key: quarantine, live pages, number. */
+static uint64_t key_of(const struct pool *p, int32_t first, int32_t last, int32_t number)
+{
+	uint64_t live = 0, quarantined = 0;
+
+	for (int32_t x = first; x <= last; x++) {
+		live += (uint64_t)p->extents[x].n_live;
+		quarantined += (uint64_t)p->extents[x].n_quarantined;
+	}
+	return (uint64_t)(quarantined > 0) << 63 | (live < UINT32_MAX ? live : UINT32_MAX) << 31 | (uint64_t)number;
+}
+
+static void sink(struct picking *k, int32_t i)
+{
+	uint64_t *h = k->heap, key = h[i];
+
+	for (;;) {
+		int32_t child = 2 * i + 1;
+
+		if (child + 1 < k->n_heap && h[child + 1] < h[child])
+			child++;
+		if (child >= k->n_heap || h[child] >= key)
+			break;
+		h[i] = h[child];
+		i = child;
+	}
+	h[i] = key;
+}
+
+static int32_t take_first(struct picking *k)
+{
+	int32_t number = (int32_t)(k->heap[0] & INT32_MAX);
+
+	k->heap[0] = k->heap[--k->n_heap];
+	if (k->n_heap > 0)
+		sink(k, 0);
+	return number;
+}
+
+/* An extent need not hold a whole page. */
+static bool by_page(const struct picking *k)
+{
+	return 2 * k->c->page_bytes > k->p->extent_bytes;
+}
+
+/* What is free in the class already is kept as it is, unless nothing else will do. */
+static void find_candidates(struct picking *k)
+{
+	int32_t n = by_page(k) ? k->c->num_pages : k->p->n_extents, first, last;
+
+	k->n_heap = 0;
+	for (int32_t i = 0; i < n; i++) {
+		first = last = i;
+		if (by_page(k))
+			page_extents(k->p, k->c, i, &first, &last);
+		if (k->all || (by_page(k) ? k->c->state[i] != PAGE_FREE
+					  : k->p->extent_class[i] != k->index || k->p->extents[i].n_live > 0))
+			k->heap[k->n_heap++] = key_of(k->p, first, last, i);
+	}
+	for (int32_t i = k->n_heap / 2; i-- > 0;)
+		sink(k, i);
+}
+
+/* Picks in order until nothing is lacking, or nothing is left. */
+static void pick_all(struct picking *k)
+{
+	find_candidates(k);
+	while (k->lack > 0 && k->n_heap > 0) {
+		int32_t number = take_first(k), first = number, last = number;
+
+		if (by_page(k))
+			page_extents(k->p, k->c, number, &first, &last);
+		pick(k, first, last);
+	}
+}
+
+bool choice_make(struct pool *p, struct choice *chosen, struct page_class *c, int64_t pages, int64_t spare,
+		 int64_t *kept)
+{
+	int64_t free = c->n_free > c->promised ? c->n_free - c->promised : 0, promised = c->promised, most;
+	struct picking k = { .p = p, .c = c, .index = pool_class_index(p, c), .k = chosen, .heap = p->candidates };
+
+	MUST(chosen->n == 0);
+	most = spare > 0 ? pool_spare_extents(p) - spare : INT64_MAX;
+	for (int once = 0; once < 2 && (once == 0 || k.lack > 0); once++) {
+		choice_drop(p, chosen, false);
+		k.spare = most;
+		k.kept = free < pages ? free : pages;
+		k.lack = pages - k.kept;
+		k.all = once > 0;
+		c->promised = promised + k.kept;
+		if (k.lack > 0)
+			pick_all(&k);
+	}
+	*kept = k.kept;
+	if (k.lack <= 0)
+		return true;
+	c->promised = promised;
+	choice_drop(p, chosen, false);
+	return false;
+}
+
+void choice_drop(struct pool *p, struct choice *k, bool lifted)
+{
+	if (!lifted)
+		choice_lift(p, k);
+	k->first = -1;
+	k->n = 0;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * claim.h - what is kept for a request that has waited long, and until when
+ *
+ * The first of a model's queue claims when it has waited for so long: free pages
+ * of its classes up to what it needs, and for the rest whole extents, chosen once
+ * (choice.h). What comes free in these joins. All else is open to everybody, its
+ * own model included; and what its model has not used of its floor is not
+ * claimed, since that is there anyway. Claims are below the floors of others, and
+ * an older one comes first.
+ *
+ * A claim ends with its begin; when no page has joined for some time, or when it
+ * has held for long. Then it pauses for as long as it held, and chooses anew.
+ */
+#ifndef SWAKV_CLAIM_H
+#define SWAKV_CLAIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "choice.h"
+#include "wire.h"
+
+struct engine;
+struct quota;
+struct wait;
+struct pool_keep;
+
+/* One a model. */
+struct claim {
+	struct wait *of;       /* whose; NULL: nothing is claimed */
+	uint64_t since, moved; /* stamps: when it chose, and when a page joined last */
+	uint64_t joined;       /* pages, as of `moved` */
+	bool lifted;           /* for the moment others need not respect it; claims_restore() ends that */
+	bool served;           /* its own begin is tried: it does not stand in its own way */
+	struct {
+		struct choice chosen;
+		int64_t kept; /* free pages outside, of the group's class */
+	} of_group[WIRE_MAX_GROUPS];
+};
+
+void claim_init(struct claim *c);
+/* What is claimed of @q is open again. Safe to repeat. */
+void claim_end(struct engine *e, struct quota *q);
+/* When what is claimed, and @bytes more of its model, would exceed its ceiling, the claim ends, and pauses. */
+void claim_check_ceiling(struct engine *e, struct quota *q, uint64_t bytes);
+/* The begin of @q's claim is about to be tried, or was and still waits. */
+void claim_serve(struct engine *e, struct quota *q);
+void claim_serve_end(struct engine *e, struct quota *q);
+
+/*
+ * Claims that are over end; the first of each queue that may claims, oldest
+ * first. Each costs what choice_make() does. Notes when that is to be done next.
+ */
+void claims_review(struct engine *e);
+/* Adds the free pages that are kept to @keep. */
+void claims_keep(const struct engine *e, struct pool_keep *keep);
+/* No claim is in the way until claims_restore(), which comes before anything else looks at what is free. */
+void claims_lift(struct engine *e);
+void claims_restore(struct engine *e);
+bool claims_check(const struct engine *e, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * claim.c - what is kept for begins that have waited long, in the reference model
+ *
+ * When a claim begins and ends follows from the times, from what comes free and
+ * from the ceilings. Which extents it chose is the engine's word, checked: with
+ * them and with the pages that it keeps the begin would have what it needs, not
+ * without the last of them, and none that it left has fewer live pages.
+ */
+#include "parts.h"
+
+#include <string.h>
+
+#include <swakv/error.h>
+
+void ref_claim_end(struct ref_pool *p, struct ref_quota *q)
+{
+	for (uint32_t x = 0; x < p->n_extents; x++)
+		if (p->chosen[x] == q)
+			p->chosen[x] = NULL;
+	memset(&q->claim, 0, sizeof q->claim);
+	p->change++;
+}
+
+void ref_claim_joined(struct ref_pool *p, const struct ref_class *c, int32_t id)
+{
+	for (uint32_t x = c->last[id] + 1u; x-- > c->first[id];)
+		if (p->chosen[x]) {
+			((struct ref_quota *)p->chosen[x])->claim.joined = true;
+			break; /* with one of them */
+		}
+}
+
+static struct ref_wait *waiter(struct ref_pool *p, const struct ref_claim *c)
+{
+	for (uint32_t i = 0; i < p->n_waits; i++)
+		if (p->waits[i].session == c->session && p->waits[i].ticket == c->ticket)
+			return &p->waits[i];
+	return NULL;
+}
+
+static void need_of(const struct ref_wait *w, int64_t *need)
+{
+	const struct ref_begin b = { .n = w->n, .max_tokens = w->max_tokens, .unordered = w->unordered };
+
+	ref_begin_need(w->session, &b, need);
+}
+
+/* With it the model would be above its ceiling. */
+static bool exceeds_ceiling(struct ref_pool *p, struct ref_quota *q, const struct ref_wait *w)
+{
+	int64_t need[REF_CLASSES];
+	uint64_t bytes = ref_used(p, q);
+
+	need_of(w, need);
+	for (uint32_t i = 0; i < p->n_classes; i++)
+		bytes += 2 * (uint64_t)need[i] * p->classes[i].page_bytes;
+	return q->ceiling && bytes > q->ceiling;
+}
+
+/* ---- begin and end ------------------------------------------------------------------ */
+
+static void pause_claim(struct ref_pool *p, struct ref_quota *q)
+{
+	struct ref_wait *w = waiter(p, &q->claim);
+	uint64_t held = p->stamp - q->claim.since;
+
+	w->paused_until = p->stamp + (held ? held : 1);
+	ref_claim_end(p, q);
+}
+
+void ref_claims_forget(struct ref_pool *p)
+{
+	for (int i = 0; i < REF_QUOTAS; i++) {
+		struct ref_quota *q = &p->quotas[i];
+
+		if (q->claim.session && q->claim.session->poisoned)
+			ref_claim_end(p, q);
+		else if (q->claim.session && exceeds_ceiling(p, q, waiter(p, &q->claim)))
+			pause_claim(p, q);
+	}
+}
+
+void ref_claims_pass(struct ref_pool *p)
+{
+	for (uint32_t i = 0; i < p->n_waits; i++)
+		p->waits[i].overdue |= p->stamp - p->waits[i].since >= p->wait_claim;
+	for (int i = 0; i < REF_QUOTAS; i++) {
+		struct ref_quota *q = &p->quotas[i];
+		struct ref_claim *c = &q->claim;
+
+		if (!c->session)
+			continue;
+		if (c->joined)
+			c->moved = p->stamp;
+		c->joined = false;
+		if (p->stamp >= c->moved + p->claim_hold || p->stamp >= c->since + p->claim_max)
+			pause_claim(p, q);
+	}
+}
+
+/* ---- what was chosen ---------------------------------------------------------------- */
+
+/*
+ * Pages of class @i that the claim would have once its extents are empty: those
+ * that lie in them, and those that it keeps elsewhere. Without extent @but, -1:
+ * with all, what is free there would be kept as such.
+ */
+static int64_t would_have(const struct ref_pool *p, const struct ref_claim *c, uint32_t i, int64_t but)
+{
+	const struct ref_class *k = &p->classes[i];
+	int64_t n = c->kept[i];
+
+	for (int32_t id = 0; id < k->num_pages; id++) {
+		bool all = true, touches = false, elsewhere = true, held = true;
+
+		for (uint32_t x = k->first[id]; x <= k->last[id]; x++) {
+			all &= c->class_of[x] == (int32_t)i && x != but;
+			touches |= x == but;
+			elsewhere &= !p->chosen[x] || x == but;
+			held &= p->holder[x] == (int32_t)i;
+		}
+		n += all || (touches && elsewhere && held && k->page[id] == REF_FREE);
+	}
+	return n;
+}
+
+/* What comes first is chosen first. */
+static uint64_t key_of(const struct ref_pool *p, uint32_t x)
+{
+	uint64_t quarantined = 0;
+
+	for (uint32_t i = 0; i < p->n_classes; i++)
+		for (int32_t id = 0; id < p->classes[i].num_pages && p->holder[x] == (int32_t)i; id++)
+			quarantined |= p->classes[i].page[id] == REF_QUARANTINED && p->classes[i].first[id] <= x &&
+				       x <= p->classes[i].last[id];
+	return quarantined << 40 | (uint64_t)p->live[x] << 20 | x;
+}
+
+/*
+ * Class @i would gain from extent @x for sure: more whole pages in it that are
+ * not free already than free ones that end in it, or begin, which it would lose.
+ */
+static bool gains(const struct ref_pool *p, uint32_t i, uint32_t x)
+{
+	const struct ref_class *k = &p->classes[i];
+	bool own = p->holder[x] == (int32_t)i;
+	int64_t n = 0;
+
+	for (int32_t id = 0; id < k->num_pages; id++) {
+		bool free = own && k->page[id] == REF_FREE;
+
+		if (k->first[id] == x && k->last[id] == x)
+			n += !free;
+		else if (k->first[id] <= x && x <= k->last[id])
+			n -= free;
+	}
+	return n > 0;
+}
+
+/* Something is kept beside this claim. */
+static bool others_keep(struct ref_pool *p, const struct ref_quota *q)
+{
+	for (int i = 0; i < REF_QUOTAS; i++)
+		if (p->quotas[i].floor || (&p->quotas[i] != q && p->quotas[i].claim.session))
+			return true;
+	return false;
+}
+
+/* What is free in extent @x is kept for another class of the claim. */
+static bool is_kept(const struct ref_pool *p, const struct ref_claim *c, uint32_t i, uint32_t x)
+{
+	return p->holder[x] >= 0 && p->holder[x] != (int32_t)i && c->kept[p->holder[x]] > 0;
+}
+
+/* Of the extents that were left none should have been chosen before the last one. */
+static void check_order(struct ref_pool *p, const struct ref_claim *c, uint32_t i, uint32_t last)
+{
+	for (uint32_t x = 0; x < p->n_extents; x++)
+		if (!p->chosen[x] && !is_kept(p, c, i, x) && gains(p, i, x) && key_of(p, x) < key_of(p, last))
+			ref_complain(p, "a claim has chosen extent %u (%d live pages) and left extent %u (%d)", last,
+				     p->live[last], x, p->live[x]);
+}
+
+/* A claim that has just begun keeps what is needed, in the extents that are best, and no more. */
+static void check_choice(struct ref_pool *p, const struct ref_quota *q, const int64_t *need, bool beside)
+{
+	const struct ref_claim *c = &q->claim;
+
+	for (uint32_t i = 0; i < p->n_classes; i++) {
+		int64_t last = -1;
+		bool by_page = 2 * p->classes[i].page_bytes > p->extent;
+
+		for (uint32_t x = 0; x < p->n_extents; x++)
+			if (c->class_of[x] == (int32_t)i && (last < 0 || key_of(p, x) > key_of(p, (uint32_t)last)))
+				last = x;
+		if (c->kept[i] > need[i] || c->kept[i] > ref_tally(p, i)->open)
+			ref_complain(p, "a claim keeps %lld free pages of class %u, needs %lld, and there are %lld",
+				     (long long)c->kept[i], i, (long long)need[i], (long long)p->classes[i].open);
+		if (!q->floor && would_have(p, c, i, -1) < need[i])
+			ref_complain(p, "a claim would have %lld pages of class %u, and needs %lld",
+				     (long long)would_have(p, c, i, -1), i, (long long)need[i]);
+		if (last < 0)
+			continue;
+		if (need[i] == 0 || (!by_page && would_have(p, c, i, last) >= need[i]))
+			ref_complain(p, "a claim has chosen extent %lld, and would have the %lld pages without it",
+				     (long long)last, (long long)need[i]);
+		if (!by_page && !beside)
+			check_order(p, c, i, (uint32_t)last);
+	}
+}
+
+/* ---- what the engine shows ----------------------------------------------------------- */
+
+static bool may_claim(struct ref_pool *p, struct ref_quota *q, const struct ref_wait *w)
+{
+	return w && w->overdue && !q->claim.session && !w->session->poisoned && p->stamp >= w->paused_until &&
+	       !exceeds_ceiling(p, q, w);
+}
+
+static void learn_new(struct ref_pool *p, struct ref_quota *q, const struct ref_claim_seen *seen)
+{
+	struct ref_wait *w = ref_head(p, q);
+	struct ref_claim *c = &q->claim;
+
+	if (!may_claim(p, q, w) || seen->since != p->stamp) {
+		ref_complain(p,
+			     "model %d claims, and must not: overdue %d, paused until %llu, since %llu, now %llu, "
+			     "ceiling %d",
+			     (int)(q - p->quotas), w ? w->overdue : -1, w ? (unsigned long long)w->paused_until : 0,
+			     (unsigned long long)seen->since, (unsigned long long)p->stamp,
+			     w ? exceeds_ceiling(p, q, w) : -1);
+		return;
+	}
+	c->session = w->session;
+	c->ticket = w->ticket;
+	c->since = c->moved = p->stamp;
+	memcpy(c->class_of, seen->class_of, sizeof c->class_of);
+	memcpy(c->kept, seen->kept, sizeof c->kept);
+	for (uint32_t x = 0; x < p->n_extents; x++) {
+		if (c->class_of[x] < 0)
+			continue;
+		if (p->chosen[x])
+			ref_complain(p, "extent %u is chosen by two claims", x);
+		p->chosen[x] = q;
+	}
+	p->change++;
+}
+
+/* Only kept pages may have become fewer: who runs has taken them. */
+static void check_known(struct ref_pool *p, struct ref_quota *q, const struct ref_claim_seen *seen)
+{
+	struct ref_claim *c = &q->claim;
+
+	if (!seen->claims || seen->since != c->since || memcmp(seen->class_of, c->class_of, sizeof c->class_of))
+		ref_complain(p, "the claim of model %d is gone, or is another", (int)(q - p->quotas));
+	for (uint32_t i = 0; i < p->n_classes; i++) {
+		if (seen->kept[i] > c->kept[i] || seen->kept[i] < 0)
+			ref_complain(p, "a claim keeps %lld pages of class %u, and kept %lld", (long long)seen->kept[i],
+				     i, (long long)c->kept[i]);
+		c->kept[i] = seen->kept[i];
+	}
+}
+
+/* A begin of one class, with nothing else kept, finds enough extents for sure. */
+static bool can_choose(struct ref_pool *p, struct ref_quota *q, const struct ref_wait *w)
+{
+	int n = 0;
+
+	for (uint32_t g = 1; g < w->session->n_groups; g++)
+		n += w->session->groups[g].class != w->session->groups[0].class;
+	return n == 0 && !others_keep(p, q);
+}
+
+uint32_t ref_claims_learn(struct ref_pool *p, const struct ref_claim_seen *seen, bool answered)
+{
+	bool new[REF_QUOTAS];
+	uint32_t n = 0;
+
+	for (int i = 0; i < REF_QUOTAS && !p->error[0]; i++) {
+		new[i] = !p->quotas[i].claim.session &&seen[i].claims;
+		if (new[i])
+			learn_new(p, &p->quotas[i], &seen[i]);
+		n += new[i];
+	}
+	for (int i = 0; i < REF_QUOTAS && !p->error[0]; i++) {
+		int64_t need[REF_CLASSES];
+
+		if (!new[i])
+			continue;
+		need_of(ref_head(p, &p->quotas[i]), need);
+		check_choice(p, &p->quotas[i], need, answered || others_keep(p, &p->quotas[i]));
+	}
+	return n;
+}
+
+void ref_claims_check(struct ref_pool *p, const struct ref_claim_seen *seen, bool last, bool answered)
+{
+	for (int i = 0; i < REF_QUOTAS && !p->error[0]; i++) {
+		struct ref_quota *q = &p->quotas[i];
+		struct ref_wait *w = ref_head(p, q);
+
+		if (q->claim.session)
+			check_known(p, q, &seen[i]);
+		else if (seen[i].claims)
+			ref_complain(p, "the claim of model %d is over, and goes on", i);
+		else if (last && may_claim(p, q, w)) {
+			if (!answered && can_choose(p, q, w))
+				ref_complain(p, "model %d does not claim, and may", i);
+			w->paused_until = p->stamp + p->claim_hold;
+		}
+	}
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wait.c - begins that wait, in the reference model */
+#include "parts.h"
+
+#include <string.h>
+
+#include <swakv/error.h>
+
+static void mark_slots(struct ref_wait *w, bool waiting)
+{
+	for (uint32_t i = 0; i < w->n; i++)
+		w->session->slots[w->slots[i]].waiting = waiting;
+}
+
+void ref_wait_for_pages(struct ref_session *s, const struct ref_begin *b)
+{
+	struct ref_pool *p = s->pool;
+	struct ref_wait *w = &p->waits[p->n_waits++];
+
+	*w = (struct ref_wait){ .session = s,
+				.ticket = b->ticket,
+				.since = p->stamp,
+				.deadline = p->stamp + b->wait,
+				.stream = b->stream,
+				.n = b->n,
+				.max_tokens = b->max_tokens,
+				.unordered = b->unordered };
+	memcpy(w->slots, b->slots, b->n * sizeof *b->slots);
+	mark_slots(w, true);
+}
+
+static void leave_queue(struct ref_pool *p, struct ref_wait *w)
+{
+	mark_slots(w, false);
+	p->n_waits--;
+	if (w->session->quota->claim.session == w->session && w->session->quota->claim.ticket == w->ticket)
+		ref_claim_end(p, w->session->quota);
+	memmove(w, w + 1, (size_t)(p->waits + p->n_waits - w) * sizeof *w);
+}
+
+void ref_forget_waits(struct ref_session *s)
+{
+	for (uint32_t i = s->pool->n_waits; i-- > 0;)
+		if (s->pool->waits[i].session == s)
+			leave_queue(s->pool, &s->pool->waits[i]);
+}
+
+struct ref_wait *ref_head(struct ref_pool *p, const struct ref_quota *q)
+{
+	for (uint32_t i = 0; i < p->n_waits; i++)
+		if (p->waits[i].session->quota == q)
+			return &p->waits[i];
+	return NULL;
+}
+
+bool ref_holds_up(const struct ref_pool *p, const struct ref_quota *q)
+{
+	for (uint32_t i = 0; i < p->n_waits; i++)
+		if (p->waits[i].session->quota == q && !p->waits[i].overdue)
+			return true;
+	return false;
+}
+
+/* Nobody of its model that came before holds it up. */
+static bool has_turn(const struct ref_pool *p, const struct ref_wait *w)
+{
+	for (const struct ref_wait *o = p->waits; o < w; o++)
+		if (o->session->quota == w->session->quota && !o->overdue)
+			return false;
+	return true;
+}
+
+static struct ref_begin begin_of(const struct ref_wait *w)
+{
+	return (struct ref_begin){ .stream = w->stream,
+				   .n = w->n,
+				   .max_tokens = w->max_tokens,
+				   .unordered = w->unordered,
+				   .slots = w->slots };
+}
+
+/* What it is told when it is looked at. */
+static int wait_code(struct ref_wait *w, int said)
+{
+	struct ref_begin b = begin_of(w);
+	int64_t need[REF_CLASSES];
+	int code;
+
+	mark_slots(w, false);
+	code = ref_begin_check(w->session, &b);
+	mark_slots(w, true);
+	ref_begin_need(w->session, &b, need);
+	/* What stands in the way of its slots or points, and will pass, is waited for as well. */
+	if (code == SWAKV_EPENDING || code == SWAKV_EBUSY)
+		return SWAKV_EAGAIN;
+	return code ? code : ref_admit(w->session, need, need, false, w, said);
+}
+
+bool ref_should_begin(struct ref_pool *p, struct ref_wait *w)
+{
+	int code = has_turn(p, w) ? wait_code(w, SWAKV_ENOPAGES) : SWAKV_EAGAIN;
+
+	return code == SWAKV_OK || code == SWAKV_ENEVER;
+}
+
+int ref_answer(struct ref_session *s, uint64_t ticket, int said, struct ref_request **out)
+{
+	struct ref_pool *p = s->pool;
+	struct ref_wait *w = p->waits, copy;
+	struct ref_begin b;
+	int code;
+
+	*out = NULL;
+	while (w < p->waits + p->n_waits && (w->ticket != ticket || w->session != s))
+		w++;
+	if (w == p->waits + p->n_waits) {
+		ref_complain(p, "begin %llu is answered, but does not wait", (unsigned long long)ticket);
+		return said;
+	}
+	if (s->poisoned) {
+		code = SWAKV_EPOISONED; /* all that wait in the session, at once */
+	} else if (said == SWAKV_ENOPAGES) {
+		code = p->stamp >= w->deadline ? SWAKV_ENOPAGES : SWAKV_EAGAIN;
+	} else {
+		if (!has_turn(p, w))
+			ref_complain(p, "begin %llu is answered before those that wait longer",
+				     (unsigned long long)ticket);
+		code = wait_code(w, said);
+	}
+	copy = *w;
+	leave_queue(p, w);
+	b = begin_of(&copy);
+	if (!code && !said)
+		*out = ref_begin_request(s, &b);
+	return code;
+}
