@@ -243,8 +243,7 @@ static int store_size(const struct config_key *key, struct config_size *at, cons
 		*at = (struct config_size){ .value = bytes };
 		return 0;
 	}
-	snprintf(allowed, size, "bytes with an optional suffix K, M, G or T%s",
-		 key->min == 0 ? ", or 1% to 100% of what is free" : "");
+	snprintf(allowed, size, SIZE_RULE "%s", key->min == 0 ? ", or 1% to 100% of what is free" : "");
 	return -EINVAL;
 }
 

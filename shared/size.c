@@ -6,28 +6,62 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool size_read(const char *text, uint64_t *out)
+enum { MAX_FRACTION = 1000000000 };
+
+/* ".5" at *@at: *@part of *@of. False: a point without digits, or more digits than anybody means. */
+static bool read_fraction(const char **at, uint64_t *part, uint64_t *of)
+{
+	const char *p = *at;
+
+	*part = 0;
+	*of = 1;
+	if (*p != '.')
+		return true;
+	for (p++; isdigit((unsigned char)*p); p++) {
+		if (*of == MAX_FRACTION)
+			return false;
+		*part = 10 * *part + (uint64_t)(*p - '0');
+		*of *= 10;
+	}
+	*at = p;
+	return *of > 1;
+}
+
+/* A blank perhaps, then "G" or "GiB": by how many bits it shifts; -1: something else. */
+static int read_suffix(const char *text)
 {
 	static const char suffixes[] = "KMGTPE";
-	unsigned long long n;
-	unsigned int shift = 0;
+	const char *at;
+
+	if (!*text)
+		return 0;
+	text += *text == ' ';
+	at = *text ? strchr(suffixes, toupper((unsigned char)*text)) : NULL;
+	if (!at || (text[1] && strcmp(text + 1, "iB") != 0))
+		return -1;
+	return 10 * (int)(at - suffixes + 1);
+}
+
+bool size_read(const char *text, uint64_t *out)
+{
+	uint64_t n, part, of;
+	const char *at;
+	int shift;
 	char *end;
 
 	if (!isdigit((unsigned char)text[0])) /* strtoull would take signs and blanks */
 		return false;
 	errno = 0;
 	n = strtoull(text, &end, 10);
-	if (errno)
+	at = end;
+	if (errno || !read_fraction(&at, &part, &of))
 		return false;
-	if (*end) {
-		const char *at = strchr(suffixes, toupper((unsigned char)*end));
-
-		if (!at || end[1])
-			return false;
-		shift = 10 * (unsigned int)(at - suffixes + 1);
-	}
-	if (n > (unsigned long long)INT64_MAX >> shift)
+	shift = read_suffix(at);
+	if (shift < 0 || (shift == 0 && of > 1) || n > (uint64_t)INT64_MAX >> shift)
 		return false;
-	*out = n << shift;
+	n = (n << shift) + (uint64_t)(((unsigned __int128)part << shift) / of);
+	if (n > INT64_MAX)
+		return false;
+	*out = n;
 	return true;
 }

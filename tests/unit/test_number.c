@@ -70,7 +70,8 @@ Test(number, sizes_have_suffixes)
 	cr_expect_not(number_read_bytes("1G", 1, 1 << 20, &n));
 	cr_expect_not(number_read_bytes("99999999999999999999G", 1, INT64_MAX, &n));
 	cr_expect_not(number_read_bytes("-64M", 1, INT64_MAX, &n));
-	cr_expect_not(number_read_bytes("64 M", 1, INT64_MAX, &n));
+	cr_expect_not(number_read_bytes("64  M", 1, INT64_MAX, &n));
+	cr_expect_not(number_read_bytes("64 ", 1, INT64_MAX, &n));
 	cr_expect_not(number_read_bytes("64Q", 1, INT64_MAX, &n));
 	cr_expect_not(number_read_bytes("64Mx", 1, INT64_MAX, &n), "something behind the suffix");
 	cr_expect_not(number_read_bytes("1KK", 1, INT64_MAX, &n));
@@ -80,6 +81,32 @@ Test(number, sizes_have_suffixes)
 	cr_expect_eq(n, 10, "a leading zero made it octal: %lu", (unsigned long)n);
 	cr_expect_not(number_read_bytes("many", 1, INT64_MAX, &n));
 	cr_expect_not(number_read_bytes("", 1, INT64_MAX, &n));
+}
+
+Test(number, sizes_are_read_as_people_write_them)
+{
+	static const struct {
+		const char *text;
+		uint64_t bytes;
+	} good[] = { { "64GiB", 64ull << 30 }, { "64 G", 64ull << 30 }, { "64 GiB", 64ull << 30 },
+		     { "1.5G", 3ull << 29 },   { "0.25k", 256 },        { "0.000000001G", 1 },
+		     { "64giB", 64ull << 30 } };
+	static const char *const bad[] = { "64GB",  "64Gi",   "64GIB", "1.5",  "1.G",  ".5G",
+					   "1..5G", "1.5.5G", "64iB",  "64 B", "8.0E", "1,5G" };
+	uint64_t n;
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		n = 77;
+		cr_expect(number_read_bytes(good[i].text, 1, INT64_MAX, &n), "%s", good[i].text);
+		cr_expect_eq(n, good[i].bytes, "%s is %lu", good[i].text, (unsigned long)n);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		n = 77;
+		cr_expect_not(number_read_bytes(bad[i], 1, INT64_MAX, &n), "%s", bad[i]);
+		cr_expect_eq(n, 77, "a refusal leaves it alone");
+	}
+	cr_expect_not(number_read_bytes("1.0000000001K", 1, INT64_MAX, &n), "more digits than anybody means");
+	cr_expect(number_read_bytes("7.999999999E", 1, INT64_MAX, &n), "below what fits");
 }
 
 Test(number, seconds_have_a_point_perhaps)

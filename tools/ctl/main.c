@@ -78,7 +78,7 @@ static bool parse_limit(struct admin_request *r, uint32_t flag, uint64_t *at, co
 	uint64_t n = 0;
 
 	if (!(none && !strcmp(text, "none")) && !size_read(text, &n))
-		return usage_error("not a size (bytes with an optional suffix K, M, G or T):", text);
+		return usage_error("not a size (" SIZE_RULE "):", text);
 	if (none && n == 0 && strcmp(text, "none") != 0)
 		return usage_error("a ceiling of nothing is no limit (\"none\" takes it away):", text);
 	r->flags |= flag;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "size.h"
 #include "wire.h"
 
 /* Longest list: more than a batch can have, and few enough that `0..2000000000` is told to be a mistake. */
@@ -143,18 +144,12 @@ static int read_word(const struct value_place *p, const struct key_form *form, c
 
 bool bytes_read(const char *text, int64_t *out)
 {
-	static const char units[] = "KMGT";
-	const char *end, *unit;
-	int64_t scale = 1;
+	uint64_t n;
 
-	if (!read_number(text, &end, out) || *out < 0)
+	if (!size_read(text, &n))
 		return false;
-	unit = *end ? strchr(units, *end) : NULL;
-	if (unit) {
-		scale = 1ll << (10 * (unit - units + 1));
-		end++;
-	}
-	return *end == '\0' && !__builtin_mul_overflow(*out, scale, out);
+	*out = (int64_t)n;
+	return true;
 }
 
 #define NAME_BYTES "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
@@ -188,9 +183,7 @@ int value_read(const struct value_place *p, const struct key_form *form, const c
 	case TYPE_WORD:
 		return read_word(p, form, text, v);
 	case TYPE_BYTES:
-		return bytes_read(text, &v->number)
-			       ? 0
-			       : fail(p, text, "a size: a number with an optional suffix K, M, G or T");
+		return bytes_read(text, &v->number) ? 0 : fail(p, text, SIZE_RULE);
 	case TYPE_MODEL:
 		return model_valid(text) ? 0 : fail(p, text, MODEL_RULE);
 	default:
