@@ -162,8 +162,8 @@ static void print_text(const struct worker *w, const char *state)
 	if (w->session)
 		swakv_session_get_counters(w->session, &c);
 	printf("%s: %s after %.1f s\n", w->opt.name, state, (double)(worker_now() - w->started_ns) / 1e9);
-	printf("  rows       %" PRIu64 " done of %zu, %" PRIu64 " clipped to %" PRId64 " tokens\n", s->rows_done,
-	       w->trace.n_rows, s->rows_clipped, w->opt.max_seq);
+	printf("  rows       %" PRIu64 " done %s %zu, %" PRIu64 " clipped to %" PRId64 " tokens\n", s->rows_done,
+	       w->opt.loop ? "in rounds of" : "of", w->trace.n_rows, s->rows_clipped, w->opt.max_seq);
 	printf("  tokens     %" PRIu64 " prefilled, %" PRIu64 " decoded in %" PRIu64 " steps\n", s->tokens_prefilled,
 	       s->tokens_decoded, s->steps);
 	printf("  requests   %" PRIu64 ", with %" PRIu64 " compactions; %" PRIu64 " begins and %" PRIu64
