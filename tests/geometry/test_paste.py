@@ -49,7 +49,7 @@ class Paste(Folder):
     def test_the_section_has_all_groups_and_the_broker_takes_it(self):
         for name in ("gemma-3-27b", "gpt-oss-20b", "mimo-v2-flash", "gemma-4-e2b", "qwen2.5-7b", "mistral-7b-v0.1"):
             with self.subTest(name):
-                ini = self.good("--ini", "-t", 32768, "-b", 4, f"{name}.json")
+                ini = self.good("--ini", "-t", 32768, "-B", 4, f"{name}.json")
                 self.assertTrue(ini.startswith(f"[model {name}]\n"), ini)
                 groups = json.loads(self.good("--json", f"{name}.json"))["groups"]
                 said = [dict(w.split("=") for w in line.split() if w.count("=") and w != "=")
@@ -66,7 +66,7 @@ class Paste(Folder):
         for name, mib in (("gpt-oss-20b", 512), ("gpt-oss-20b", 64 * 1024), ("gemma-3-27b", 4096), ("gemma-3-1b", 256),
                           ("mimo-v2-flash", 1024)):
             with self.subTest(name=name, mib=mib):
-                ini = self.good("--ini", "-t", 4096, "-b", 1, f"{name}.json")
+                ini = self.good("--ini", "-t", 4096, "-B", 1, f"{name}.json")
                 counted = json.loads(self.good("--json", "-t", 4096, "-p", f"{mib}M", f"{name}.json"))
                 done = self.broker(ini, "--dry-run", f"--size={mib + 64}M", "--table-area=64M")
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -86,7 +86,7 @@ class Paste(Folder):
         self.assertIn("any, max_rewind 64: pages 13", self.good("-P", 64, "-r", 64, "-", text=config))
 
     def test_the_initialisers_compile_and_hold_the_same(self):
-        source = self.good("--c", "-a", 4, "-f", 3, "-r", 5, "-b", 7, "-t", 9000, "mimo-v2-flash.json")
+        source = self.good("--c", "-a", 4, "-f", 3, "-r", 5, "-B", 7, "-t", 9000, "mimo-v2-flash.json")
         self.write("check.c", f"""
 #include <swakv/swakv.h>
 {source}
@@ -165,7 +165,7 @@ class Files(Folder):
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertIn("only one of", done.stderr)
         for batch in ("0", "4097", "many"):
-            self.assertEqual(run("-b", batch, "--ini", "gpt-oss-20b.json").returncode, 2)
+            self.assertEqual(run("-B", batch, "--ini", "gpt-oss-20b.json").returncode, 2)
 
 
 unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -225,7 +225,7 @@ class Content(Sums):
             page = f.json("--session", "3")
             missing = f.status("--session", "77")
             every = f.status("--session").stdout
-            joined = f.status("-s4").stdout
+            joined = f.status("-S4").stdout
         self.assertEqual([s["id"] for s in page["sessions"]], [3])
         self.assertEqual(missing.returncode, NOT_FOUND)
         self.assertEqual(len(re.findall(r"^session \d+", every, re.M)), 5)

@@ -35,7 +35,7 @@ static const char usage_text[] =
 	"\n"
 	"SESSION is ID or ID.GENERATION, as list and the broker's log show it.\n"
 	"\n"
-	"  -b, --name NAME        which broker (default: $SWAKV_BROKER, else \"default\")\n"
+	"  -b, --broker NAME      which broker (default: $SWAKV_BROKER, else \"default\")\n"
 	"  -s, --socket PATH      or the path of its workers' socket\n"
 	"  -t, --timeout SECONDS  how long to wait for an answer (default: 5)\n"
 	"  -j, --json             JSON\n"
@@ -147,7 +147,7 @@ static bool parse_command(struct options *o, int n, char **words)
 static bool parse_options(struct options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{ "name", required_argument, NULL, 'b' },    { "socket", required_argument, NULL, 's' },
+		{ "broker", required_argument, NULL, 'b' }, { "name", required_argument, NULL, 'b' },    { "socket", required_argument, NULL, 's' },
 		{ "timeout", required_argument, NULL, 't' }, { "json", no_argument, NULL, 'j' },
 		{ "off", no_argument, NULL, 'o' },           { "floor", required_argument, NULL, 'F' },
 		{ "ceiling", required_argument, NULL, 'C' }, { "help", no_argument, NULL, 'h' },

@@ -40,7 +40,7 @@ static const char usage_text[] =
 	"  -j, --json            JSON, an object for each file\n"
 	"      --c               as a worker declares it: initialisers in C\n"
 	"      --ini             as a broker is told it: a [model] section\n"
-	"  -b, --max-batch N     sequences at a time, for --c and --ini: 1 to 4096 (default: 16)\n"
+	"  -B, --max-batch N     sequences at a time, for --c and --ini: 1 to 4096 (default: 16)\n"
 	"  -h, --help            this text\n"
 	"      --version         the version\n"
 	"\n"
@@ -123,7 +123,7 @@ static bool apply(struct options *o, int option, const char *value)
 	case 'd':
 		o->dtype = hf_dtype_find(value);
 		return o->dtype || usage_error("--dtype needs f16, bf16, f32 or fp8, not", value);
-	case 'b':
+	case 'B':
 		if (!parse_count("--max-batch", value, 1, &n))
 			return false;
 		if (n > WIRE_MAX_BATCH)
@@ -164,7 +164,7 @@ static bool parse_options(struct options *o, int argc, char **argv)
 		{ "json", no_argument, NULL, 'j' },
 		{ "c", no_argument, NULL, OPTION_C },
 		{ "ini", no_argument, NULL, OPTION_INI },
-		{ "max-batch", required_argument, NULL, 'b' },
+		{ "max-batch", required_argument, NULL, 'B' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, OPTION_VERSION },
 		{ 0 },
@@ -172,7 +172,7 @@ static bool parse_options(struct options *o, int argc, char **argv)
 	uint32_t standard = 0;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "P:t:a:f:r:p:e:l:d:jb:h", longs, NULL)) != -1)
+	while ((c = getopt_long(argc, argv, "P:t:a:f:r:p:e:l:d:jB:h", longs, NULL)) != -1)
 		if (!apply(o, c, optarg))
 			return false;
 	for (int i = optind; i < argc; i++)

@@ -35,7 +35,7 @@ static void usage(FILE *out)
 	      "Plays scenario files against a private broker and real worker processes.\n\n"
 	      "  -j, --jobs=N   play N files at a time [1]\n"
 	      "  -t, --trace    print every statement, command and answer\n"
-	      "  -b, --backend=host|cuda\n"
+	      "      --backend=host|cuda\n"
 	      "                 play on this one, whatever the files say\n"
 	      "  -k, --keep     leave the broker's log, and say where it is\n"
 	      "      --json     one JSON object a file\n"
@@ -229,7 +229,7 @@ static int read_arguments(int argc, char **argv, struct options *o)
 					       { NULL, 0, NULL, 0 } };
 	int flag, fd;
 
-	while ((flag = getopt_long(argc, argv, "j:b:tkh", flags, NULL)) != -1) {
+	while ((flag = getopt_long(argc, argv, "j:tkh", flags, NULL)) != -1) {
 		switch (flag) {
 		case 'j':
 			if (read_count(optarg, 1, 256, &o->jobs))

@@ -26,8 +26,8 @@ static const char usage_text[] =
 	"\n"
 	"Shows the pool, the pages and the sessions of a running swakv broker.\n"
 	"\n"
-	"  -b, --name NAME        which broker (default: $SWAKV_BROKER, else \"default\")\n"
-	"  -s, --session [ID]     every session in full, or one\n"
+	"  -b, --broker NAME      which broker (default: $SWAKV_BROKER, else \"default\")\n"
+	"  -S, --session [ID]     every session in full, or one\n"
 	"  -r, --request [S[:H]]  every request, those of session S, or the one with handle H\n"
 	"  -q, --quarantine       sessions with quarantined pages, and what they wait for\n"
 	"  -j, --json             JSON\n"
@@ -82,7 +82,7 @@ static bool apply(struct options *o, int option, const char *value)
 	const char *end = "";
 
 	switch (option) {
-	case 's':
+	case 'S':
 		o->view.sessions = true;
 		if (value && !(parse_session(&o->view, value, &end) && *end == '\0'))
 			return usage_error("not a session id:", value);
@@ -108,8 +108,9 @@ static bool apply(struct options *o, int option, const char *value)
 static bool parse_options(struct options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{ "name", required_argument, NULL, 'b' },
-		{ "session", optional_argument, NULL, 's' },
+		{ "broker", required_argument, NULL, 'b' },
+		{ "name", required_argument, NULL, 'b' }, /* as it was called first */
+		{ "session", optional_argument, NULL, 'S' },
 		{ "request", optional_argument, NULL, 'r' },
 		{ "quarantine", no_argument, NULL, 'q' },
 		{ "json", no_argument, NULL, 'j' },
@@ -122,7 +123,7 @@ static bool parse_options(struct options *o, int argc, char **argv)
 	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "b:s::r::qjpw::n:h", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "b:S::r::qjpw::n:h", longs, NULL)) != -1) {
 		switch (c) {
 		case 'b':
 			o->instance = optarg;
@@ -136,7 +137,7 @@ static bool parse_options(struct options *o, int argc, char **argv)
 				return usage_error("one format only, not also", c == 'j' ? "--json" : "--prometheus");
 			o->view.format = c == 'j' ? VIEW_JSON : VIEW_PROMETHEUS;
 			break;
-		case 's':
+		case 'S':
 		case 'r':
 		case 'w':
 			if (!apply(o, c, optional_value(argc, argv)))
