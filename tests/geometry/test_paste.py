@@ -92,14 +92,14 @@ class Paste(Folder):
 {source}
 int main(void)
 {{
-	const struct swakv_model *m = &mimo_v2_flash;
-	const struct swakv_group *full = &m->groups[0], *sliding = &m->groups[1];
+    const struct swakv_model *m = &mimo_v2_flash;
+    const struct swakv_group *full = &m->groups[0], *sliding = &m->groups[1];
 
-	return !(m->n_groups == 2 && m->max_batch == 7 && m->max_seq == 9000 && m->max_advance == 4 &&
-		 m->in_flight == 3 && m->max_rewind == 5 && full->kind == SWAKV_FULL && full->window == 0 &&
-		 full->layers == 9 && full->kv_heads == 4 && full->head_dim == 192 && full->v_head_dim == 128 &&
-		 sliding->kind == SWAKV_SLIDING && sliding->window == 129 && sliding->layers == 39 &&
-		 sliding->kv_heads == 8 && sliding->page_tokens == 128 && sliding->dtype == SWAKV_BF16);
+    return !(m->n_groups == 2 && m->max_batch == 7 && m->max_seq == 9000 && m->max_advance == 4 &&
+         m->in_flight == 3 && m->max_rewind == 5 && full->kind == SWAKV_FULL && full->window == 0 &&
+         full->layers == 9 && full->kv_heads == 4 && full->head_dim == 192 && full->v_head_dim == 128 &&
+         sliding->kind == SWAKV_SLIDING && sliding->window == 129 && sliding->layers == 39 &&
+         sliding->kv_heads == 8 && sliding->page_tokens == 128 && sliding->dtype == SWAKV_BF16);
 }}
 """)
         program = self.folder / "check"
