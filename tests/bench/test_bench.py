@@ -84,5 +84,15 @@ class Bench(unittest.TestCase):
             with self.subTest(arguments):
                 self.assertEqual(bench(*arguments).returncode, 2)
 
+    def test_options_that_would_be_ignored_are_wrong_usage(self):
+        for arguments, sentence in ((["--only", "nosuch"], "nosuch"), (["--pool", "1G"], "--density"),
+                                    (["--window", "64", "--only", "noop"], "--density"),
+                                    (["--density", "--soak", "5"], "--soak"), (["--plot", "x", "--soak", "5"], "--soak"),
+                                    (["--plot", "x", "--density"], "--density")):
+            with self.subTest(arguments):
+                done = bench(*arguments)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(sentence, done.stderr)
+
 
 unittest.main(argv=sys.argv[:1], verbosity=2)

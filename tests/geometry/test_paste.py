@@ -159,6 +159,16 @@ class Files(Folder):
         done = run("-", "-", text=text)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
 
+    def test_options_that_would_be_ignored_are_wrong_usage(self):
+        for options, sentence in ((["--extent", "1M"], "--pool is needed"), (["--max-batch", "4"], "--c and --ini"),
+                                  (["--ini", "--pool", "1G"], "--pool"), (["-p", "1G", "-e", "513M"], "a half of the pool"),
+                                  (["--json", "-b", "4"], "--c and --ini")):
+            with self.subTest(options):
+                done = run(*options, "gpt-oss-20b.json")
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(sentence, done.stderr)
+        self.good("-p", "1G", "-e", "512M", "gpt-oss-20b.json")
+
     def test_one_form_at_a_time(self):
         for forms in (("--json", "--c"), ("--c", "--ini"), ("--ini", "-j")):
             done = run(*forms, "gpt-oss-20b.json")

@@ -430,6 +430,13 @@ class Options(unittest.TestCase):
             self.assertEqual(r.returncode, USAGE, arguments)
             self.assertTrue(r.stderr, arguments)
 
+    def test_a_count_without_watch_is_wrong_usage(self):
+        with Fixture("known") as f:
+            r = status("--count", "3", "-b", f.name)
+            self.assertEqual((r.returncode, r.stdout), (USAGE, ""))
+            self.assertIn("--watch", r.stderr)
+            self.assertEqual(status("--count", "1", "--watch=0.001", "-b", f.name).returncode, RUNNING)
+
     def test_name_from_the_environment(self):
         with Fixture("known") as f:
             self.assertEqual(status("--json", SWAKV_BROKER=f.name).returncode, RUNNING)

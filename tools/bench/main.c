@@ -82,6 +82,7 @@ struct arguments {
 	bool density;
 	uint64_t soak; /* sleeps; 0: measure */
 	struct density_options density_options;
+	const char *density_value; /* name of an option that was given and is for --density */
 	const char *plot;
 	int exit_code; /* -1: go on */
 };
@@ -165,6 +166,7 @@ static void take_option(int c, const char *name, struct arguments *a)
 		a->density = true;
 		break;
 	case OPT_DENSITY_VALUE:
+		a->density_value = name;
 		if (!density_option(&a->density_options, name, optarg))
 			a->exit_code = 2;
 		break;
@@ -181,6 +183,24 @@ static void take_option(int c, const char *name, struct arguments *a)
 		usage(stderr);
 		a->exit_code = 2;
 	}
+}
+
+/* Options that would be ignored without a word. */
+static void check_together(struct arguments *a)
+{
+	bool any = !bench.options.only;
+
+	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
+		any = any || bench_wants(&bench, figures[i].name);
+	if (!any)
+		a->exit_code = bad_usage("no group of figures (--list) has a name with", bench.options.only);
+	else if (a->density_value && !a->density)
+		a->exit_code = bad_usage("only --density takes the option", a->density_value);
+	else if (a->density && a->soak)
+		a->exit_code = bad_usage("--density measures nothing, so it does not go with", "--soak");
+	else if (a->plot && (a->density || a->soak))
+		a->exit_code =
+			bad_usage("figures are plotted, and there are none with", a->soak ? "--soak" : "--density");
 }
 
 static void parse(int argc, char **argv, struct arguments *a)
@@ -217,6 +237,8 @@ static void parse(int argc, char **argv, struct arguments *a)
 		take_option(c, options[index].name, a);
 	if (a->exit_code < 0 && optind < argc)
 		a->exit_code = bad_usage("unexpected argument", argv[optind]);
+	if (a->exit_code < 0)
+		check_together(a);
 }
 
 /* The first two CPUs that this process may use, unless two were given. */

@@ -148,6 +148,24 @@ static bool apply(struct options *o, int option, const char *value)
 	}
 }
 
+/* Options that would be ignored without a word. */
+static bool check_together(const struct options *o)
+{
+	const struct sizes_options *z = &o->sizes;
+	bool paste = o->print == print_c || o->print == print_ini;
+
+	if (z->pool && paste)
+		return usage_error("nothing is counted in a pool with --c and --ini, so they do not go with", "--pool");
+	if (z->extent && !z->pool)
+		return usage_error("extents are those of a pool, so --pool is needed by", "--extent");
+	if (z->extent > z->pool / 2)
+		return usage_error("an extent is no larger than a half of the pool, so too much is", "--extent");
+	if (z->max_batch && !paste)
+		return usage_error("only --c and --ini say how many sequences, so one of them is needed by",
+				   "--max-batch");
+	return true;
+}
+
 /* The files are what is left, from optind on. False after a complaint. */
 static bool parse_options(struct options *o, int argc, char **argv)
 {
@@ -179,13 +197,17 @@ static bool parse_options(struct options *o, int argc, char **argv)
 		standard += strcmp(argv[i], "-") == 0;
 	if (standard > 1)
 		return usage_error("standard input can be read once:", "-");
-	return optind < argc || usage_error("which file? after", argv[argc - 1]);
+	if (optind == argc)
+		return usage_error("which file? after", argv[argc - 1]);
+	return check_together(o);
 }
 
 static void finish_rules(struct options *o)
 {
 	struct sizes_options *z = &o->sizes;
 
+	if (!z->max_batch)
+		z->max_batch = 16;
 	z->paste_rule = z->n_rules - 1;
 	if (z->n_rules == 1)
 		z->rules[z->n_rules++].max_advance = 1;
@@ -226,9 +248,7 @@ static int show(const struct options *o, const char *path, const char *gap)
 
 int main(int argc, char **argv)
 {
-	struct options o = { .sizes = { .page_tokens = 128, .n_rules = 1, .max_batch = 16 },
-			     .rule.in_flight = 2,
-			     .print = print_text };
+	struct options o = { .sizes = { .page_tokens = 128, .n_rules = 1 }, .rule.in_flight = 2, .print = print_text };
 	int status = EXIT_SUCCESS, r;
 	const char *gap = "";
 

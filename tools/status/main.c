@@ -158,6 +158,8 @@ static bool parse_options(struct options *o, int argc, char **argv)
 			return false;
 		}
 	}
+	if (o->count && !o->watch)
+		return usage_error("only --watch shows something several times, so it is needed by", "--count");
 	return optind == argc || usage_error("unexpected argument", argv[optind]);
 }
 
