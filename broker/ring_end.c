@@ -6,6 +6,7 @@ static void reclaim(struct ring_thread *t, struct channel *c)
 {
 	int64_t pages = session_reclaim(c->session);
 
+	c->violated = VIOLATION_NONE; /* too late for that */
 	channel_leave(c); /* the control thread frees what was large */
 	c->state = CHANNEL_RECLAIMED;
 	t->counters.reclaimed_pages += (uint64_t)pages;
@@ -32,6 +33,7 @@ void ring_kick(struct ring_thread *t, struct channel *c, int violation)
 		c->violated = violation;
 		return;
 	}
+	c->violated = VIOLATION_NONE; /* said once */
 	ring_end_session(t, c, CHANNEL_KICKED);
 	t->counters.kicked++;
 	mailbox_post_spsc(t->outbox, MAIL_KICKED, c, violation);

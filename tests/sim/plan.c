@@ -65,6 +65,7 @@ static void draw_pool(struct plan *p, struct rng *r)
 		.watchdog_ns = 2 * NS_PER_S,
 		.budget = (uint32_t)rng_between(r, 1, 32),
 		.max_sessions = SIM_WORKERS,
+		.slice = rng_one_in(r, 3) ? 0 : (uint32_t)rng_between(r, 1, 60), /* most work is cut */
 	};
 }
 

@@ -246,6 +246,9 @@ void worker_mail(struct worker *v, const struct mail *m)
 		break;
 	case MAIL_KICKED:
 		world_trace(w, "worker %u was kicked", v->number);
+		if (v->kicked)
+			world_break(w, "worker %u was ended twice for a violation", v->number);
+		v->kicked = true;
 		w->kicked++;
 		v->control = CONTROL_ENDED;
 		if (!v->socket_ended)

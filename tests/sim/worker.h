@@ -107,7 +107,8 @@ struct worker {
 	enum control_state control;
 	struct event socket_end, gone;
 	bool socket_ended, process_gone; /* has happened; */
-	bool told_socket, told_gone;     /* and the ring thread was told */
+	bool kicked;
+	bool told_socket, told_gone; /* and the ring thread was told */
 };
 
 struct worker *worker_new(struct world *w, uint32_t index);
