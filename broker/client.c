@@ -421,6 +421,7 @@ static void on_socket(void *owner, uint32_t events)
 	AUTO_CLOSE int sent = origin.fd;
 
 	(void)events;
+	(void)sent;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
