@@ -67,6 +67,32 @@ Test(client_delivery, row_outside_the_table_is_refused)
 	assert_refused(&DELIVERY(u, rows), "row 4");
 }
 
+Test(client_delivery, columns_one_behind_the_row_are_refused)
+{
+	const struct wire_update u[] = { { CELL(0, 0), 1 } };
+	const struct wire_row rows[] = { { 0, 1, 0, FAKE_WIDTH + 1 } };
+
+	assert_refused(&DELIVERY(u, rows), "columns 0 to 5 of a row of 4");
+}
+
+Test(client_delivery, columns_that_end_where_they_begin_are_refused)
+{
+	const struct wire_update u[] = { { CELL(0, 0), 1 } };
+	const struct wire_row rows[] = { { 0, 1, 2, 2 } };
+
+	assert_refused(&DELIVERY(u, rows), "columns 2 to 2");
+}
+
+Test(client_delivery, all_columns_may_be_named)
+{
+	const struct wire_row rows[] = { { 0, 1, 0, FAKE_WIDTH } };
+	struct fake_delivery d = { .flags = WIRE_DELIVERY_BY_REFERENCE, .rows = rows, .n_rows = 1 };
+
+	fake_row(&fake, 0, (int32_t[]){ 1, 2, 3, 4 }, 1);
+	cr_expect_eq(fake_prefill(&fake, session, begin(0, 0), &d), 0);
+	assert_device_row(0, (int32_t[]){ 1, 2, 3, 4 });
+}
+
 Test(client_delivery, more_updates_than_the_message_holds_are_refused)
 {
 	const struct wire_delivery head = { .n_updates = UINT32_MAX, .n_rows = 1 };

@@ -136,6 +136,31 @@ Test(client_late, answer_of_a_begin_leaves_the_callers_pointer)
 	fake_answer(&fake, &c, 0, 0, NULL, 0);
 }
 
+static void *answer_late(void *arg)
+{
+	struct fake_command c;
+
+	fake_take(&fake, WIRE_OP_BEGIN, &c);
+	usleep(5 * 20000); /* longer than the library waits for any answer */
+	fake_answer(&fake, &c, 0x77, 0, NULL, 0);
+	return NULL;
+}
+
+/* A begin that may wait has that time, and then the time that any answer has. */
+Test(client_late, answer_of_a_begin_that_waits_is_waited_for)
+{
+	int32_t slot = 0;
+	struct swakv_begin_options b = { .slots = &slot, .n_slots = 1, .wait_ms = 60000 };
+	swakv_request *r = NULL;
+	pthread_t thread;
+
+	hurry();
+	cr_assert_eq(pthread_create(&thread, NULL, answer_late, NULL), 0);
+	cr_expect_eq(swakv_request_begin(session, &b, &r, NULL), 0, "%s", swakv_session_error(session));
+	cr_expect_not_null(r);
+	pthread_join(thread, NULL);
+}
+
 /* ---- longer than there is room ------------------------------------------------------------------ */
 
 /* A reply of @n_slots, all of which were published. */

@@ -80,3 +80,38 @@ Test(client_state, state_comes_in_chunks_and_starts_anew_when_it_changed)
 	cr_expect_null(state.bindings);
 	fake.serve = NULL;
 }
+
+static uint32_t lied; /* pages that an answer says it holds */
+
+/* Of a sequence with more pages than any answer holds. */
+static void serve_lies(struct fake *f, const struct fake_command *c)
+{
+	struct wire_sequence_state state = sequence;
+
+	state.n_bound = 4 * WIRE_STATE_CHUNK;
+	fake_answer(f, c, 0, c->head.op == WIRE_OP_QUERY_STATE ? lied : 0, &state, sizeof(state));
+}
+
+static void expect_refused(uint32_t n)
+{
+	swakv_request *r = begin(0, 2);
+	struct swakv_sequence_state state;
+
+	lied = n;
+	fake.serve = serve_lies;
+	fake_serve(&fake);
+	cr_expect_eq(swakv_sequence_get_state(r, 0, &state), SWAKV_EGONE);
+	cr_expect_not_null(strstr(swakv_session_error(session), "pages of a sequence"), "%s",
+			   swakv_session_error(session));
+	fake.serve = NULL;
+}
+
+Test(client_state, more_pages_than_an_answer_holds_are_not_read)
+{
+	expect_refused(WIRE_STATE_CHUNK + 1);
+}
+
+Test(client_state, no_pages_where_some_are_left_end_the_session)
+{
+	expect_refused(0);
+}

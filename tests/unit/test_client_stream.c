@@ -197,8 +197,9 @@ Test(client_stream, close_marks_what_was_given_to_the_streams)
 
 Test(client_stream, failed_updates_are_told_and_the_row_is_written_again)
 {
-	const struct wire_update u1[] = { { CELL(0, 0), 1 } }, u2[] = { { CELL(0, 1), 2 } };
-	const struct wire_row v1[] = { { 0, 1, 0, 0 } }, v2[] = { { 0, 2, 0, 0 } };
+	const struct wire_update u1[] = { { CELL(0, 0), 1 } }, u2[] = { { CELL(0, 1), 2 } },
+				 u3[] = { { CELL(0, 1), 3 } };
+	const struct wire_row v1[] = { { 0, 1, 0, 0 } }, v2[] = { { 0, 2, 0, 0 } }, v3[] = { { 0, 3, 0, 0 } };
 	swakv_request *r;
 
 	bind_custom();
@@ -219,6 +220,9 @@ Test(client_stream, failed_updates_are_told_and_the_row_is_written_again)
 	cr_assert_eq(n_events, 2);
 	cr_expect_eq(events[1].n, FAKE_WIDTH);
 	cr_expect_eq(row_faults(), 0);
+	n_events = 0;
+	cr_expect_eq(decode(r, &DELIVERY(u3, v3)), 0);
+	cr_expect_eq(events[1].n, 1, "once written whole, the row is known again");
 }
 
 static struct wire_fence shutdown_fences[FAKE_STREAMS];
