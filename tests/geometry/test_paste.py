@@ -162,7 +162,7 @@ class Files(Folder):
     def test_options_that_would_be_ignored_are_wrong_usage(self):
         for options, sentence in ((["--extent", "1M"], "--pool is needed"), (["--max-batch", "4"], "--c and --ini"),
                                   (["--ini", "--pool", "1G"], "--pool"), (["-p", "1G", "-e", "513M"], "a half of the pool"),
-                                  (["--json", "-b", "4"], "--c and --ini")):
+                                  (["--json", "-B", "4"], "--c and --ini")):
             with self.subTest(options):
                 done = run(*options, "gpt-oss-20b.json")
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
