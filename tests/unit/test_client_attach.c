@@ -246,6 +246,7 @@ static const struct {
 	LIE(pools[0].fd_index, -1),
 	LIE(pools[0].table_area_bytes, UINT64_MAX),
 	LIE(pools[0].half_bytes, 1u << 20),
+	LIE(pools[0].half_bytes, 4225), /* beside the table area */
 	LIE(layouts[0].pool, 1),
 	LIE(layouts[0].num_pages, 0),
 	LIE(layouts[0].num_pages, FAKE_PAGES + 1),
