@@ -64,3 +64,24 @@ Test(area, pieces_never_overlap)
 	}
 	area_deinit(&area);
 }
+
+/* Between two others, too, and when nothing else is left. */
+Test(area, a_gap_of_exactly_that_size_is_taken)
+{
+	struct area a;
+	struct area_piece *p[3];
+	uint64_t at;
+
+	area_init(&a, 3 * (uint64_t)AREA_ALIGN);
+	for (int i = 0; i < 3; i++)
+		cr_assert_not_null(p[i] = area_take(&a, AREA_ALIGN));
+	cr_assert_null(area_take(&a, 1));
+	for (int i = 0; i < 3; i++) {
+		at = p[i]->offset;
+		area_give(&a, p[i]);
+		cr_expect_eq(area_largest(&a), AREA_ALIGN);
+		cr_assert_not_null(p[i] = area_take(&a, AREA_ALIGN), "place %d", i);
+		cr_expect_eq(p[i]->offset, at);
+	}
+	area_deinit(&a);
+}

@@ -195,6 +195,55 @@ Test(channel, a_command_waits_for_room_for_its_reply)
 	cr_assert_eq(channel.blocked_slots, 0);
 }
 
+/* What they are told must not need room that a command's answer has taken. */
+Test(channel, begins_that_wait_keep_room_for_their_answers)
+{
+	uint32_t slots = channel.memory.layout.ring_slots;
+
+	publish(1, 1);
+	channel.n_waiting = slots;
+	cr_assert_eq(channel_take(&channel, message), 0);
+	cr_assert_eq(channel.blocked_slots, slots + 1);
+	channel.n_waiting = slots - 1;
+	cr_assert_eq(channel_take(&channel, message), 1, "one slot is left, and one is enough");
+	channel.n_waiting = slots - 2;
+	ring_producer_publish_spsc(&channel.replies, 2);
+	channel_release(&channel, 1);
+	publish(1, 1);
+	cr_assert_eq(channel_take(&channel, message), 0);
+	store_release(&channel.replies.control->head, 1);
+	cr_assert_eq(channel_take(&channel, message), 1);
+}
+
+/* ---- waking -------------------------------------------------------------------------------- */
+
+Test(channel, a_worker_that_waits_for_answers_is_told_once)
+{
+	cr_assert_not(channel_sleeps(&channel), "it is awake");
+	store_relaxed(&channel.replies.control->need_wakeup, 1);
+	cr_assert(channel_sleeps(&channel));
+	cr_assert_not(channel_sleeps(&channel), "it is on its way");
+}
+
+Test(channel, a_worker_that_waits_for_room_for_a_command_is_told)
+{
+	uint32_t slots = channel.memory.layout.ring_slots;
+
+	ring_producer_publish_spsc(&commands, slots);
+	cr_assert_eq(ring_producer_want_space_spsc(&commands, 1), 0);
+	cr_assert(channel_sleeps(&channel));
+	ring_producer_clear_want_spsc(&commands);
+	cr_assert_not(channel_sleeps(&channel));
+}
+
+Test(channel, a_worker_that_is_about_to_sleep_finds_its_word_changed)
+{
+	uint32_t before = load_relaxed(channel.wait);
+
+	cr_assert_eq(channel_wake_word(&channel), channel.wait);
+	cr_assert_neq(load_relaxed(channel.wait), before);
+}
+
 /* Zeroes in the place of words look like lines that are idle: a session with them is not believed idle. */
 Test(channel, lines_of_lost_memory_are_not_believed)
 {
@@ -202,4 +251,54 @@ Test(channel, lines_of_lost_memory_are_not_believed)
 	cr_assert_eq(refresh(), VIOLATION_NONE);
 	store_relaxed(&channel.memory.lost, 1);
 	cr_assert_eq(refresh(), VIOLATION_MEMORY_LOST);
+}
+
+/* ---- several layer groups ------------------------------------------------------------------------- */
+
+/* Each has cells and row heads of its own, and a step writes them all. */
+Test(channel_groups, every_group_has_its_own_rows)
+{
+	struct wire_hello hello = good_hello();
+	const int32_t slot = 1, length = 40;
+	struct session_layout l;
+	struct handshake h;
+	struct refusal r;
+	struct delivery d = { 0 };
+	uint64_t handle;
+
+	hello.n_groups = 3;
+	hello.groups[1] = hello.groups[2] = hello.groups[0];
+	hello.groups[1].window = 0;
+	hello.groups[1].kind = WIRE_GROUP_FULL;
+	hello.groups[2].layers++;
+	cr_assert_eq(handshake_check(&h, &hello, sizeof(hello), &pool, &r), 0, "%s", r.text);
+	session_layout_init(&l, &h.model, h.geometry);
+	channel = (struct channel){ .id = 1, .generation = 1, .tag = 1, .model = h.model, .doorbell = -1 };
+	cr_assert_eq(session_memory_init(&channel.memory, &l), 0);
+	engine =
+		engine_new(&(struct engine_config){ .half_bytes = pool.half_bytes, .extent_bytes = pool.extent_bytes });
+	cr_assert(engine && channel_start(&channel, engine));
+	d.updates = calloc(WIRE_MAX_INLINE_UPDATES, sizeof(*d.updates));
+	d.rows = calloc(l.n_rows, sizeof(*d.rows));
+	d.scrubs = calloc(l.n_rows, sizeof(*d.scrubs));
+	cr_assert_eq(request_begin(channel.session, 0, 0, &slot, 1, &handle, NULL), 0);
+	cr_assert_eq(request_prefill_prepare(channel.session, handle, &length, 1, &d, NULL), 0);
+	for (uint32_t g = 0; g < 3; g++) {
+		const struct wire_row_head *rows = (const void *)(channel.memory.tables + l.rows[g]);
+		const int32_t *cells = (const int32_t *)(const void *)(channel.memory.tables + l.cells[g]);
+		int32_t width = h.geometry[g].width;
+
+		for (uint32_t i = 0; i < l.max_batch; i++)
+			cr_expect_eq(load_relaxed(&rows[i].version), i == 1, "group %u, row %u", g, i);
+		cr_expect_geq(cells[2 * width + (length - 1) / (int32_t)hello.groups[g].page_tokens], 0, "group %u", g);
+		cr_expect_eq(cells[0], -1, "group %u", g);
+	}
+	free(d.updates);
+	free(d.rows);
+	free(d.scrubs);
+	session_end(channel.session);
+	session_reclaim(channel.session);
+	channel_stop(&channel);
+	session_memory_deinit(&channel.memory);
+	engine = engine_free(engine);
 }
