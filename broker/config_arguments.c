@@ -181,7 +181,8 @@ void config_usage(FILE *out)
 		fprintf(out, "      %-29s %s\n", left, key->help);
 	}
 	fputs("\nExit codes: 0 stopped in order, 1 failure, 2 usage or configuration, 3 name or socket in use,\n"
-	      "4 device or backend not available, 5 pool could not be allocated or a model does not fit.\n"
+	      "4 device or backend not available, 5 pool could not be allocated or a model does not fit,\n"
+	      "6 crash, 7 broken state of its own.\n"
 	      "See swakvd(8).\n",
 	      out);
 }

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -21,7 +22,7 @@
 #include "log.h"
 #include "memory_guard.h"
 
-enum { THREADS = 8, STACK_BYTES = 65536, DRAIN_MS = 100 };
+enum { THREADS = 8, STACK_BYTES = 65536, DRAIN_MS = 100, STOP_MS = 100 };
 
 static struct {
 	shm_u32 tid; /* 0: free */
@@ -32,6 +33,7 @@ static struct {
 
 static const struct crash_subject *subject;
 static int dump_fd = -1;
+static shm_u32 n_stopped;                   /* threads that have come here to stay */
 static shm_u32 owner;                       /* tid of the thread that writes the dump, 0: none does */
 static shm_u32 exit_code = EXIT_CODE_CRASH; /* that it will end with */
 
@@ -56,22 +58,29 @@ static void claim(uint32_t code)
 	while (!replace_relaxed(&owner, &nobody, tid)) {
 		if (nobody == tid)
 			_exit((int)load_relaxed(&exit_code)); /* the dump itself failed */
-		while (nobody)
+		if (!nobody)
+			continue;
+		add_relaxed(&n_stopped, 1);
+		for (;;)
 			pause();
 	}
 	store_relaxed(&exit_code, code);
 }
 
+/* And waits a moment until they have: one may hang in a driver. */
 static void stop_others(void)
 {
-	uint32_t self = own_tid();
+	const struct timespec pause_ms = { .tv_nsec = 1000000 };
+	uint32_t self = own_tid(), n = 0;
 
 	for (int i = 0; i < THREADS; i++) {
 		uint32_t tid = load_relaxed(&threads[i].tid);
 
 		if (tid && tid != self && threads[i].stops)
-			syscall(SYS_tgkill, getpid(), (pid_t)tid, SIGABRT);
+			n += syscall(SYS_tgkill, getpid(), (pid_t)tid, SIGABRT) == 0;
 	}
+	for (int i = 0; i < STOP_MS && load_relaxed(&n_stopped) < n; i++)
+		nanosleep(&pause_ms, NULL);
 }
 
 static _Noreturn void end(struct crash_event *e, uint32_t code)
