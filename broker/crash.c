@@ -28,6 +28,7 @@ static struct {
 	shm_u32 tid; /* 0: free */
 	bool stops;
 	const char *name;
+	stack_t before; /* what stack the handler had */
 	_Alignas(16) unsigned char stack[STACK_BYTES];
 } threads[THREADS];
 
@@ -137,9 +138,21 @@ void crash_thread(const char *name, bool stops)
 			continue;
 		threads[i].name = name;
 		threads[i].stops = stops;
-		sigaltstack(&stack, NULL);
+		sigaltstack(&stack, &threads[i].before);
 		store_release(&threads[i].tid, own_tid()); /* pairs with thread_name() */
 		return;
+	}
+}
+
+void crash_thread_end(void)
+{
+	uint32_t tid = own_tid();
+
+	for (int i = 0; i < THREADS; i++) {
+		if (load_relaxed(&threads[i].tid) != tid)
+			continue;
+		sigaltstack(&threads[i].before, NULL);
+		store_release(&threads[i].tid, 0);
 	}
 }
 

@@ -28,5 +28,7 @@ int crash_init(const struct crash_subject *subject, const char *dump_file);
  * of another stops it. To be called once by each thread of the broker.
  */
 void crash_thread(const char *name, bool stops);
+/* Before that thread ends. */
+void crash_thread_end(void);
 
 #endif

@@ -57,6 +57,7 @@ static void *device_main(void *arg)
 		run_job(t, job);
 		eventfd_write(t->done, 1);
 	}
+	crash_thread_end();
 	return NULL;
 }
 

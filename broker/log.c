@@ -193,10 +193,12 @@ static void *log_main(void *arg)
 			tell_lost(&told);
 		}
 		if (last)
-			return NULL;
+			break;
 		poll(&p, 1, -1);
 		eventfd_read(bell, &n);
 	}
+	crash_thread_end();
+	return NULL;
 }
 
 int log_start(void)

@@ -24,6 +24,7 @@ static void *ring_main(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1000ul); /* the 50 us timer would come 50 us late */
 	while (!t->stop)
 		ring_turn(t);
+	crash_thread_end();
 	return NULL;
 }
 
