@@ -94,6 +94,7 @@ static int ask(swakv_session *s)
 	getchar();
 	code = swakv_request_begin(s, &begin, &r, NULL);
 	printf("%s: %s\n", swakv_error_name(code), swakv_session_error(s));
+	fflush(stdout);
 	return code != 0;
 }
 
