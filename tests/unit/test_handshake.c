@@ -283,3 +283,24 @@ Test(handshake, the_welcome_puts_the_v_half_behind_the_k_half)
 	cr_assert_eq(w.code, 0);
 	cr_assert_eq(w.pools[0].fd_index, -1);
 }
+
+/* Each layout says for itself whether its kernels need offsets of 64 bits. */
+Test(handshake, the_welcome_says_which_layouts_are_wide)
+{
+	uint64_t offsets[WIRE_MAX_GROUPS] = { 0 };
+	struct session_layout l;
+	struct wire_welcome w;
+
+	hello.n_groups = 3;
+	hello.groups[1] = hello.groups[2] = hello.groups[0];
+	cr_assert_eq(check(), 0, "%s", r.text);
+	session_layout_init(&l, &h.model, h.geometry);
+	for (uint32_t wide = 0; wide < 8; wide++) {
+		for (uint32_t i = 0; i < 3; i++)
+			h.geometry[i].wide = wide >> i & 1;
+		welcome_fill(&w, &h, &l, &pool, offsets);
+		for (uint32_t i = 0; i < 3; i++)
+			cr_assert_eq(w.layouts[i].flags, wide >> i & 1 ? WIRE_LAYOUT_WIDE : 0, "group %u of %u", i,
+				     wide);
+	}
+}
