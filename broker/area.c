@@ -26,7 +26,7 @@ struct area_piece *area_take(struct area *a, uint64_t bytes)
 
 	if (bytes == 0 || bytes > a->bytes)
 		return NULL;
-	bytes = (bytes + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
+	bytes = area_rounded(bytes);
 	TAILQ_FOREACH (next, &a->pieces, link) {
 		if (next->offset - at >= bytes)
 			break;

@@ -25,6 +25,12 @@ struct area {
 	TAILQ_HEAD(, area_piece) pieces; /* in use, by offset */
 };
 
+/* What a piece of at least @bytes takes. */
+static inline uint64_t area_rounded(uint64_t bytes)
+{
+	return (bytes + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
+}
+
 void area_init(struct area *a, uint64_t bytes);
 /* Frees the bookkeeping; pieces still out become invalid. Safe to repeat. */
 void area_deinit(struct area *a);

@@ -64,7 +64,10 @@ struct client {
 	struct source pidfd_source;
 	uint64_t deadline; /* of the hello, or of the grace after the process's end; 0: none */
 	struct channel *channel;
-	struct area_piece *tables[WIRE_MAX_GROUPS];
+	struct charge half_open;
+	struct charge counted; /* as a session */
+	struct charge lingering;
+	struct room room;
 	struct handshake *handshake; /* until the welcome is sent */
 };
 
@@ -74,8 +77,7 @@ static void free_session(struct client *c)
 {
 	if (!c->channel)
 		return;
-	for (uint32_t i = 0; i < WIRE_MAX_GROUPS; i++)
-		c->tables[i] = area_give(&c->control->table_area, c->tables[i]);
+	room_give(&c->room);
 	gpu_watch_end(c->control->watch, c->channel->id - 1);
 	channel_stop(c->channel);
 	session_memory_deinit(&c->channel->memory);
@@ -89,8 +91,7 @@ static void close_connection(struct client *c)
 {
 	dispatcher_remove(&c->control->dispatcher, &c->socket_source);
 	close_fd(&c->socket);
-	if (c->connection == CONNECTION_HELLO)
-		c->control->n_half_open--;
+	charge_release(&c->half_open);
 	c->connection = CONNECTION_ENDED;
 }
 
@@ -113,8 +114,8 @@ static void settle(struct client *c)
 	c->settled = true;
 	dispatcher_remove(&c->control->dispatcher, &c->pidfd_source);
 	close_fd(&c->pidfd);
-	if (c->session != SESSION_NONE)
-		c->control->n_sessions--;
+	charge_release(&c->counted);
+	charge_release(&c->lingering);
 	TAILQ_REMOVE(&c->control->clients, c, link);
 	TAILQ_INSERT_TAIL(&c->control->done, c, link);
 }
@@ -212,16 +213,6 @@ static void refuse_reason(struct client *c, enum fault_reason reason, int64_t go
 
 /* ---- attach ------------------------------------------------------------------- */
 
-static uint32_t sessions_of(const struct control *control, uid_t uid)
-{
-	const struct client *c;
-	uint32_t n = 0;
-
-	TAILQ_FOREACH (c, &control->clients, link)
-		n += c->session != SESSION_NONE && c->peer.uid == uid;
-	return n;
-}
-
 /* As refusal_set(), with what the system said; open files that have run out are the reason themselves. */
 static int refusal_because(struct refusal *r, enum fault_reason reason, int64_t got, int error)
 {
@@ -233,26 +224,7 @@ static int refusal_because(struct refusal *r, enum fault_reason reason, int64_t 
 	return code;
 }
 
-/* Device tables, 0 or a code with *@r filled. */
-static int take_tables(struct client *c, const struct session_layout *l, struct refusal *r)
-{
-	struct area *area = &c->control->table_area;
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < l->n_groups; i++)
-		sum += l->cells_bytes[i];
-	if (sum > area->bytes)
-		return refusal_set(r, FAULT_TABLE_NEVER, (int64_t)sum, (int64_t)area->bytes);
-	for (uint32_t i = 0; i < l->n_groups; i++) {
-		c->tables[i] = area_take(area, l->cells_bytes[i]);
-		if (!c->tables[i])
-			return refusal_set(r, FAULT_TABLE_AREA, (int64_t)l->cells_bytes[i],
-					   (int64_t)area_largest(area));
-	}
-	return 0;
-}
-
-/* Gives the channel the lowest free index. There is one: n_sessions was checked. */
+/* Gives the channel the lowest free index. There is one: it is counted. */
 static void take_id(struct client *c)
 {
 	struct control *control = c->control;
@@ -290,7 +262,7 @@ static int make_channel(struct client *c, struct refusal *r)
 	memcpy(ch->geometry, h->geometry, sizeof(ch->geometry));
 	c->channel = ch;
 	take_id(c);
-	code = take_tables(c, &l, r);
+	code = room_take(&c->room, &c->control->places, c->peer.uid, ch->model_name, &l, h->geometry, r);
 	made = code == 0 ? session_memory_init(&ch->memory, &l) : 0;
 	if (code == 0 && made == 0 && !channel_make(ch, c->control->pool->half_bytes))
 		made = -ENOMEM;
@@ -312,7 +284,6 @@ static int admit(struct client *c, const void *message, size_t bytes, const stru
 {
 	struct control *control = c->control;
 	char why[sizeof(r->text)];
-	uint32_t of_uid;
 	int code;
 
 	c->pidfd = peer_pidfd(&c->peer, c->socket, origin, why, sizeof(why));
@@ -332,12 +303,8 @@ static int admit(struct client *c, const void *message, size_t bytes, const stru
 		return code;
 	if (admin_drained(&control->admin, c->handshake->hello.model))
 		return refusal_set(r, FAULT_DRAINED, 0, 0);
-	of_uid = sessions_of(control, c->peer.uid);
-	if (control->n_sessions >= control->config->max_sessions)
-		return refusal_set(r, FAULT_SESSIONS_FULL, control->n_sessions, control->config->max_sessions);
-	if (of_uid >= control->config->max_sessions_per_uid)
-		return refusal_set(r, FAULT_SESSIONS_FULL, of_uid, control->config->max_sessions_per_uid);
-	return make_channel(c, r);
+	code = places_session(&control->places, c->peer.uid, &c->counted, r);
+	return code ? code : make_channel(c, r);
 }
 
 static void take_hello(struct client *c, const void *message, size_t bytes, const struct packet_origin *origin)
@@ -356,10 +323,9 @@ static void take_hello(struct client *c, const void *message, size_t bytes, cons
 		settle(c);
 		return;
 	}
-	c->control->n_half_open--;
+	charge_release(&c->half_open);
 	c->connection = CONNECTION_OPEN;
 	c->session = SESSION_ATTACHING;
-	c->control->n_sessions++;
 	post(c, MAIL_ATTACH);
 }
 
@@ -374,7 +340,7 @@ static bool send_welcome(struct client *c)
 	struct wire_welcome w;
 
 	for (uint32_t i = 0; i < m->layout.n_groups; i++)
-		offsets[i] = c->tables[i]->offset;
+		offsets[i] = c->room.tables[i]->offset;
 	welcome_fill(&w, c->handshake, &m->layout, c->control->pool, offsets);
 	w.session_id = c->channel->id;
 	w.session_generation = c->channel->generation;
@@ -386,12 +352,14 @@ static bool send_welcome(struct client *c)
 
 static void attached(struct client *c, int code)
 {
+	struct refusal r;
 	bool ok;
 
 	if (code) {
-		refuse_reason(c, FAULT_BROKER_MEMORY, 0, 0);
+		refusal_text(&r, FAULT_BROKER_MEMORY, 0, 0,
+			     "the broker has no memory to keep account of another session");
+		refuse(c, &r);
 		free_session(c);
-		c->control->n_sessions--;
 		c->session = SESSION_NONE;
 		settle(c);
 		return;
@@ -455,14 +423,16 @@ void client_turn_away(struct control *control)
 }
 
 /* Who may connect, before it takes any place. 0, or a code with *@r filled. */
-static int let_in(struct control *control, int socket, const struct peer *p, struct refusal *r)
+static int let_in(struct control *control, int socket, const struct peer *p, struct charge *half_open,
+		  struct refusal *r)
 {
 	if (!peer_allowed(p, socket, control->config))
 		return refusal_set(r, FAULT_CREDENTIALS, p->uid, 0);
-	return 0;
+	return places_half_open(&control->places, p->uid, half_open, r);
 }
 
-static int take_client(struct control *control, int *fd, const struct peer *p)
+/* On success the socket and the charge are the client's. */
+static int take_client(struct control *control, int *fd, const struct peer *p, struct charge *half_open)
 {
 	struct client *c = calloc(1, sizeof(*c));
 	int r;
@@ -475,6 +445,7 @@ static int take_client(struct control *control, int *fd, const struct peer *p)
 			      .pidfd = -1,
 			      .socket_source.fd = -1,
 			      .pidfd_source.fd = -1,
+			      .half_open = *half_open,
 			      .deadline = clock_ns() + control->config->hello_timeout_ms * NS_PER_MS };
 	peer_name(p, c->name);
 	r = dispatcher_add(&control->dispatcher, &c->socket_source, *fd, EPOLLIN | EPOLLRDHUP, on_socket, c);
@@ -483,14 +454,15 @@ static int take_client(struct control *control, int *fd, const struct peer *p)
 		return r;
 	}
 	steal_fd(fd);
+	*half_open = (struct charge){ 0 };
 	TAILQ_INSERT_TAIL(&control->clients, c, link);
-	control->n_half_open++;
 	return 0;
 }
 
 int client_accept(struct control *control)
 {
 	AUTO_CLOSE int fd = accept4(control->listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct charge half_open = { 0 };
 	struct refusal refusal;
 	struct peer peer;
 	int r;
@@ -503,11 +475,12 @@ int client_accept(struct control *control)
 		add_relaxed(&control->ring->refused_attaches, 1);
 		return 0;
 	}
-	if (let_in(control, fd, &peer, &refusal) != 0) {
+	if (let_in(control, fd, &peer, &half_open, &refusal) != 0) {
 		turn_away(control, fd, &peer, &refusal);
 		return 0;
 	}
-	r = take_client(control, &fd, &peer);
+	r = take_client(control, &fd, &peer, &half_open);
+	charge_release(&half_open);
 	if (r < 0) {
 		refusal_because(&refusal, FAULT_BROKER_MEMORY, sizeof(struct client), -r);
 		turn_away(control, fd, &peer, &refusal);
@@ -556,6 +529,8 @@ void client_mail(struct client *c, const struct mail *m)
 	case MAIL_FORGOTTEN:
 		free_session(c);
 		c->session = SESSION_GONE;
+		if (places_linger(&c->control->places, c->peer.uid, &c->lingering))
+			charge_release(&c->counted);
 		settle(c);
 		break;
 	default: /* the other direction's */
@@ -735,6 +710,8 @@ void client_drop(struct client *c)
 	dispatcher_remove(&c->control->dispatcher, &c->pidfd_source);
 	close_fd(&c->pidfd);
 	free_session(c);
+	charge_release(&c->counted);
+	charge_release(&c->lingering);
 	TAILQ_REMOVE(&c->control->clients, c, link);
 	TAILQ_INSERT_TAIL(&c->control->done, c, link);
 }

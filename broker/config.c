@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "driver.h"
 #include "instance.h"
@@ -56,7 +57,7 @@ static const struct config_key keys[] = {
 	{ BROKER(budget), KEY_U32, AT(budget), 1, 65536, NULL, "N", "commands of one session a round [32]", false },
 	{ BROKER(max_sessions), KEY_U32, AT(max_sessions), 1, 256, NULL, "N", "sessions at a time [64]", false },
 	{ BROKER(max_sessions_per_uid), KEY_U32, AT(max_sessions_per_uid), 1, 256, NULL, "N",
-	  "sessions of one user at a time [256]", false },
+	  "of one user [all of them; at most half where several users may attach]", false },
 	{ BROKER(max_half_open), KEY_U32, AT(max_half_open), 1, 256, NULL, "N",
 	  "connections that have not said hello [32]", false },
 	{ BROKER(hello_timeout_ms), KEY_U32, AT(hello_timeout_ms), 10, 60000, NULL, "N",
@@ -160,7 +161,6 @@ void config_init(struct config *c)
 		.spin_us = 50,
 		.budget = 32,
 		.max_sessions = 64,
-		.max_sessions_per_uid = 256,
 		.max_half_open = 32,
 		.hello_timeout_ms = 5000,
 		.reclaim_grace_ms = 2000,
@@ -418,6 +418,20 @@ static int finish_model(struct config_model *m, const char *path, struct config_
 	return 0;
 }
 
+bool config_many_users(const struct config *c)
+{
+	uid_t one = geteuid(); /* 0: none so far */
+
+	for (uint32_t i = 0; i < c->allow_uid.n; i++) {
+		if (c->allow_uid.ids[i] == 0 || c->allow_uid.ids[i] == one)
+			continue;
+		if (one)
+			return true;
+		one = c->allow_uid.ids[i];
+	}
+	return c->allow_gid.n > 0;
+}
+
 int config_finish(struct config *c, const char *path, struct config_error *e)
 {
 	int r;
@@ -429,5 +443,12 @@ int config_finish(struct config *c, const char *path, struct config_error *e)
 		if (r < 0)
 			return r;
 	}
+	if (c->max_sessions_per_uid > c->max_sessions)
+		return config_fail(e,
+				   "max_sessions_per_uid %" PRIu32 " is above max_sessions %" PRIu32
+				   ": lower it, or raise max_sessions",
+				   c->max_sessions_per_uid, c->max_sessions);
+	if (c->max_sessions_per_uid == 0)
+		c->max_sessions_per_uid = c->max_sessions;
 	return c->socket[0] ? 0 : default_socket(c, e);
 }

@@ -94,7 +94,7 @@ struct config {
 	uint32_t spin_us;
 	uint32_t budget; /* commands of one session a round */
 	uint32_t max_sessions;
-	uint32_t max_sessions_per_uid;
+	uint32_t max_sessions_per_uid; /* 0 until config_finish(), when not given: all */
 	uint32_t max_half_open;
 	uint32_t hello_timeout_ms;
 	uint32_t reclaim_grace_ms;
@@ -142,6 +142,9 @@ int config_parse_arguments(struct config *c, int argc, char **argv, struct confi
 
 /* Fills what follows from the rest (names, socket path) and checks the models' sections for missing keys. */
 int config_finish(struct config *c, const char *path, struct config_error *e);
+
+/* True when more than one user besides root may attach. */
+bool config_many_users(const struct config *c);
 
 /* Usage with every flag, from the same table. */
 void config_usage(FILE *out);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -42,7 +43,7 @@ static void on_accept(void *owner, uint32_t events)
 	int r = 0;
 
 	(void)events;
-	for (int i = 0; r == 0 && i < ACCEPTS_A_TURN && c->n_half_open < c->config->max_half_open; i++)
+	for (int i = 0; r == 0 && i < ACCEPTS_A_TURN && !places_crowded(&c->places); i++)
 		r = client_accept(c);
 	if (r == -EMFILE && c->spare >= 0) { /* the rest at the next turn */
 		client_turn_away(c);
@@ -50,7 +51,7 @@ static void on_accept(void *owner, uint32_t events)
 		log_refusal(LOG_NOBODY, "no connection can be accepted now: %s", process_error(-r));
 		c->accept_at = clock_ns() + BEAT_MS * NS_PER_MS;
 		pause_accepting(c);
-	} else if (c->n_half_open >= c->config->max_half_open) { /* the others wait in the backlog */
+	} else if (places_crowded(&c->places)) { /* the others wait in the backlog */
 		pause_accepting(c);
 	}
 }
@@ -59,7 +60,7 @@ static int accept_again(struct control *c, uint64_t now)
 {
 	int r;
 
-	if (c->accepting || c->stop_at || c->n_half_open >= c->config->max_half_open || now < c->accept_at)
+	if (c->accepting || c->stop_at || places_crowded(&c->places) || now < c->accept_at)
 		return 0;
 	r = dispatcher_add(&c->dispatcher, &c->listener_source, c->listener->fd, EPOLLIN, on_accept, c);
 	c->accepting = r == 0;
@@ -95,7 +96,7 @@ static void on_watch(void *owner, uint32_t events)
 
 static void begin_stop(struct control *c)
 {
-	log_info("stopping: no more workers are taken, %u are told", c->n_sessions);
+	log_info("stopping: no more workers are taken, %" PRIu64 " are told", c->places.ledger.used[LEDGER_SESSIONS]);
 	c->stop_at = clock_ns() + c->config->stop_wait_ms * NS_PER_MS;
 	if (c->accepting)
 		pause_accepting(c);
@@ -140,9 +141,10 @@ int control_init(struct control *c, const struct config *config, const struct ba
 	TAILQ_INIT(&c->clients);
 	TAILQ_INIT(&c->done);
 	admin_init(&c->admin, c);
-	area_init(&c->table_area, pool->table_area_bytes);
 	c->listener_source.fd = c->mail_source.fd = c->signal_source.fd = c->watch_source.fd = -1;
-	r = dispatcher_init(&c->dispatcher);
+	r = places_init(&c->places, config, pool);
+	if (r == 0)
+		r = dispatcher_init(&c->dispatcher);
 	if (r == 0)
 		r = dispatcher_add(&c->dispatcher, &c->mail_source, mailbox_fd(ring->outbox), EPOLLIN | EPOLLET,
 				   on_mail, c);
@@ -215,7 +217,7 @@ bool control_run(struct control *c)
 		log_left_out();
 		if (accept_again(c, now) < 0)
 			c->accept_at = now + BEAT_MS * NS_PER_MS;
-		store_relaxed(&c->ring->table_area_used, c->table_area.used);
+		store_relaxed(&c->ring->table_area_used, c->places.tables.used);
 	}
 	return !client_any_importer(c);
 }
@@ -231,6 +233,6 @@ void control_deinit(struct control *c)
 	client_free_done(c);
 	close_fd(&c->spare);
 	admin_deinit(&c->admin);
-	area_deinit(&c->table_area);
+	places_deinit(&c->places);
 	dispatcher_deinit(&c->dispatcher);
 }

@@ -13,12 +13,12 @@
 #include <sys/queue.h>
 
 #include "admin.h"
-#include "area.h"
 #include "backend.h"
 #include "config.h"
 #include "dispatcher.h"
 #include "gpu_watch.h"
 #include "listener.h"
+#include "places.h"
 #include "ring_thread.h"
 #include "status_page.h"
 
@@ -42,11 +42,9 @@ struct control {
 	struct source watch_source;
 	int signals;
 	int spare; /* descriptor that is given up to turn somebody away when no other is left */
-	struct area table_area;
+	struct places places;
 	struct client_list clients;
 	struct client_list done; /* to be freed when no event can name them any more */
-	uint32_t n_half_open;
-	uint32_t n_sessions;
 	uint32_t n_stop_signals;
 	uint64_t stop_at; /* when waiting for workers ends, 0: not stopping */
 	uint32_t next_tag;

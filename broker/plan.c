@@ -15,6 +15,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "area.h"
 #include "engine/engine.h"
 #include "extent.h"
 
@@ -36,6 +37,11 @@ const char *plan_bytes(uint64_t bytes, char buf[PLAN_BYTES])
 	}
 	snprintf(buf, PLAN_BYTES, u ? "%.1f %s" : "%.0f %s", v, units[u]);
 	return buf;
+}
+
+uint64_t plan_table_share(uint64_t table_area_bytes)
+{
+	return table_area_bytes / 2 / AREA_ALIGN * AREA_ALIGN;
 }
 
 static uint64_t clamp(uint64_t n, uint64_t low, uint64_t high)
@@ -105,7 +111,7 @@ static uint64_t table_bytes(const struct model *m, const struct geometry g[])
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; i < m->n_groups; i++)
-		bytes += (uint64_t)m->max_batch * 2 * (uint64_t)g[i].width * sizeof(int32_t);
+		bytes += area_rounded((uint64_t)m->max_batch * 2 * (uint64_t)g[i].width * sizeof(int32_t));
 	return bytes;
 }
 
@@ -154,6 +160,7 @@ static int print_model(const struct backend_pool *pool, const struct config_mode
 	struct geometry g[WIRE_MAX_GROUPS];
 	uint64_t sequence = 0, tables;
 	char text[192], a[PLAN_BYTES];
+	uint64_t most = plan_table_share(pool->table_area_bytes);
 	struct fault f;
 	bool fits;
 
@@ -176,10 +183,12 @@ static int print_model(const struct backend_pool *pool, const struct config_mode
 	fprintf(out, "one maximal sequence of %" PRId64 " tokens needs ", m->model.max_seq);
 	if (m->model.n_groups == 1)
 		fprintf(out, "%" PRId32 " of %" PRIu64 " pages, ", g[0].private_pages, lent / g[0].page_bytes);
-	fprintf(out, "%" PRIu64 " bytes (%s): %s; device table%s %" PRIu64 " bytes of %" PRIu64 "%s\n", sequence,
-		plan_bytes(sequence, a), fits ? "fits" : "does not fit", m->model.n_groups > 1 ? "s" : "", tables,
-		pool->table_area_bytes, tables <= pool->table_area_bytes ? "" : ": does not fit, give more table_area");
-	return fits && tables <= pool->table_area_bytes ? 0 : EXIT_CODE_POOL;
+	fprintf(out,
+		"%" PRIu64 " bytes (%s): %s; device table%s %" PRIu64 " bytes of %" PRIu64
+		", a session's half of the table area%s\n",
+		sequence, plan_bytes(sequence, a), fits ? "fits" : "does not fit", m->model.n_groups > 1 ? "s" : "",
+		tables, most, tables <= most ? "" : ": does not fit, give more table_area");
+	return fits && tables <= most ? 0 : EXIT_CODE_POOL;
 }
 
 /* Limits of the models, and whether the floors go together. */

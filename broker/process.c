@@ -8,8 +8,11 @@
 
 #include "log.h"
 
-/* Descriptors of a session: socket, pidfd, doorbell. The broker's own: about 20, and a session's memory on its way. */
-enum { SESSION_DESCRIPTORS = 3, OWN_DESCRIPTORS = 32 };
+/*
+ * Descriptors of a session: socket, pidfd, doorbell. Of one whose pages are back: socket, pidfd. The broker's own:
+ * about 20, and a session's memory on its way.
+ */
+enum { SESSION_DESCRIPTORS = 3, LINGERING_DESCRIPTORS = 2, OWN_DESCRIPTORS = 32 };
 
 static void raise_limit(int resource, struct rlimit *limit)
 {
@@ -21,7 +24,8 @@ static void raise_limit(int resource, struct rlimit *limit)
 
 void process_raise_limits(const struct config *c)
 {
-	uint64_t needed = OWN_DESCRIPTORS + c->max_half_open + (uint64_t)c->max_sessions * SESSION_DESCRIPTORS;
+	uint64_t needed = OWN_DESCRIPTORS + c->max_half_open +
+			  (uint64_t)c->max_sessions * (SESSION_DESCRIPTORS + LINGERING_DESCRIPTORS);
 	struct rlimit files, size;
 
 	raise_limit(RLIMIT_FSIZE, &size);

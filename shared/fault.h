@@ -116,8 +116,7 @@
 	REASON(NO_PIDFD, SWAKV_EDENIED,                                                                                \
 	       "the broker could not get a pidfd of process %g, so its death could not be seen")                       \
 	REASON(SESSIONS_FULL, SWAKV_ENOPAGES,                                                                          \
-	       "%g sessions are attached, the most this broker takes: close one, or raise max_sessions and "           \
-	       "max_sessions_per_uid")                                                                                 \
+	       "%g sessions are attached, and max_sessions is %w: close one, or raise that")                           \
 	REASON(TABLE_AREA, SWAKV_ENOPAGES,                                                                             \
 	       "the device table needs %g bytes, the largest free piece of the table area has %w: retry when another " \
 	       "session has ended, or give the broker a larger table_area")                                            \
@@ -129,8 +128,8 @@
 	REASON(MODEL_V_HEAD_DIM, SWAKV_EINVALID, "%Gv_head_dim %g is outside 1 to %w")                                 \
 	REASON(COMPACT_FLAGS, SWAKV_EINVALID, "flags %g hold a bit that is not known (known: %w)")                     \
 	REASON(TABLE_NEVER, SWAKV_ENEVER,                                                                              \
-	       "the device table needs %g bytes, the whole table area has %w: lower max_batch or max_seq, or give "    \
-	       "the broker a larger table_area")                                                                       \
+	       "the device tables need %g bytes, and a session may have half of the table area, %w: lower max_batch "  \
+	       "or max_seq, or give the broker a larger table_area")                                                   \
 	REASON(DRAINED, SWAKV_EDENIED,                                                                                 \
 	       "an administrator drains this broker or model: no new sessions and requests until swakv-ctl drain "     \
 	       "--off; what runs may finish")                                                                          \
@@ -190,7 +189,15 @@
 	       "LimitNOFILE), or lower max_sessions and max_half_open")                                                \
 	REASON(FINISHING, SWAKV_EPHASE,                                                                                \
 	       "the request is in phase finishing, by its length limit or an empty batch: only finish and abandon "    \
-	       "are left")
+	       "are left")                                                                                             \
+	REASON(UID_HALF_OPEN, SWAKV_ENOPAGES, "a user has %g connections that have not said hello, and may have %w")   \
+	REASON(UID_SESSIONS, SWAKV_ENOPAGES, "a user has %g sessions, and may have %w")                                \
+	REASON(UID_TABLES, SWAKV_ENOPAGES,                                                                             \
+	       "the device tables need %g bytes, more than is left of a user's share of the table area, %w")           \
+	REASON(PAGE_SIZES, SWAKV_ENOPAGES,                                                                             \
+	       "pages of %g bytes are one size more than the %w that models without a section may have together: end " \
+	       "the sessions of one, or give the model a section")                                                     \
+	REASON(UID_PAGE_SIZES, SWAKV_ENOPAGES, "pages of %g bytes are one size more than a user may have, %w")
 
 enum fault_reason {
 #define FAULT_ENUM(name, code, text) FAULT_##name,

@@ -24,6 +24,8 @@
 struct engine;  /* one pool's pages */
 struct session; /* one attached worker's share of it */
 
+#define ENGINE_MAX_CLASSES 64 /* page sizes in use at a time */
+
 /* A pool of two halves of half_bytes each, lent to page classes in extents. */
 struct engine_config {
 	uint64_t half_bytes;

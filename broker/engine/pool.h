@@ -13,9 +13,10 @@
 #ifndef SWAKV_POOL_H
 #define SWAKV_POOL_H
 
+#include "engine.h"
 #include "page_class.h"
 
-#define POOL_MAX_CLASSES 64
+#define POOL_MAX_CLASSES ENGINE_MAX_CLASSES
 
 /* Extents that were chosen together. */
 struct choice {

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -36,6 +37,7 @@ static struct ring_thread ring;
 static struct control control;
 static int signals;
 static struct wire_hello hello;
+static uid_t worker_uid; /* 0: the test's own */
 static struct sockaddr_un address;
 static socklen_t address_bytes = sizeof(address);
 
@@ -53,9 +55,10 @@ static void setup(void)
 
 	hello = good_hello();
 	config_init(&config);
-	config.max_sessions = 1;
-	ring.inbox = mailbox_new(config.max_sessions);
-	ring.outbox = mailbox_new(config.max_sessions);
+	config.max_sessions = config.max_sessions_per_uid = 1;
+	ring.inbox = mailbox_new(4);
+	ring.outbox = mailbox_new(4);
+	memset(ring.refused_attaches_by, 0, sizeof(ring.refused_attaches_by));
 	signals = eventfd(0, EFD_CLOEXEC);
 	listener = (struct listener){ .fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
 				      .lock = -1 };
@@ -125,6 +128,9 @@ static struct worker connect_worker(void)
 
 	w.pid = fork();
 	if (w.pid == 0) {
+		if (worker_uid && seteuid(worker_uid) < 0)
+			_exit(1);
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* it must not outlive a test that failed */
 		if (connect(w.socket, (struct sockaddr *)&address, address_bytes) < 0)
 			_exit(1);
 		raise(SIGSTOP);
@@ -194,16 +200,34 @@ static void hide_mail(void)
 	dispatcher_remove(&control.dispatcher, &control.mail_source);
 }
 
+static uint64_t used(enum ledger_item item)
+{
+	return control.places.ledger.used[item];
+}
+
 static void counted_out_once(void)
 {
-	cr_assert_eq(control.n_sessions, 0, "%u sessions are counted", control.n_sessions);
-	cr_assert_eq(control.n_half_open, 0);
+	for (int i = 0; i < LEDGER_N_ITEMS; i++)
+		cr_assert_eq(used(i), 0, "%d of item %d are counted", (int)used(i), i);
 	cr_assert(TAILQ_EMPTY(&control.clients));
 	cr_assert_not_null(TAILQ_FIRST(&control.done));
 	client_free_done(&control);
 	cr_assert(TAILQ_EMPTY(&control.done));
-	cr_assert_eq(control.table_area.used, 0);
+	cr_assert_eq(control.places.tables.used, 0);
 	told_no_more();
+}
+
+/* From the end of a worker that is attached on; its connection stays. */
+static void forget(struct worker *w)
+{
+	end_process(w);
+	turn();
+	told(MAIL_PROCESS_GONE);
+	tell(MAIL_RECLAIMED, w->channel);
+	turn();
+	told(MAIL_FORGET);
+	tell(MAIL_FORGOTTEN, w->channel);
+	turn();
 }
 
 /* Where they are large that takes seconds, of which the ring thread has none. */
@@ -327,4 +351,143 @@ Test(client, connection_process_and_session_end_in_any_order)
 		}
 		counted_out_once();
 	}
+}
+
+/* Each group has a table of its own. */
+Test(client, the_tables_of_all_groups_are_given_back)
+{
+	struct worker w;
+
+	hello.n_groups = 3;
+	hello.groups[1] = hello.groups[2] = hello.groups[0];
+	w = attach();
+	cr_assert_gt(used(LEDGER_TABLES), 0);
+	cr_assert_eq(used(LEDGER_TABLES), control.places.tables.used);
+	forget(&w);
+	cr_assert_eq(control.places.tables.used, 0);
+	end_connection(&w);
+	turn();
+	counted_out_once();
+}
+
+Test(client, a_process_that_ended_while_it_attached_is_reported)
+{
+	struct worker w = connect_worker();
+
+	say_hello(&w);
+	w.channel = told(MAIL_ATTACH);
+	end_process(&w);
+	turn();
+	told_no_more();
+	tell(MAIL_ATTACHED, w.channel);
+	turn();
+	told(MAIL_PROCESS_GONE);
+	told_no_more();
+	tell(MAIL_RECLAIMED, w.channel);
+	turn();
+	told(MAIL_FORGET);
+	tell(MAIL_FORGOTTEN, w.channel);
+	end_connection(&w);
+	turn();
+	counted_out_once();
+}
+
+Test(client, a_connection_that_ended_while_it_attached_is_reported)
+{
+	struct worker w = connect_worker();
+
+	say_hello(&w);
+	w.channel = told(MAIL_ATTACH);
+	end_connection(&w);
+	turn();
+	told_no_more();
+	tell(MAIL_ATTACHED, w.channel);
+	turn();
+	told(MAIL_SOCKET_ENDED);
+	told_no_more();
+	forget(&w);
+	counted_out_once();
+}
+
+Test(client, an_attach_that_fails_in_the_engine_is_not_counted)
+{
+	for (int i = 0; i < 3; i++) {
+		struct worker w = connect_worker();
+
+		say_hello(&w);
+		w.channel = told(MAIL_ATTACH);
+		mailbox_post_spsc(ring.outbox, MAIL_ATTACHED, w.channel, SWAKV_ENOPAGES);
+		turn();
+		cr_assert_eq(answer(&w), SWAKV_ENOPAGES);
+		end_process(&w);
+		end_connection(&w);
+		turn();
+		counted_out_once();
+	}
+}
+
+/* Who may not attach holds no place at any time, and need not say hello to be told. */
+Test(client, who_may_not_attach_is_told_when_it_connects)
+{
+	struct worker w;
+
+	if (geteuid() != 0) /* whoever else runs this is allowed */
+		return;
+	worker_uid = 4711;
+	w = connect_worker();
+	worker_uid = 0;
+	cr_assert_eq(used(LEDGER_HALF_OPEN), 0);
+	cr_assert(TAILQ_EMPTY(&control.clients));
+	cr_assert_eq(answer(&w), SWAKV_EDENIED);
+	cr_assert_eq(load_relaxed(&ring.refused_attaches_by[FAULT_CREDENTIALS]), 1);
+	end_process(&w);
+	end_connection(&w);
+}
+
+/* With its pages back it is no session any more, though it has not hung up: the next one takes its place. */
+Test(client, an_ended_session_stops_counting_when_its_pages_are_back)
+{
+	struct worker first = attach(), second;
+
+	end_process(&first);
+	turn();
+	told(MAIL_PROCESS_GONE);
+	tell(MAIL_RECLAIMED, first.channel);
+	turn();
+	cr_assert_eq(used(LEDGER_SESSIONS), 1, "its pages are not forgotten yet");
+	told(MAIL_FORGET);
+	tell(MAIL_FORGOTTEN, first.channel);
+	turn();
+	cr_assert_eq(used(LEDGER_SESSIONS), 0);
+	cr_assert_eq(used(LEDGER_LINGERING), 1);
+	second = attach();
+	forget(&second);
+	cr_assert_eq(used(LEDGER_SESSIONS), 1, "there is no end to those who do not hang up");
+	end_connection(&first);
+	end_connection(&second);
+	turn();
+	counted_out_once();
+}
+
+Test(client, refusals_are_counted_by_reason)
+{
+	struct worker w = attach(), other = connect_worker();
+
+	say_hello(&other);
+	cr_assert_eq(answer(&other), SWAKV_ENOPAGES);
+	cr_assert_eq(load_relaxed(&ring.refused_attaches_by[FAULT_SESSIONS_FULL]), 1);
+	end_process(&other);
+	end_connection(&other);
+	hello.max_batch = 0;
+	other = connect_worker();
+	say_hello(&other);
+	cr_assert_eq(answer(&other), SWAKV_EINVALID);
+	cr_assert_eq(load_relaxed(&ring.refused_attaches_by[FAULT_MODEL_BATCH]), 1);
+	cr_assert_eq(load_relaxed(&ring.refused_attaches_by[FAULT_SESSIONS_FULL]), 1);
+	end_process(&other);
+	end_connection(&other);
+	forget(&w);
+	end_connection(&w);
+	turn();
+	counted_out_once();
 }

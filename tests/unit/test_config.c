@@ -361,3 +361,19 @@ Test(config, the_usage_shows_every_flag)
 	}
 	free(text);
 }
+
+/* A limit for each that is above that of all is a mistake in one of the two. */
+Test(config, a_user_may_not_have_more_sessions_than_there_are)
+{
+	REFUSED("max_sessions = 8\nmax_sessions_per_uid = 9\n", "max_sessions_per_uid 9", "max_sessions 8");
+	config_init(&c);
+	cr_assert_eq(read_text("max_sessions = 8\nmax_sessions_per_uid = 8\n"), 0, "%s", e.text);
+	config_init(&c);
+	cr_assert_eq(read_text("max_sessions = 8\n"), 0, "%s", e.text);
+	cr_assert_eq(c.max_sessions_per_uid, 8, "all of them when it is not said");
+	config_init(&c);
+	cr_assert_lt(ARGUMENTS("--max-sessions-per-uid=65"), 0);
+	cr_assert(strstr(e.text, "max_sessions 64"), "%s", e.text);
+	config_init(&c);
+	cr_assert_eq(ARGUMENTS("--max-sessions-per-uid=65", "--max-sessions=65"), 0, "%s", e.text);
+}

@@ -178,6 +178,21 @@ Test(plan, a_device_table_that_does_not_fit_is_told_and_fails)
 	free(text);
 }
 
+/* One session may not have the whole table area, so it is not enough that a table fits there. */
+Test(plan, a_device_table_of_more_than_half_of_the_area_does_not_fit)
+{
+	char *text;
+	int code;
+
+	add_model(1024, 128, 12, 1 << 20); /* 768 KiB of 1 MiB */
+	c.pool.size.value = 64 << 20;
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+	text = print(&code);
+	cr_assert_eq(code, EXIT_CODE_POOL, "%s", text);
+	cr_assert(strstr(text, "786432 bytes of 524288"), "%s", text);
+	free(text);
+}
+
 Test(plan, limits_are_told_and_floors_must_fit_together)
 {
 	char *text;

@@ -38,11 +38,14 @@ static const char *extra_value(const struct statement *st, const char *key)
 	return NULL;
 }
 
-/* What the file gives; else room for the device table of every attach of it, as if all were there at once. */
+/*
+ * What the file gives; else room for the device tables of every attach of it, as if all were there at once. One may
+ * have half of it.
+ */
 static uint64_t table_area(const struct script *s)
 {
 	const char *given = extra_value(s->statements, "table_area");
-	uint64_t bytes = TABLE_LEAST;
+	uint64_t bytes = TABLE_LEAST, largest = 0, tables;
 	int64_t n;
 
 	if (given) /* one that is no size is told by the broker */
@@ -60,11 +63,14 @@ static uint64_t table_area(const struct script *s)
 		/* What no broker takes is refused at attach; it needs no room. */
 		if (batch < 1 || batch > 4096 || max_seq < 1 || max_seq > INT32_MAX || m->page_tokens < 16)
 			continue;
-		bytes += m->n_groups *
+		tables = m->n_groups *
 			 align_up((uint64_t)batch * 2 * sizeof(int32_t) * ((uint64_t)max_seq / m->page_tokens + 1),
 				  TABLE_UNIT);
+		bytes += tables;
+		if (tables > largest)
+			largest = tables;
 	}
-	return align_up(bytes, TABLE_UNIT);
+	return align_up(bytes > 2 * largest ? bytes : 2 * largest, TABLE_UNIT);
 }
 
 static uint64_t largest_page(const struct script *s)
