@@ -197,7 +197,8 @@
 	REASON(PAGE_SIZES, SWAKV_ENOPAGES,                                                                             \
 	       "pages of %g bytes are one size more than the %w that models without a section may have together: end " \
 	       "the sessions of one, or give the model a section")                                                     \
-	REASON(UID_PAGE_SIZES, SWAKV_ENOPAGES, "pages of %g bytes are one size more than a user may have, %w")
+	REASON(UID_PAGE_SIZES, SWAKV_ENOPAGES, "pages of %g bytes are one size more than a user may have, %w")         \
+	REASON(LIMIT_POOL, SWAKV_EINVALID, "a floor of %g bytes is more than the pool has for K and V, %w")
 
 enum fault_reason {
 #define FAULT_ENUM(name, code, text) FAULT_##name,

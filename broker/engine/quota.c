@@ -152,7 +152,8 @@ static int check_limit(const struct engine *e, const char *name, uint64_t floor,
 	if (ceiling && floor > ceiling)
 		return fault_set(f, FAULT_LIMIT_ORDER, -1, (int64_t)floor, (int64_t)ceiling);
 	if (floor > total - others)
-		return fault_set(f, FAULT_LIMIT_FLOORS, -1, (int64_t)floor, (int64_t)(total - others));
+		return fault_set(f, others ? FAULT_LIMIT_FLOORS : FAULT_LIMIT_POOL, -1, (int64_t)floor,
+				 (int64_t)(total - others));
 	TAILQ_FOREACH (other, &e->quotas, link)
 		n += other != q && other->n_sessions == 0;
 	if ((!q || q->n_sessions == 0) && (floor || ceiling) && n >= QUOTAS_WITHOUT_SESSION)

@@ -12,6 +12,8 @@
 
 #include "cleanup.h"
 
+enum { SCROLL_COLUMNS = 8, MAX_LEFT = 400 };
+
 static volatile sig_atomic_t interrupted;
 
 static void interrupt(int signal_number)
@@ -49,15 +51,20 @@ static void watch_plain(struct sample *s, const char *instance, const struct vie
 	}
 }
 
-/* Draws the lines of @text from line @top on, as many as fit. Returns how many lines there are. */
-static int draw(char *text, int top)
+/* What of a text is on the screen: its line and column in the upper left corner. */
+struct corner {
+	int top, left;
+};
+
+/* Draws as much of @text as fits. Returns how many lines it has. */
+static int draw(char *text, const struct corner *at)
 {
 	int n = 0;
 
 	erase();
 	for (char *line = strsep(&text, "\n"); line; line = strsep(&text, "\n"), n++)
-		if (n >= top && n - top < LINES)
-			mvaddnstr(n - top, 0, line, COLS);
+		if (n >= at->top && n - at->top < LINES && strlen(line) > (size_t)at->left)
+			mvaddnstr(n - at->top, 0, line + at->left, COLS);
 	refresh();
 	return n;
 }
@@ -78,27 +85,43 @@ static char *render(const struct view *v, const struct sample *s)
 	return fclose(f) == 0 ? text : NULL;
 }
 
+/* False: @key is none that scrolls. */
+static bool scroll_by(struct corner *at, int key)
+{
+	switch (key) {
+	case KEY_UP:
+		at->top -= at->top > 0;
+		return true;
+	case KEY_DOWN:
+		at->top += 1;
+		return true;
+	case KEY_LEFT:
+		at->left -= at->left >= SCROLL_COLUMNS ? SCROLL_COLUMNS : at->left;
+		return true;
+	case KEY_RIGHT:
+		at->left += at->left < MAX_LEFT ? SCROLL_COLUMNS : 0;
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* Answers keys until the next sample is due. False: quit. */
-static bool keys(int wait_ms, int *top)
+static bool keys(int wait_ms, struct corner *at)
 {
 	struct timespec start, now;
 	int left = wait_ms;
 
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	while (left > 0 && !interrupted) {
+		int key;
+
 		timeout(left);
-		switch (getch()) {
-		case 'q':
+		key = getch();
+		if (key == 'q')
 			return false;
-		case KEY_UP:
-			*top -= *top > 0;
+		if (key == KEY_RESIZE || scroll_by(at, key))
 			return true;
-		case KEY_DOWN:
-			*top += 1;
-			return true;
-		case KEY_RESIZE:
-			return true;
-		}
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		left = wait_ms - (int)((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000);
 	}
@@ -108,7 +131,7 @@ static bool keys(int wait_ms, int *top)
 static void watch_screen(struct sample *s, const char *instance, const struct view *v, double seconds,
 			 unsigned long count)
 {
-	int top = 0;
+	struct corner at = { 0, 0 };
 
 	initscr();
 	cbreak();
@@ -123,13 +146,13 @@ static void watch_screen(struct sample *s, const char *instance, const struct vi
 		text = render(v, s);
 		if (!text)
 			break;
-		lines = draw(text, top);
+		lines = draw(text, &at);
 		if (++n == count)
 			break;
-		if (!keys((int)(seconds * 1000), &top))
+		if (!keys((int)(seconds * 1000), &at))
 			break;
-		if (top > lines - 1)
-			top = lines - 1;
+		if (at.top > lines - 1)
+			at.top = lines - 1;
 	}
 	endwin();
 }

@@ -376,6 +376,7 @@ int swakv_prefill_prepare(swakv_request *r, const int32_t *lengths, uint32_t n, 
 int swakv_prefill_complete(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket);
 /* Advances every sequence by one token, or none: SWAKV_ELIMIT when one has reached its length limit. */
 int swakv_decode_prepare(swakv_request *r, swakv_ticket *ticket);
+/* Of an extend, too: then all of its tokens stay. */
 int swakv_decode_complete(swakv_request *r, struct swakv_fence fence, swakv_ticket *ticket);
 
 /*
