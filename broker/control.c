@@ -183,9 +183,11 @@ static void look_after_page(struct control *c, uint64_t now)
 {
 	int r;
 
-	if (now < c->page_at || status_writer_sound(c->status))
+	if (now < c->page_at)
 		return;
 	c->page_at = now + BEAT_MS * NS_PER_MS;
+	if (status_writer_sound(c->status))
+		return;
 	r = status_writer_renew(c->status);
 	if (r == 0) {
 		log_refusal(LOG_NOBODY,
