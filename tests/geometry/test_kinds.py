@@ -362,6 +362,7 @@ class OtherModels(Kinds):
             with self.subTest(name):
                 self.refused("an encoder, which reads all tokens at once", **plain(model_type=name))
         self.refused("an encoder", model_type="clip", text_config=plain())
+        self.refused("an encoder", **plain(model_type="t5", architectures=["T5EncoderModel"], is_encoder_decoder=True))
         self.refused("an encoder", **plain(architectures=["NewForMaskedLM"]))
         self.refused("an encoder", **plain(image_size=224, patch_size=16))
 
@@ -386,6 +387,7 @@ class OtherModels(Kinds):
             with self.subTest(name):
                 self.refused("a state is kept instead of K and V", model_type=name, hidden_size=4096,
                              num_hidden_layers=64, state_size=16)
+        self.refused("ssm_cfg is {}: a state is kept instead of K and V", d_model=768, n_layer=24, ssm_cfg={})
         self.refused("state_size is 16", model_type="new", hidden_size=4096, num_hidden_layers=64, state_size=16)
 
     def test_hybrids_say_how_many_layers_keep_a_state(self):

@@ -55,7 +55,6 @@ static const struct {
 	{ "mamba_d_conv", STATE, true },
 	{ "mamba_step", STATE, true },
 	{ "ssm_state_size", STATE, true },
-	{ "ssm_cfg", STATE, true },
 	{ "state_size", STATE, true },
 	{ "lru_width", STATE, true },
 };
@@ -170,17 +169,6 @@ static int refuse_chunks(const struct hf_json *j, const struct hf_defaults *d)
 	return 0;
 }
 
-static int refuse_both_ways(const struct hf_json *j, const char *outer)
-{
-	static const char what[] = "tokens read later ones, nothing slides, and no K and V are kept";
-	const json_t *both = hf_json_field(j, "use_bidirectional_attention");
-	bool prefix = outer && strcmp(outer, "paligemma") == 0; /* of the prompt alone */
-
-	if ((json_is_true(both) && !prefix) || (json_is_string(both) && strcmp(json_string_value(both), "all") == 0))
-		return refuse_field(j, "use_bidirectional_attention", what);
-	return says_false(j, "is_causal") ? refuse_field(j, "is_causal", what) : 0;
-}
-
 /* True when an architecture's name ends with @end. */
 static bool is_built_for(const struct hf_json *j, const char *end)
 {
@@ -197,11 +185,22 @@ static bool is_built_for(const struct hf_json *j, const char *end)
 	return false;
 }
 
+static int refuse_both_ways(const struct hf_json *j, const char *outer)
+{
+	static const char what[] = "tokens read later ones, nothing slides, and no K and V are kept";
+	const json_t *both = hf_json_field(j, "use_bidirectional_attention");
+	bool prefix = outer && strcmp(outer, "paligemma") == 0; /* of the prompt alone */
+
+	if ((json_is_true(both) && !prefix) || (json_is_string(both) && strcmp(json_string_value(both), "all") == 0))
+		return refuse_field(j, "use_bidirectional_attention", what);
+	return says_false(j, "is_causal") ? refuse_field(j, "is_causal", what) : 0;
+}
+
 /* Of a type that is not known: what it was built for, or what it reads, tells an encoder. */
 static int refuse_unknown_encoder(const struct hf_json *j, const struct hf_json *file)
 {
 	static const char *const built_for[] = {
-		"ForMaskedLM", "ForImageClassification", "ForObjectDetection",     "ForCTC", "EncoderModel",
+		"ForMaskedLM", "ForImageClassification", "ForObjectDetection",     "ForCTC",
 		"VisionModel", "ForAudioClassification", "ForSemanticSegmentation"
 	};
 	static const char *const reads[] = { "image_size", "patch_size", "num_mel_bins", "num_channels", NULL };
@@ -223,6 +222,10 @@ int hf_unmapped_refuse(const struct hf_json *j, const struct hf_json *file, cons
 
 	if (family == HF_STATE)
 		return refuse_type(j, model_type);
+	if (json_object_get(j->object, "ssm_cfg")) /* empty in the first files of Mamba, which have no type */
+		return refuse_field(j, "ssm_cfg", type_keeps(HF_STATE));
+	if (is_built_for(file, "EncoderModel")) /* the encoder alone of a model with both */
+		return refuse_field(file, "architectures", type_keeps(HF_ENCODER));
 	if ((r = refuse_fields(j)) || (r = refuse_chunks(j, d)) || (r = refuse_both_ways(j, outer)) ||
 	    (r = refuse_type(j, model_type)))
 		return r;
