@@ -147,11 +147,17 @@ static bool parse_command(struct options *o, int n, char **words)
 static bool parse_options(struct options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{ "broker", required_argument, NULL, 'b' }, { "name", required_argument, NULL, 'b' },    { "socket", required_argument, NULL, 's' },
-		{ "timeout", required_argument, NULL, 't' }, { "json", no_argument, NULL, 'j' },
-		{ "off", no_argument, NULL, 'o' },           { "floor", required_argument, NULL, 'F' },
-		{ "ceiling", required_argument, NULL, 'C' }, { "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'V' },       { 0 },
+		{ "broker", required_argument, NULL, 'b' },
+		{ "name", required_argument, NULL, 'b' },
+		{ "socket", required_argument, NULL, 's' },
+		{ "timeout", required_argument, NULL, 't' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "off", no_argument, NULL, 'o' },
+		{ "floor", required_argument, NULL, 'F' },
+		{ "ceiling", required_argument, NULL, 'C' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ 0 },
 	};
 	struct admin_request *r = &o->question.request;
 	int c;

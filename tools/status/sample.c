@@ -19,8 +19,8 @@
 
 #include "cleanup.h"
 #include "instance.h"
-#include "process_state.h"
 #include "names.h"
+#include "process_state.h"
 
 enum { COPY_ROUNDS = 200, COPY_PAUSE_NS = 100000 };
 
