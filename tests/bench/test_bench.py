@@ -41,6 +41,13 @@ class Bench(unittest.TestCase):
         self.assertGreaterEqual(f["victim_rounds"], 1)
         self.assertLessEqual(f["victim_rounds"], 2)
 
+    def test_a_neighbour_of_millions_of_pages_is_measured(self):
+        f = figures("--only", "long")
+        self.assertGreaterEqual(f["long_pages"], 2000000)
+        self.assertGreater(f["long_requests_per_s"], 0)
+        self.assertGreater(f["long_over_quiet"], 0)
+        self.assertGreaterEqual(f["long_longest_ns"], f["long_p99_ns"])
+
     def test_each_of_64_workers_is_served_in_one_of_two_rounds(self):
         f = figures("--only", "workers")
         self.assertGreater(f["workers_64_commands_per_s"], 0)

@@ -158,6 +158,19 @@ void bench_pin_broker(struct bench *b)
 
 /* ---- sessions ------------------------------------------------------------------ */
 
+static swakv_session *attach(const struct bench *b, const struct swakv_model *model, uint32_t spin_us)
+{
+	struct swakv_attach_options options = { .broker = b->broker.name,
+						.socket = b->broker.socket,
+						.spin_us = spin_us ? spin_us : b->options.spin_us };
+	swakv_session *s = NULL;
+	char why[300];
+
+	if (swakv_session_attach(&options, model, &s, why, sizeof(why)) != 0)
+		bench_die("attach: %s", why);
+	return s;
+}
+
 swakv_session *bench_attach(const struct bench *b, int64_t window, uint32_t max_batch, uint32_t spin_us)
 {
 	struct swakv_group group = { .kind = SWAKV_SLIDING,
@@ -170,15 +183,22 @@ swakv_session *bench_attach(const struct bench *b, int64_t window, uint32_t max_
 	struct swakv_model model = {
 		.name = "bench", .groups = &group, .n_groups = 1, .max_batch = max_batch, .max_seq = 131072
 	};
-	struct swakv_attach_options options = { .broker = b->broker.name,
-						.socket = b->broker.socket,
-						.spin_us = spin_us ? spin_us : b->options.spin_us };
-	swakv_session *s = NULL;
-	char why[300];
 
-	if (swakv_session_attach(&options, &model, &s, why, sizeof(why)) != 0)
-		bench_die("attach: %s", why);
-	return s;
+	return attach(b, &model, spin_us);
+}
+
+swakv_session *bench_attach_tiny(const struct bench *b, uint32_t max_batch)
+{
+	struct swakv_group group = {
+		.kind = SWAKV_FULL, .page_tokens = 16, .layers = 1, .kv_heads = 1, .head_dim = 1, .dtype = SWAKV_F16
+	};
+	struct swakv_model model = { .name = "tiny",
+				     .groups = &group,
+				     .n_groups = 1,
+				     .max_batch = max_batch,
+				     .max_seq = (int64_t)BENCH_TINY_PAGES / max_batch * 16 };
+
+	return attach(b, &model, 0);
 }
 
 swakv_request *bench_begin(swakv_session *s, uint32_t first, uint32_t n)

@@ -87,7 +87,9 @@ bool bench_wants(const struct bench *b, const char *name);
 
 /* ---- the broker ---- */
 
-#define BENCH_PAGES 40000 /* of the pool */
+#define BENCH_PAGES      40000 /* of the pool */
+#define BENCH_TINY_PAGES 2000000
+#define BENCH_TINY_BYTES 32 /* of the K of one */
 /* Its ring thread to CPU @cpu. */
 void bench_pin_broker(struct bench *b);
 void bench_pin_self(const struct bench *b, int cpu);
@@ -96,6 +98,8 @@ void bench_read_status(struct bench *b);
 
 /* A session of a model of P 128 whose window is @window. Exits on failure. */
 swakv_session *bench_attach(const struct bench *b, int64_t window, uint32_t max_batch, uint32_t spin_us);
+/* A session of full attention in pages of BENCH_TINY_BYTES, whose @max_batch sequences hold BENCH_TINY_PAGES. */
+swakv_session *bench_attach_tiny(const struct bench *b, uint32_t max_batch);
 /* A request of slots [first, first + n). Exits on failure. */
 swakv_request *bench_begin(swakv_session *s, uint32_t first, uint32_t n);
 /* Exits with the session's sentence when @code is not 0. */
@@ -105,7 +109,7 @@ void bench_ok(swakv_session *s, int code, const char *what);
 
 typedef void figure_fn(struct bench *b);
 figure_fn figure_spin, figure_noop, figure_oneway, figure_decode, figure_begin, figure_prefill, figure_compact,
-	figure_wake, figure_scale, figure_victim, figure_attach, figure_kill, figure_idle, figure_memory, figure_pool,
-	figure_trace;
+	figure_wake, figure_scale, figure_victim, figure_long, figure_attach, figure_kill, figure_idle, figure_memory,
+	figure_pool, figure_trace;
 
 #endif

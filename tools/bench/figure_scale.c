@@ -37,6 +37,7 @@ void figure_scale(struct bench *b)
 {
 	static const uint32_t workers[] = { 1, 2, 8, 32, 64 };
 	struct curve *rate = results_curve(b->results, "throughput of many workers", "workers", "commands/s");
+	double of_8 = 0;
 	struct curve *tail = results_curve(b->results, "99th percentile of a command", "workers", "ns");
 
 	for (size_t i = 0; i < sizeof(workers) / sizeof(workers[0]); i++) {
@@ -53,6 +54,10 @@ void figure_scale(struct bench *b)
 			per_s += (double)g->lanes[k].ops * 1e9 / (double)g->lanes[k].ns;
 		}
 		value(b, "workers", g->n, "commands", UNIT_PER_S, per_s);
+		if (g->n == 8)
+			of_8 = per_s;
+		else if (g->n == 64)
+			results_value(b->results, "workers_64_over_8", UNIT_RATIO, per_s / of_8);
 		value(b, "workers", g->n, "p50", UNIT_NS, (double)histogram_quantile(&latency, 0.5) * b->ns_per_tick);
 		value(b, "workers", g->n, "p99", UNIT_NS, (double)histogram_quantile(&latency, 0.99) * b->ns_per_tick);
 		value(b, "workers", g->n, "p999", UNIT_NS,
@@ -91,6 +96,42 @@ void figure_victim(struct bench *b)
 	double flooded = victim_beside(b, ROLE_FLOOD, "flooder");
 
 	results_value(b->results, "victim_over_spinner", UNIT_RATIO, flooded / victim_beside(b, ROLE_SPIN, "spinner"));
+}
+
+/* p50, p99 and longest wait of a worker alone, or beside one that makes long work, as figures of @name. Returns the
+ * p99. */
+static double beside(struct bench *b, bool busy, const char *name)
+{
+	static const struct {
+		const char *what;
+		double quantile;
+	} parts[] = { { "p50", 0.5 }, { "p99", 0.99 }, { "longest", 1 } };
+	struct stage *g = stage_new(b, busy ? 2 : 1);
+	double ns[3];
+	char text[64];
+
+	if (busy)
+		g->lanes[1].role = ROLE_LONG;
+	stage_start(g);
+	stage_run(g, b, b->options.quick ? 500000000 : 5000000000);
+	for (int i = 0; i < 3; i++) {
+		ns[i] = (double)histogram_quantile(&g->lanes[0].latency, parts[i].quantile) * b->ns_per_tick;
+		snprintf(text, sizeof(text), "%s_%s", name, parts[i].what);
+		results_value(b->results, text, UNIT_NS, ns[i]);
+	}
+	if (busy)
+		results_value(b->results, "long_requests", UNIT_PER_S,
+			      (double)g->lanes[1].ops * 1e9 / (double)g->lanes[1].ns);
+	stage_free(g);
+	return ns[1];
+}
+
+void figure_long(struct bench *b)
+{
+	double quiet = beside(b, false, "quiet");
+
+	results_value(b->results, "long_over_quiet", UNIT_RATIO, beside(b, true, "long") / quiet);
+	results_value(b->results, "long_pages", UNIT_COUNT, BENCH_TINY_PAGES);
 }
 
 void figure_trace(struct bench *b)

@@ -20,12 +20,12 @@ static const struct {
 	const char *name; /* what --only looks at, besides a figure's own name */
 	figure_fn *fn;
 } figures[] = {
-	{ "spin", figure_spin },       { "noop", figure_noop },     { "oneway", figure_oneway },
-	{ "decode", figure_decode },   { "begin", figure_begin },   { "prefill", figure_prefill },
-	{ "compact", figure_compact }, { "wake", figure_wake },     { "workers", figure_scale },
-	{ "victim", figure_victim },   { "attach", figure_attach }, { "kill", figure_kill },
-	{ "idle", figure_idle },       { "pool", figure_pool },     { "memory", figure_memory },
-	{ "trace", figure_trace },
+	{ "spin", figure_spin },       { "noop", figure_noop },   { "oneway", figure_oneway },
+	{ "decode", figure_decode },   { "begin", figure_begin }, { "prefill", figure_prefill },
+	{ "compact", figure_compact }, { "wake", figure_wake },   { "workers", figure_scale },
+	{ "victim", figure_victim },   { "long", figure_long },   { "attach", figure_attach },
+	{ "kill", figure_kill },       { "idle", figure_idle },   { "pool", figure_pool },
+	{ "memory", figure_memory },   { "trace", figure_trace },
 };
 
 static struct bench bench = { .options = { .pin = true, .cpu = { -1, -1 } } };
@@ -267,12 +267,15 @@ static void calibrate(struct bench *b)
 
 static void start(struct bench *b)
 {
+	unsigned long long bytes = (48ull << 20) + 2ull * BENCH_PAGES * 256;
 	char size[48], spin[32], why[300];
 	const char *flags[] = { "--backend=host", size, "--table-area=48M", "--max-sessions=72", "--max-half-open=72",
 				"--extent=1M",    spin };
 	uint32_t spin_us = b->options.spin_us ? b->options.spin_us : 50;
 
-	snprintf(size, sizeof(size), "--size=%llu", (48ull << 20) + 2ull * BENCH_PAGES * 256);
+	if (bench_wants(b, "long"))
+		bytes += 2ull * BENCH_TINY_PAGES * BENCH_TINY_BYTES + (1u << 20);
+	snprintf(size, sizeof(size), "--size=%llu", bytes);
 	snprintf(spin, sizeof(spin), "--spin-us=%u", spin_us);
 	b->snapshot = calloc(1, sizeof(*b->snapshot));
 	b->peer = peer_new(b->options.pin ? b->options.cpu[1] : -1);

@@ -22,6 +22,7 @@
 #define IN_FLIGHT    24 /* of the flooder */
 #define WORKER_BATCH 16
 #define HOLDER_BATCH 256
+#define LONG_BATCH   4
 
 static int stage_fd = -1;
 
@@ -165,6 +166,16 @@ static void run_flood(struct stage *g, struct lane *l, swakv_session *s)
 		bench_ok(s, swakv_wait(s, tickets[(l->ops + i) % IN_FLIGHT]), "ping");
 }
 
+static void run_long(struct stage *g, struct lane *l, swakv_session *s)
+{
+	for (; !load_relaxed(&g->stop); l->ops++) {
+		swakv_request *r = bench_begin(s, 0, LONG_BATCH);
+
+		bench_ok(s, swakv_request_finish(r, NULL), "finish");
+		swakv_request_free(r);
+	}
+}
+
 static void run_spin(struct stage *g, struct lane *l)
 {
 	while (!load_relaxed(&g->stop))
@@ -182,6 +193,9 @@ static void run_lane(struct stage *g, struct lane *l, swakv_session *s, uint32_t
 		break;
 	case ROLE_SPIN:
 		run_spin(g, l);
+		break;
+	case ROLE_LONG:
+		run_long(g, l, s);
 		break;
 	case ROLE_HOLDER:
 		pause();
@@ -213,7 +227,8 @@ int stage_worker(const char *where)
 	memcpy(b.broker.name, g->name, sizeof(g->name));
 	memcpy(b.broker.socket, g->socket, sizeof(g->socket));
 	b.options.spin_us = g->spin_us;
-	s = bench_attach(&b, 1024, l->role == ROLE_HOLDER ? HOLDER_BATCH : WORKER_BATCH, 0);
+	s = l->role == ROLE_LONG ? bench_attach_tiny(&b, LONG_BATCH)
+				 : bench_attach(&b, 1024, l->role == ROLE_HOLDER ? HOLDER_BATCH : WORKER_BATCH, 0);
 	if (l->role == ROLE_HOLDER)
 		bench_begin(s, 0, HOLDER_BATCH);
 	swakv_session_get_info(s, &info);

@@ -19,6 +19,7 @@ enum stage_role {
 	ROLE_FLOOD,  /* as many of them in flight as it can have */
 	ROLE_SPIN,   /* attached, burns its CPU, sends nothing */
 	ROLE_HOLDER, /* begins a large request and waits to be killed */
+	ROLE_LONG,   /* begins and finishes requests of BENCH_TINY_PAGES pages, one after the other */
 	ROLE_TRACE,  /* serves its share of the trace */
 };
 
