@@ -114,7 +114,8 @@ bool commands_have_fences(const struct workspace *w)
 }
 
 /* What can be said without the engine. */
-static int check_shape(const struct workspace *w, const struct channel *c, struct fault *f)
+static inline __attribute__((always_inline)) int check_shape(const struct workspace *w, const struct channel *c,
+							     struct fault *f)
 {
 	const struct wire_command *head = head_of(w);
 	uint64_t payload = payload_bytes(head);

@@ -161,6 +161,8 @@ int handshake_check(struct handshake *h, const void *message, size_t bytes, cons
 		return code;
 	take_model(h);
 	code = model_check(&h->model, pool->half_bytes, h->geometry, &r->fault);
+	if (code == 0)
+		code = model_check_pages(&h->model, h->geometry, pool->min_page_bytes, &r->fault);
 	if (code)
 		fault_format(&r->fault, r->text, sizeof(r->text));
 	return code;

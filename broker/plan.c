@@ -85,6 +85,7 @@ int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_b
 			 plan_bytes(bytes, a), plan_bytes(pool->table_area_bytes, b));
 		return EXIT_CODE_CONFIG;
 	}
+	pool->min_page_bytes = c->min_page_bytes;
 	pool->half_bytes = (bytes - pool->table_area_bytes) / 2 / HALF_ALIGN * HALF_ALIGN;
 	if (p->planar.value % HALF_ALIGN || p->planar.value > pool->half_bytes) {
 		snprintf(why, BACKEND_WHY,
@@ -166,7 +167,8 @@ static int print_model(const struct backend_pool *pool, const struct config_mode
 
 	if (m->limits_only)
 		return 0;
-	if (model_check(&m->model, pool->half_bytes, g, &f) != 0) {
+	if (model_check(&m->model, pool->half_bytes, g, &f) != 0 ||
+	    model_check_pages(&m->model, g, pool->min_page_bytes, &f) != 0) {
 		fault_format(&f, text, sizeof(text));
 		fprintf(out, "model %s: does not fit: %s\n", m->name, text);
 		return EXIT_CODE_POOL;

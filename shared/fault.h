@@ -198,7 +198,10 @@
 	       "pages of %g bytes are one size more than the %w that models without a section may have together: end " \
 	       "the sessions of one, or give the model a section")                                                     \
 	REASON(UID_PAGE_SIZES, SWAKV_ENOPAGES, "pages of %g bytes are one size more than a user may have, %w")         \
-	REASON(LIMIT_POOL, SWAKV_EINVALID, "a floor of %g bytes is more than the pool has for K and V, %w")
+	REASON(LIMIT_POOL, SWAKV_EINVALID, "a floor of %g bytes is more than the pool has for K and V, %w")            \
+	REASON(PAGE_SMALL, SWAKV_EINVALID,                                                                             \
+	       "%Ga page has %g bytes of K, the broker takes none below %w: choose more page_tokens, or have its "     \
+	       "min_page_bytes lowered")
 
 enum fault_reason {
 #define FAULT_ENUM(name, code, text) FAULT_##name,

@@ -114,6 +114,8 @@ struct geometry {
 
 /* Checks every field of @m against a pool with halves of @half_bytes and fills one geometry a group. */
 int model_check(const struct model *m, uint64_t half_bytes, struct geometry out[WIRE_MAX_GROUPS], struct fault *f);
+/* No page of @m, whose geometry is @g, is smaller than @least bytes: each costs the engine as much as a large one. */
+int model_check_pages(const struct model *m, const struct geometry g[], uint64_t least, struct fault *f);
 
 /* ---- sessions ----------------------------------------------------------- */
 

@@ -106,3 +106,11 @@ int model_check(const struct model *m, uint64_t half_bytes, struct geometry out[
 	}
 	return r;
 }
+
+int model_check_pages(const struct model *m, const struct geometry g[], uint64_t least, struct fault *f)
+{
+	for (uint32_t i = 0; i < m->n_groups; i++)
+		if (g[i].page_bytes < least)
+			return fault_set(f, FAULT_PAGE_SMALL, (int32_t)i, (int64_t)g[i].page_bytes, (int64_t)least);
+	return 0;
+}

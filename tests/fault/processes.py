@@ -91,7 +91,8 @@ class Broker:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="swakv-test."))
         self.env = dict(os.environ, XDG_RUNTIME_DIR=str(self.folder), **(env or {}))
         self.log = self.folder / "swakvd.log"
-        self.arguments = ["--name", self.name, "--backend", "host", "--size", size, *arguments]
+        self.arguments = ["--name", self.name, "--backend", "host", "--size", size,
+                          "--min-page-bytes", "16", *arguments]
         self.workers = []
         self.process = None
         self.expect_ready = expect_ready

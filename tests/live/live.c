@@ -28,8 +28,8 @@ static void live_exec(const struct live *l, const char *size, const char *argume
 	snprintf(fd, sizeof(fd), "%d", ready);
 	snprintf(name, sizeof(name), "--name=%s", l->name);
 	snprintf(bytes, sizeof(bytes), "--size=%s", size);
-	execl(SWAKVD, "swakvd", "-n", fd, name, live_is_cuda() ? "--backend=cuda" : "--backend=host", bytes, argument,
-	      (char *)NULL);
+	execl(SWAKVD, "swakvd", "-n", fd, name, live_is_cuda() ? "--backend=cuda" : "--backend=host",
+	      "--min-page-bytes=16", bytes, argument, (char *)NULL);
 	_exit(127);
 }
 

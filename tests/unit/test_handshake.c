@@ -304,3 +304,20 @@ Test(handshake, the_welcome_says_which_layouts_are_wide)
 				     wide);
 	}
 }
+
+/* A page costs the broker as much whatever its size. */
+Test(handshake, a_model_of_tiny_pages_is_refused)
+{
+	struct backend_pool strict = pool;
+
+	hello.n_groups = 2;
+	hello.groups[1] = hello.groups[0];
+	hello.groups[1].k_head_dim = hello.groups[1].v_head_dim = 32; /* 16 tokens of 32 values of 2 bytes */
+	strict.min_page_bytes = 1024;
+	cr_expect_eq(handshake_check(&h, &hello, sizeof(hello), &strict, &r), 0, "%s", r.text);
+	strict.min_page_bytes = 1025;
+	cr_expect_eq(handshake_check(&h, &hello, sizeof(hello), &strict, &r), SWAKV_EINVALID);
+	cr_expect_eq(r.fault.reason, FAULT_PAGE_SMALL);
+	cr_expect_str_eq(r.text, "group 1: a page has 1024 bytes of K, the broker takes none below 1025: choose more "
+				 "page_tokens, or have its min_page_bytes lowered");
+}

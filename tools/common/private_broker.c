@@ -79,14 +79,15 @@ int private_broker_init(struct private_broker *b, const char *tool)
 static void exec_broker(const struct private_broker *b, const char *const *flags, size_t n, const char *last)
 {
 	char name[64], socket[96], path[PATH_MAX];
-	const char *arguments[MAX_FLAGS + 5] = { "swakvd", name, socket };
+	/* Pages of any size: its workers are the tool's own. */
+	const char *arguments[MAX_FLAGS + 6] = { "swakvd", name, socket, "--min-page-bytes=16" };
 	int log_fd = open(b->log, O_CREAT | O_APPEND | O_WRONLY, 0600);
 	sigset_t none;
 
 	snprintf(name, sizeof(name), "--name=%s", b->name);
 	snprintf(socket, sizeof(socket), "--socket=%s", b->socket);
-	memcpy(arguments + 3, flags, n * sizeof(*flags));
-	arguments[3 + n] = last;
+	memcpy(arguments + 4, flags, n * sizeof(*flags));
+	arguments[4 + n] = last;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGINT, SIG_DFL);
