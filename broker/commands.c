@@ -68,6 +68,7 @@ static uint64_t payload_bytes(const struct wire_command *head)
 	case WIRE_OP_CLOSE:
 	case WIRE_OP_QUERY_PAGES:
 	case WIRE_OP_QUERY_REQUEST:
+	case WIRE_OP_WITHDRAW:
 		return 0;
 	case WIRE_OP_BEGIN:
 		return sizeof(struct wire_begin) + (uint64_t)head->n * sizeof(int32_t);
@@ -262,6 +263,9 @@ static int dispatch(struct workspace *w, struct channel *c, uint64_t now_ns)
 		return request_abandon(s, handle, payload, armed_of(c, handle), f);
 	case WIRE_OP_SHUTDOWN:
 		return session_shutdown(s, payload, head->n, c->armed, f);
+	case WIRE_OP_WITHDRAW:
+		w->value = session_withdraw(s, handle);
+		return 0;
 	case WIRE_OP_CLOSE:
 		w->closed = true;
 		return 0;

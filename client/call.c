@@ -153,7 +153,7 @@ void calls_deinit(struct swakv_session *s)
 	s->calls = (struct call_table){ 0 };
 }
 
-static struct call *call_find(struct swakv_session *s, swakv_ticket ticket)
+struct call *call_find(struct swakv_session *s, swakv_ticket ticket)
 {
 	uint32_t i = (uint32_t)(ticket & 0xffff);
 	struct call *c = i < s->calls.n ? s->calls.calls[i] : NULL;

@@ -80,6 +80,8 @@ struct part {
 };
 
 /* A call of @op about @n requests; the caller names them by request_entry() (session.h). NULL with the sentence set. */
+/* The call of @ticket that is under way or not collected; NULL: there is none. */
+struct call *call_find(struct swakv_session *s, swakv_ticket ticket);
 struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_effect *effect);
 /* Drops a call that is not in flight. */
 void call_free(struct swakv_session *s, struct call *c);

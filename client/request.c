@@ -215,6 +215,24 @@ int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *o, s
 	return r < 0 ? r : call_return(s, c, ticket);
 }
 
+int swakv_request_withdraw(swakv_session *s, swakv_ticket begin, swakv_ticket *ticket)
+{
+	const struct call *waiting;
+	struct call *c;
+	int r = session_enter(s);
+
+	if (r < 0)
+		return r;
+	waiting = call_find(s, begin);
+	if (!waiting || waiting->op != WIRE_OP_BEGIN)
+		return session_error(s, SWAKV_EINVALID, "ticket %" PRIx64 " is of no begin that is under way", begin);
+	c = call_new(s, WIRE_OP_WITHDRAW, 0, NULL);
+	if (!c)
+		return SWAKV_ENOMEM;
+	r = call_send(s, c, begin, 0, NULL, 0);
+	return r < 0 ? r : call_return(s, c, ticket);
+}
+
 /* ---- prefill ---------------------------------------------------------------------------------- */
 
 static int prefill_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,

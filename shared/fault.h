@@ -180,6 +180,7 @@
 	       "--floor 0 --ceiling none")                                                                             \
 	REASON(FLOORS_PAGES_NEVER, SWAKV_ENEVER,                                                                       \
 	       "the request needs %g pages, and an empty pool has %w beside the floors of other models")               \
+	REASON(WITHDRAWN, SWAKV_ENOPAGES, "the request was withdrawn while it waited for pages")                       \
 	REASON(FLOORS_EXTENTS_NEVER, SWAKV_ENEVER,                                                                     \
 	       "the request needs %g pages, and in an empty pool would leave fewer than %w extents for the floors of " \
 	       "other models")                                                                                         \

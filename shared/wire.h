@@ -238,12 +238,13 @@ enum wire_op {
 	WIRE_OP_QUERY_STATE,
 	WIRE_OP_REWIND,
 	WIRE_OP_RESERVE,
+	WIRE_OP_WITHDRAW,
 	WIRE_OP_COUNT
 };
 #define WIRE_OP_NAMES                                                                                                  \
 	"none", "nop", "begin", "prefill-prepare", "prefill-complete", "step-prepare", "step-complete",                \
 		"compact-begin", "compact-complete", "finish", "abandon", "shutdown", "close", "query-pages",          \
-		"query-request", "query-state", "rewind", "reserve"
+		"query-request", "query-state", "rewind", "reserve", "withdraw"
 
 /* Header of a command. `n` counts the payload's elements; the payload follows at once. */
 struct wire_command {
@@ -274,7 +275,11 @@ struct wire_fence {
 	uint64_t value;
 };
 
-/* Payloads, by op. What is not listed has none. */
+/*
+ * Payloads, by op. What is not listed has none. `request` of WITHDRAW is the
+ * user_data of the begin that is to wait no longer; value of the reply: 1 when it
+ * waited, and then the begin is answered, too, 0 when it is decided already.
+ */
 enum {
 	WIRE_BEGIN_UNORDERED = 2, /* the stream keeps no order: work of a step may run beside that of the next */
 };

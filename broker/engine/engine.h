@@ -261,6 +261,11 @@ bool engine_admit(struct engine *e, struct admission *out);
 uint32_t engine_waiting(const struct engine *e);
 /* The stamp at which engine_admit() is to be asked at the latest; 0: none wait. */
 uint64_t engine_due(const struct engine *e);
+/*
+ * The begin of @ticket is to wait no longer: true when it waited, and now is
+ * decided. What was kept for it is open at once.
+ */
+bool session_withdraw(struct session *s, uint64_t ticket);
 /* All that wait in the session are decided: refused with @reason. */
 void session_refuse_waiting(struct session *s, enum fault_reason reason);
 

@@ -29,6 +29,7 @@ struct wait {
 	int64_t max_tokens;
 	bool unordered;
 	int64_t needs[WIRE_MAX_GROUPS]; /* pages */
+	bool queued;                    /* the entry is in use */
 	bool overdue;                   /* it has waited so long that it may claim, and be overtaken */
 	uint64_t paused_until;          /* stamp: till then it does not claim */
 	uint32_t refusal;               /* enum fault_reason: it will not be admitted, and why; FAULT_NONE */

@@ -68,6 +68,7 @@ int wait_add(struct session *s, const struct begin *b, const int64_t *needs, str
 	s->n_waits++;
 	*w = (struct wait){
 		.session = s,
+		.queued = true,
 		.number = ++e->last_wait,
 		.ticket = b->ticket,
 		.since = e->stamp,
@@ -107,6 +108,7 @@ static void wait_remove(struct wait *w)
 	q->n_waiting--;
 	s->engine->n_waiting--;
 	s->n_waits--;
+	w->queued = false;
 	w->next_free = s->free_wait;
 	s->free_wait = w;
 }
@@ -120,18 +122,34 @@ void wait_forget(struct session *s)
 		wait_remove(w);
 }
 
+static void refuse(struct wait *w, enum fault_reason reason)
+{
+	struct session *s = w->session;
+
+	if (s->quota->claim.of == w)
+		claim_end(s->engine, s->quota);
+	w->refusal = reason;
+	s->engine->doomed = true;
+}
+
 void session_refuse_waiting(struct session *s, enum fault_reason reason)
 {
 	struct wait *w;
 
-	TAILQ_FOREACH (w, &s->engine->waits, in_engine) {
-		if (w->session != s || w->refusal)
+	TAILQ_FOREACH (w, &s->engine->waits, in_engine)
+		if (w->session == s && !w->refusal)
+			refuse(w, reason);
+}
+
+bool session_withdraw(struct session *s, uint64_t ticket)
+{
+	for (struct wait *w = s->waits; w < s->waits + ENGINE_MAX_WAITS(s->model.max_batch); w++) {
+		if (!w->queued || w->refusal || w->ticket != ticket)
 			continue;
-		if (w->session->quota->claim.of == w)
-			claim_end(s->engine, s->quota);
-		w->refusal = reason;
-		s->engine->doomed = true;
+		refuse(w, FAULT_WITHDRAWN);
+		return true;
 	}
+	return false;
 }
 
 /* ---- answers ------------------------------------------------------------------- */

@@ -80,6 +80,14 @@ void run_begin(struct world *w, const struct command *c)
 		ref_complain(&w->pool, "a refused begin leaves handle %llx", (unsigned long long)handle);
 }
 
+void run_withdraw(struct world *w, const struct command *c)
+{
+	bool got = session_withdraw(w->sides[c->session].session, (uint64_t)c->value);
+
+	if (got != ref_withdraw(&w->sessions[c->session], (uint64_t)c->value))
+		ref_complain(&w->pool, "withdraw of begin %lld: the engine says %d", (long long)c->value, got);
+}
+
 void run_limit(struct world *w, const struct command *c)
 {
 	uint32_t quota = (uint32_t)c->value % REF_QUOTAS;
@@ -154,7 +162,7 @@ void answer_waiting(struct world *w)
 	p->counting = false;
 	for (uint32_t i = 0; i < p->n_waits && !p->error[0]; i++) {
 		count_spare(w, (uint32_t)(p->waits[i].session - w->sessions));
-		if (p->stamp >= p->waits[i].deadline || p->waits[i].session->poisoned ||
+		if (p->stamp >= p->waits[i].deadline || p->waits[i].session->poisoned || p->waits[i].withdrawn ||
 		    ref_should_begin(p, &p->waits[i]))
 			ref_complain(
 				p, "begin %llu waits: its time is up, its session is poisoned, or there is room for it",

@@ -457,6 +457,12 @@ void generate_command(struct rng *r, const struct mood *mood, struct world *w, i
 	} else if (rng_one_in(r, w->pool.n_waits ? 20 : 1000)) {
 		c->op = OP_PASS;
 		c->value = rng_between(r, 0, rng_one_in(r, 3) ? 200 : 30);
+	} else if (w->pool.n_waits && rng_one_in(r, 60)) {
+		const struct ref_wait *o = &w->pool.waits[rng_between(r, 0, w->pool.n_waits - 1)];
+
+		c->op = OP_WITHDRAW;
+		c->session = (uint8_t)(rng_one_in(r, 8) ? c->session : o->session - w->sessions);
+		c->value = (int64_t)o->ticket;
 	} else if (rng_one_in(r, 200)) {
 		c->op = OP_TRIM;
 		c->value = rng_between(r, 0, rng_one_in(r, 2) ? 3 : REF_EXTENTS);

@@ -97,6 +97,7 @@ struct ref_wait {
 	int64_t max_tokens;
 	bool unordered;
 	int32_t slots[REF_BATCH];
+	bool withdrawn;        /* it is refused */
 	bool overdue;          /* it may claim, and be overtaken */
 	uint64_t paused_until; /* stamp */
 };
@@ -317,6 +318,8 @@ struct ref_begin {
 int ref_begin(struct ref_session *s, const struct ref_begin *b, int said, struct ref_request **out);
 /* The begin of @ticket has waited, and is answered with @said. */
 int ref_answer(struct ref_session *s, uint64_t ticket, int said, struct ref_request **out);
+/* The begin of @ticket is to wait no longer: whether it did. */
+bool ref_withdraw(struct ref_session *s, uint64_t ticket);
 /* Whether a begin that waits is sure to be admitted: then it should have been. */
 bool ref_should_begin(struct ref_pool *p, struct ref_wait *w);
 int ref_limit(struct ref_pool *p, uint32_t quota, const uint64_t *floor, const uint64_t *ceiling);

@@ -27,6 +27,7 @@ static const char *const op_names[OP_COUNT] = {
 	"shutdown",
 	"limit",
 	"pass",
+	"withdraw",
 	"trim",
 	"query",
 };
@@ -60,6 +61,7 @@ void command_print(FILE *out, const struct setup *setup, const struct command *c
 		print_list(out, "counts", c->counts, c->n_counts);
 		break;
 	case OP_PASS:
+	case OP_WITHDRAW:
 	case OP_TRIM:
 		fprintf(out, " value=%" PRId64, c->value);
 		break;

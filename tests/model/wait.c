@@ -96,6 +96,21 @@ static int wait_code(struct ref_wait *w, int said)
 	return code ? code : ref_admit(w->session, need, need, false, w, said);
 }
 
+bool ref_withdraw(struct ref_session *s, uint64_t ticket)
+{
+	struct ref_pool *p = s->pool;
+
+	for (struct ref_wait *w = p->waits; w < p->waits + p->n_waits; w++) {
+		if (w->session != s || w->ticket != ticket)
+			continue;
+		w->withdrawn = true;
+		if (s->quota->claim.session == s && s->quota->claim.ticket == ticket)
+			ref_claim_end(p, s->quota);
+		return true;
+	}
+	return false;
+}
+
 bool ref_should_begin(struct ref_pool *p, struct ref_wait *w)
 {
 	int code = has_turn(p, w) ? wait_code(w, SWAKV_ENOPAGES) : SWAKV_EAGAIN;
@@ -117,7 +132,9 @@ int ref_answer(struct ref_session *s, uint64_t ticket, int said, struct ref_requ
 		ref_complain(p, "begin %llu is answered, but does not wait", (unsigned long long)ticket);
 		return said;
 	}
-	if (s->poisoned) {
+	if (w->withdrawn) {
+		code = SWAKV_ENOPAGES;
+	} else if (s->poisoned) {
 		code = SWAKV_EPOISONED; /* all that wait in the session, at once */
 	} else if (said == SWAKV_ENOPAGES) {
 		code = p->stamp >= w->deadline ? SWAKV_ENOPAGES : SWAKV_EAGAIN;

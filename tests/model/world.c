@@ -564,6 +564,9 @@ static void dispatch(struct world *w, const struct command *c)
 	case OP_LIMIT:
 		run_limit(w, c);
 		break;
+	case OP_WITHDRAW:
+		run_withdraw(w, c);
+		break;
 	case OP_PASS:
 		w->pool.stamp += c->value > 0 ? (uint64_t)c->value : 0; /* it only rises */
 		engine_stamp(w->engine, w->pool.stamp);

@@ -36,6 +36,7 @@ enum op {
 	OP_SHUTDOWN,         /* session, list[n]: one fence mode a stream */
 	OP_LIMIT,            /* value: which quota, list[0]: floor, list[1]: ceiling, negative: as it was */
 	OP_PASS,             /* value: so much time passes */
+	OP_WITHDRAW,         /* session, value: the label of a begin that may wait */
 	OP_TRIM,             /* value: how many empty extents may be given up */
 	OP_QUERY, /* session, request, list[0]: sequence, list[1]: generation, 0 any, 1 right, 2 stale, list[2]: group
 		   */
@@ -151,6 +152,7 @@ void count_spare(struct world *w, uint32_t session);
 
 void run_begin(struct world *w, const struct command *c);
 void run_reserve(struct world *w, const struct command *c);
+void run_withdraw(struct world *w, const struct command *c);
 void run_limit(struct world *w, const struct command *c);
 /* Begins that have waited and are answered now; none may be left that should be. */
 void answer_waiting(struct world *w);

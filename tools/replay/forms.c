@@ -114,6 +114,7 @@ static const struct form forms[] = {
 	FORM("begin", BEGIN, "WR", true, NEED(SLOTS), MAY(MAX_TOKENS), MAY(WAIT)),
 	FORM("queue", QUEUE, "WR", true, NEED(SLOTS), MAY(MAX_TOKENS), NEED(WAIT)),
 	FORM("admitted", ADMITTED, "WR", true),
+	FORM("withdraw", WITHDRAW, "WR", true),
 	FORM("prefill", PREFILL, "WR", true, NEED(LENS), MAY(FENCE)),
 	FORM("prefill_prepare", PREFILL_PREPARE, "WR", true, NEED(LENS)),
 	FORM("prefill_complete", PREFILL_COMPLETE, "WR", true, MAY(FENCE)),

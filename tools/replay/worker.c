@@ -241,6 +241,15 @@ static int do_admitted(struct worker *w, const json_t *command, json_t *answer)
 	return code == SWAKV_ETIMEDOUT ? code : collect(w, at, code);
 }
 
+/* Its answer is still to be waited for. */
+static int do_withdraw(struct worker *w, const json_t *command, json_t *answer)
+{
+	struct worker_waiting *x = *waiting_find(w, json_string_value(json_object_get(command, "request")));
+
+	(void)answer;
+	return x ? swakv_request_withdraw(w->session, x->ticket, NULL) : SWAKV_EINVALID;
+}
+
 /* ---- steps --------------------------------------------------------------------------- */
 
 /* A call of @r that may have delivered updates returned @code: counts and checks them. */
@@ -485,6 +494,7 @@ static const struct {
 	{ "begin", do_begin },
 	{ "queue", do_queue },
 	{ "admitted", do_admitted },
+	{ "withdraw", do_withdraw },
 	{ "prefill", do_prefill },
 	{ "prefill_prepare", do_prefill_prepare },
 	{ "prefill_complete", do_prefill_complete },

@@ -353,6 +353,13 @@ struct swakv_begin_options {
  */
 int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *options, swakv_request **out,
 			swakv_ticket *ticket);
+/*
+ * The begin of @begin, a ticket, is to wait for pages no longer: its result is
+ * SWAKV_ENOPAGES then, and nobody is held up by it. Nothing happens when it is
+ * decided already: its result tells which of the two it was, and that is still to
+ * be collected. SWAKV_EINVALID: @begin is no begin that is under way.
+ */
+int swakv_request_withdraw(swakv_session *s, swakv_ticket begin, swakv_ticket *ticket);
 /* Frees the caller's handle; a request that is still alive is abandoned, without waiting. NULL is ignored. */
 void swakv_request_free(swakv_request *r);
 /* False after finish, abandon, a poison that took the request, or the session's end; false for NULL. */
