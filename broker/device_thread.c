@@ -9,6 +9,7 @@
 #include "cleanup.h"
 #include "clock.h"
 #include "crash.h"
+#include "plan.h"
 
 enum { BEAT_MS = 500, STOP_MS = 1000 };
 
@@ -17,6 +18,8 @@ static void run_job(struct device_thread *t, enum device_job job)
 	switch (job) {
 	case DEVICE_JOB_OPEN:
 		t->code = backend_open(&t->backend, t->config, t->why);
+		if (t->code == 0 && (t->code = plan_floors(&t->backend.pool, t->config, t->why)))
+			backend_close(&t->backend);
 		if (t->code == 0)
 			t->code = backend_alloc(&t->backend, t->config, t->why);
 		if (t->code == 0 && t->backend.pool.backend == WIRE_BACKEND_CUDA)

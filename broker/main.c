@@ -7,6 +7,7 @@
 #include "config.h"
 #include "log.h"
 #include "output.h"
+#include "plan.h"
 #include "self_test.h"
 
 int main(int argc, char **argv)
@@ -37,6 +38,13 @@ int main(int argc, char **argv)
 	if (arguments.dry_run)
 		return broker_dry_run(&config);
 	if (arguments.check_config) {
+		char why[BACKEND_WHY];
+		int code = plan_check(&config, why);
+
+		if (code) {
+			log_error("%s", why);
+			return code;
+		}
 		printf("configuration is correct\n");
 		return EXIT_CODE_OK;
 	}

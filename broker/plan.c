@@ -17,6 +17,7 @@
 
 #include "area.h"
 #include "engine/engine.h"
+#include "engine/floor.h"
 #include "extent.h"
 
 #define KIB           1024ull
@@ -193,25 +194,56 @@ static int print_model(const struct backend_pool *pool, const struct config_mode
 	return fits && tables <= most ? 0 : EXIT_CODE_POOL;
 }
 
+int plan_floors(const struct backend_pool *pool, const struct config *c, char why[BACKEND_WHY])
+{
+	struct floors floors;
+	struct fault f;
+
+	floors_init(&floors, pool->half_bytes, pool->extent_bytes);
+	for (uint32_t i = 0; i < c->n_models; i++) {
+		const struct config_model *m = &c->models[i];
+		struct floor_share shares[WIRE_MAX_GROUPS];
+		struct geometry g[WIRE_MAX_GROUPS];
+		uint32_t n = 0;
+
+		if (!m->limits_only && model_check(&m->model, pool->half_bytes, g, &f) == 0)
+			for (; n < m->model.n_groups; n++)
+				shares[n] = (struct floor_share){ g[n].page_bytes, (uint64_t)g[n].private_pages };
+		if (m->floor.value)
+			floors_add(&floors, m->floor.value, shares, n);
+	}
+	if (floors_check(&floors, &f) == 0)
+		return 0;
+	fault_format(&f, why, BACKEND_WHY);
+	return EXIT_CODE_CONFIG;
+}
+
+int plan_check(const struct config *c, char why[BACKEND_WHY])
+{
+	struct backend_pool pool = { 0 };
+	int code;
+
+	if (c->pool.size.percent)
+		return 0;
+	code = plan_pool(&pool, c, 0, why);
+	return code ? code : plan_floors(&pool, c, why);
+}
+
 /* Limits of the models, and whether the floors go together. */
 static int print_limits(const struct backend_pool *pool, const struct config *c, FILE *out)
 {
-	char a[PLAN_BYTES], b[PLAN_BYTES];
-	uint64_t floors = 0;
+	char a[PLAN_BYTES], b[PLAN_BYTES], why[BACKEND_WHY];
 
 	for (uint32_t i = 0; i < c->n_models; i++) {
 		const struct config_model *m = &c->models[i];
 
-		if (!m->floor.value && !m->ceiling.value)
-			continue;
-		fprintf(out, "model %s: floor %s, ceiling %s\n", m->name, plan_bytes(m->floor.value, a),
-			m->ceiling.value ? plan_bytes(m->ceiling.value, b) : "none");
-		floors = floors + m->floor.value < floors ? UINT64_MAX : floors + m->floor.value;
+		if (m->floor.value || m->ceiling.value)
+			fprintf(out, "model %s: floor %s, ceiling %s\n", m->name, plan_bytes(m->floor.value, a),
+				m->ceiling.value ? plan_bytes(m->ceiling.value, b) : "none");
 	}
-	if (floors <= 2 * pool->half_bytes)
+	if (plan_floors(pool, c, why) == 0)
 		return 0;
-	fprintf(out, "floors: %s together do not fit: the halves have %s\n", plan_bytes(floors, a),
-		plan_bytes(2 * pool->half_bytes, b));
+	fprintf(out, "floors do not fit: %s\n", why);
 	return EXIT_CODE_POOL;
 }
 

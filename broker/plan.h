@@ -16,6 +16,17 @@
 int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_bytes, char why[BACKEND_WHY]);
 
 /*
+ * Whether the floors of @c are there together in @pool, in whole extents. 0, or
+ * EXIT_CODE_CONFIG with the sentence in @why.
+ */
+int plan_floors(const struct backend_pool *pool, const struct config *c, char why[BACKEND_WHY]);
+/*
+ * What can be said of @c without a device: all of that, unless the size is a
+ * percentage. 0, or EXIT_CODE_CONFIG with the sentence in @why.
+ */
+int plan_check(const struct config *c, char why[BACKEND_WHY]);
+
+/*
  * Writes to @out what would be allocated, and for each configured model whether
  * one maximal sequence fits, and its bytes. Returns EXIT_CODE_POOL when one does
  * not, else 0.

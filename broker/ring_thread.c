@@ -36,9 +36,9 @@ static int set_limits(struct engine *e, const struct ring_options *o, struct fau
 	for (uint32_t i = 0; i < o->n_limits && code == 0; i++) {
 		const struct ring_limit *l = &o->limits[i];
 
-		code = engine_limit(e, l->name, &l->floor, &l->ceiling, f);
-		if (code == 0 && l->model)
+		if (l->model)
 			engine_introduce(e, l->name, l->model, NULL); /* one that does not fit will not attach either */
+		code = engine_limit(e, l->name, &l->floor, &l->ceiling, f);
 	}
 	return code ? -ERANGE : 0;
 }

@@ -188,6 +188,11 @@
 	REASON(BROKER_FILES, SWAKV_ENOPAGES,                                                                           \
 	       "the broker can open no more files for another session: raise its limit of open files (ulimit -n, "     \
 	       "LimitNOFILE), or lower max_sessions and max_half_open")                                                \
+	REASON(FLOORS_BYTES, SWAKV_EINVALID,                                                                           \
+	       "the floors of all models are %g bytes together, and the pool has %w: lower one of them")               \
+	REASON(LIMIT_EXTENTS, SWAKV_EINVALID,                                                                          \
+	       "the floors of all models need %g extents together, whole ones for each page size, and the pool has "   \
+	       "%w: lower one of them, or make extents smaller")                                                       \
 	REASON(FINISHING, SWAKV_EPHASE,                                                                                \
 	       "the request is in phase finishing, by its length limit or an empty batch: only finish and abandon "    \
 	       "are left")                                                                                             \

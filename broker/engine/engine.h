@@ -199,11 +199,16 @@ int64_t session_reclaim(struct session *s);
  * Limits of the model @name, in bytes of K and V, over all groups and sessions;
  * NULL: as it was. @floor: always there for it; @ceiling: no more, 0: no limit.
  * Below what is in use nothing is taken away. Refused: a floor above the
- * ceiling; floors that exceed the pool together; limits of too many models that
+ * ceiling; floors that are not there together, in bytes or in whole extents
+ * (floor.h), when it is raised; limits of too many models that
  * have no session.
  */
 int engine_limit(struct engine *e, const char *name, const uint64_t *floor, const uint64_t *ceiling, struct fault *f);
-/* What sequences of a model with limits will take, as long as none of it has attached. */
+/*
+ * What sequences of a model with limits will take, as long as none of it has
+ * attached: said before its limits are set, so that its floor is counted in its
+ * pages.
+ */
 int engine_introduce(struct engine *e, const char *name, const struct model *m, struct fault *f);
 
 /*

@@ -143,17 +143,34 @@ static uint64_t floors_but(const struct engine *e, const struct quota *but)
 	return sum;
 }
 
+/* Whether all floors are there together, with that of @but (NULL: a new one's) raised to @floor. */
+static int check_extents(const struct engine *e, const struct quota *but, uint64_t floor, struct fault *f)
+{
+	const struct quota *q;
+	struct floors all;
+
+	floors_init(&all, e->pool.half_bytes, e->pool.extent_bytes);
+	TAILQ_FOREACH (q, &e->quotas, link)
+		if (q != but && q->floor)
+			floors_add(&all, q->floor, q->shares, q->n_shares);
+	floors_add(&all, floor, but ? but->shares : NULL, but ? but->n_shares : 0);
+	return floors_check(&all, f);
+}
+
 static int check_limit(const struct engine *e, const char *name, uint64_t floor, uint64_t ceiling, struct fault *f)
 {
 	const struct quota *q = quota_find(e, name), *other;
 	uint64_t total = 2 * e->pool.half_bytes, others = floors_but(e, q);
 	uint32_t n = 0;
+	int code;
 
 	if (ceiling && floor > ceiling)
 		return fault_set(f, FAULT_LIMIT_ORDER, -1, (int64_t)floor, (int64_t)ceiling);
 	if (floor > total - others)
 		return fault_set(f, others ? FAULT_LIMIT_FLOORS : FAULT_LIMIT_POOL, -1, (int64_t)floor,
 				 (int64_t)(total - others));
+	if (floor > (q ? q->floor : 0) && (code = check_extents(e, q, floor, f)))
+		return code;
 	TAILQ_FOREACH (other, &e->quotas, link)
 		n += other != q && other->n_sessions == 0;
 	if ((!q || q->n_sessions == 0) && (floor || ceiling) && n >= QUOTAS_WITHOUT_SESSION)
@@ -186,8 +203,10 @@ int engine_introduce(struct engine *e, const char *name, const struct model *m, 
 {
 	struct geometry g[WIRE_MAX_GROUPS];
 	int code = model_check(m, e->pool.half_bytes, g, f);
-	struct quota *q = code ? NULL : quota_find(e, name);
+	struct quota *q = code ? NULL : quota_get(e, name);
 
+	if (!code && !q)
+		return fault_set(f, FAULT_BROKER_MEMORY, -1, sizeof(*q), 0);
 	if (q && q->n_shares == 0) {
 		quota_learn(q, m, g);
 		e->retry = true;
@@ -251,16 +270,10 @@ static int64_t extents_of(const struct pool *p, uint64_t half_bytes)
 /* @bytes, K and V, are kept for @q. */
 static void keep_bytes(struct pool_keep *keep, const struct pool *p, const struct quota *q, uint64_t bytes)
 {
-	uint64_t sequence = 0;
-
-	for (uint32_t i = 0; i < q->n_shares; i++)
-		sequence += 2 * q->shares[i].pages * q->shares[i].page_bytes;
-	if (sequence == 0) {
+	if (q->n_shares == 0)
 		keep->extents += extents_of(p, bytes / 2);
-		return;
-	}
 	for (uint32_t i = 0; i < q->n_shares; i++) {
-		int64_t pages = (int64_t)((unsigned __int128)bytes * q->shares[i].pages / sequence);
+		int64_t pages = (int64_t)floor_pages(bytes, q->shares, q->n_shares, i);
 		int class = class_of_size(p, q->shares[i].page_bytes);
 
 		if (class >= 0)

@@ -11,6 +11,7 @@
 
 #include "claim.h"
 #include "engine.h"
+#include "floor.h"
 #include "pool.h"
 
 struct pool_keep;
@@ -46,10 +47,7 @@ struct quota {
 	/* One sequence of max_seq, as the last session declared it: how a floor is split over page sizes. */
 	uint32_t n_shares;
 	struct wire_group groups[WIRE_MAX_GROUPS]; /* what that session declared */
-	struct {
-		uint64_t page_bytes;
-		uint64_t pages;
-	} shares[WIRE_MAX_GROUPS];
+	struct floor_share shares[WIRE_MAX_GROUPS];
 	struct wait_list queue;
 	uint32_t n_waiting;
 	struct claim claim; /* of the first in the queue */

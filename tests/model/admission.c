@@ -94,9 +94,9 @@ void run_limit(struct world *w, const struct command *c)
 	uint64_t low = (uint64_t)c->list[0], high = (uint64_t)c->list[1];
 	const uint64_t *floor = c->list[0] < 0 ? NULL : &low, *ceiling = c->list[1] < 0 ? NULL : &high;
 	struct fault f;
+	int got = engine_limit(w->engine, quota_name(quota), floor, ceiling, &f);
 
-	compare_code(w, "engine_limit", engine_limit(w->engine, quota_name(quota), floor, ceiling, &f),
-		     ref_limit(&w->pool, quota, floor, ceiling), &f);
+	compare_code(w, "engine_limit", got, ref_limit(&w->pool, quota, floor, ceiling, got), &f);
 }
 
 static void see_claims(const struct world *w, struct ref_claim_seen *seen)

@@ -322,7 +322,7 @@ int ref_answer(struct ref_session *s, uint64_t ticket, int said, struct ref_requ
 bool ref_withdraw(struct ref_session *s, uint64_t ticket);
 /* Whether a begin that waits is sure to be admitted: then it should have been. */
 bool ref_should_begin(struct ref_pool *p, struct ref_wait *w);
-int ref_limit(struct ref_pool *p, uint32_t quota, const uint64_t *floor, const uint64_t *ceiling);
+int ref_limit(struct ref_pool *p, uint32_t quota, const uint64_t *floor, const uint64_t *ceiling, int said);
 /* Bytes that the sessions of a model hold. */
 uint64_t ref_used(struct ref_pool *p, struct ref_quota *q);
 /* The first of a model's queue, NULL: none waits. */

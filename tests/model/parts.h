@@ -48,6 +48,8 @@ void ref_settle(struct ref_session *s, struct ref_request *r, struct ref_seq *q,
 
 /* Whether even an empty pool could not hold @need[class] pages at once; @said as with ref_admit(). */
 bool ref_never(struct ref_pool *p, const int64_t *need, int said);
+/* Whether an empty pool could hold @need[class] pages, and leave @whole extents; @said: the engine's answer. */
+bool ref_floors_fit(struct ref_pool *p, const int64_t *need, int64_t whole, int said);
 /* What is to be left to others. */
 struct keep {
 	int64_t floors[REF_CLASSES], claims[REF_CLASSES];

@@ -34,12 +34,38 @@ static uint64_t floors_of_others(const struct ref_pool *p, const struct ref_quot
 	return sum;
 }
 
-int ref_limit(struct ref_pool *p, uint32_t quota, const uint64_t *floor, const uint64_t *ceiling)
+/* All floors are there together, with that of @q raised to @low. */
+static bool floors_fit(struct ref_pool *p, const struct ref_quota *q, uint64_t low, int said)
+{
+	int64_t need[REF_CLASSES] = { 0 }, whole = 0;
+
+	for (int i = 0; i < REF_QUOTAS; i++) {
+		const struct ref_quota *o = &p->quotas[i];
+		uint64_t bytes = o == q ? low : o->floor, sequence = 0;
+
+		for (uint32_t k = 0; k < o->n_shares; k++)
+			sequence += 2 * o->shares[k].pages * o->shares[k].page_bytes;
+		if (bytes > 0 && o->n_shares == 0)
+			whole += (int64_t)((bytes / 2 + p->extent - 1) / p->extent);
+		for (uint32_t k = 0; k < o->n_shares; k++) {
+			uint32_t c = 0;
+
+			while (c < p->n_classes && p->classes[c].page_bytes != o->shares[k].page_bytes)
+				c++;
+			need[c % REF_CLASSES] += (int64_t)(bytes * o->shares[k].pages / sequence);
+		}
+	}
+	return ref_floors_fit(p, need, whole, said);
+}
+
+int ref_limit(struct ref_pool *p, uint32_t quota, const uint64_t *floor, const uint64_t *ceiling, int said)
 {
 	struct ref_quota *q = &p->quotas[quota];
 	uint64_t low = floor ? *floor : q->floor, high = ceiling ? *ceiling : q->ceiling;
 
 	if ((high && low > high) || low + floors_of_others(p, q) > 2 * p->half)
+		return SWAKV_EINVALID;
+	if (low > q->floor && !floors_fit(p, q, low, said))
 		return SWAKV_EINVALID;
 	q->floor = low;
 	q->ceiling = high;

@@ -208,3 +208,19 @@ int ref_provide_beside(struct ref_pool *p, const struct keep *k, const int64_t *
 	p->n_rooms += p->counting;
 	return p->n_extents <= FEW && !k->vague && some_way(p, all, false) ? missed(p, SWAKV_ENOPAGES) : SWAKV_ENOPAGES;
 }
+
+bool ref_floors_fit(struct ref_pool *p, const int64_t *need, int64_t whole, int said)
+{
+	uint64_t least = extents_for(p, need, false), most = extents_for(p, need, true);
+
+	for (uint32_t i = 0; i < p->n_classes; i++)
+		if (need[i] > p->classes[i].num_pages)
+			return false;
+	if (least + (uint64_t)whole > p->n_extents)
+		return false;
+	if (most != UINT64_MAX && most + (uint64_t)whole <= p->half / p->extent)
+		return true;
+	if (p->n_extents <= FEW && whole == 0 && !some_way(p, need, true))
+		return false;
+	return said == SWAKV_OK; /* as the classes lie, one behind the other */
+}

@@ -213,6 +213,35 @@ Test(plan, limits_are_told_and_floors_must_fit_together)
 	c.models[1].floor.value = 35 << 20;
 	text = print(&code);
 	cr_assert_eq(code, EXIT_CODE_POOL, "%s", text);
-	cr_assert(strstr(text, "65.0 MiB together do not fit"), "%s", text);
+	cr_assert(strstr(text, "68157440 bytes together"), "%s", text);
 	free(text);
+}
+
+/* A floor of each of three page sizes fits in bytes, and not in whole extents: accepted, and then not there. */
+Test(plan, floors_must_fit_in_whole_extents)
+{
+	for (uint32_t i = 0; i < 3; i++) {
+		add_model(16, 16, 4, 16);
+		c.models[i].model.groups[0].page_tokens = 16u << i;
+		c.models[i].model.groups[0].window = 16 << i;
+		c.models[i].model.max_seq = 16 << i; /* one page: 4,096 bytes of a half, 8,192, 16,384 */
+		c.models[i].floor.value = (i < 2 ? 2 : 3 * 2) * (4096u << i);
+	}
+	c.pool.table_area.value = 4096;
+	c.pool.extent.value = 16384;
+	c.pool.size.value = 4096 + 2 * 4 * 16384;
+	cr_assert_eq(plan_check(&c, why), EXIT_CODE_CONFIG);
+	cr_assert_str_eq(why,
+			 "the floors of all models need 5 extents together, whole ones for each page size, and the "
+			 "pool has 4: lower one of them, or make extents smaller");
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+	cr_assert_eq(plan_floors(&pool, &c, why), EXIT_CODE_CONFIG);
+	c.models[2].floor.value = 2 * 2 * 16384;
+	cr_assert_eq(plan_check(&c, why), 0, "%s", why);
+	c.models[1].model.groups[0] = c.models[0].model.groups[0]; /* of one size two floors share an extent */
+	c.models[1].model.max_seq = 16;
+	c.models[2].floor.value = 3 * 2 * 16384;
+	cr_assert_eq(plan_check(&c, why), 0, "%s", why);
+	c.pool.extent.value = 1 << 20;
+	cr_assert_eq(plan_check(&c, why), EXIT_CODE_CONFIG, "what cuts no pool is no configuration");
 }

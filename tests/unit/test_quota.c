@@ -172,8 +172,33 @@ Test(quota, limits_that_contradict_are_refused)
 	cr_assert_eq(engine_limit(e, "b", &total, NULL, &f), SWAKV_EINVALID);
 	cr_assert_eq(f.reason, FAULT_LIMIT_FLOORS);
 	cr_assert_eq(f.want, (int64_t)rest);
-	cr_assert_eq(engine_limit(e, "b", &rest, NULL, &f), 0);
+	cr_assert_eq(engine_limit(e, "b", &rest, NULL, &f), SWAKV_EINVALID);
+	cr_assert_eq(f.reason, FAULT_LIMIT_EXTENTS);
 	cr_assert_eq(engine_limit(e, "a", NULL, &ceiling, &f), SWAKV_EINVALID, "the ceiling is below the floor it has");
+	for (const char *name = "abc"; *name; name++)
+		cr_assert_eq(engine_limit(e, (char[]){ *name, '\0' }, &(uint64_t){ 0 }, NULL, &f), 0);
+	cr_assert_eq(engine_limit(e, "a", &(uint64_t){ 3 * EXTENT * N_EXTENTS }, NULL, &f), SWAKV_EINVALID);
+	cr_assert_eq(f.reason, FAULT_LIMIT_POOL, "there are no others");
+}
+
+/* Floors that fit in bytes, each page size in extents of its own, were accepted and then not there. */
+Test(quota, floors_that_do_not_fit_in_whole_extents_are_refused)
+{
+	uint64_t a_floor = A_BYTES, b_floor = 7 * 4 * B_BYTES, less = 6 * 4 * B_BYTES;
+	struct fault f;
+
+	limit("a", a_floor, 0);
+	cr_assert_eq(engine_limit(e, "b", &b_floor, NULL, &f), 0, "seven extents beside one");
+	cr_assert_eq(engine_limit(e, "later", &(uint64_t){ 2 }, NULL, &f), SWAKV_EINVALID);
+	cr_assert_eq(f.reason, FAULT_LIMIT_EXTENTS);
+	cr_assert_eq(f.got, 9);
+	cr_assert_eq(f.want, N_EXTENTS);
+	cr_assert_eq(engine_limit(e, "b", &less, NULL, &f), 0);
+	cr_assert_eq(engine_limit(e, "later", &(uint64_t){ 2 }, NULL, &f), 0);
+	cr_assert_eq(engine_limit(e, "c", &a_floor, NULL, &f), 0, "of one size two floors share an extent");
+	taken(&b, 0, 24);
+	taken(&a, 0, 1);
+	taken(&c, 0, 1);
 }
 
 Test(quota, limits_of_names_without_a_session_are_bounded)
