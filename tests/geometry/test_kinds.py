@@ -62,6 +62,7 @@ class Heads(Kinds):
                               ({"multi_query_attention": False, "multi_query_group_num": 2}, 8),
                               ({"group_query_attention": True, "num_query_groups": 4}, 4),
                               ({"group_query_attention": False, "num_query_groups": 4}, 8),
+                              ({"n_shared_head": 4}, 2), ({"n_shared_head": 3}, 3),
                               ({"attention_head_type": "multiquery"}, 1),
                               ({"attention_head_type": "multihead"}, 8)):
             with self.subTest(fields):

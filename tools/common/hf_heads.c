@@ -52,15 +52,19 @@ static int read_multi_query(const struct hf_json *j, const struct hf_defaults *d
 	static const char *const of_falcon[] = { "num_kv_heads", "n_head_kv", NULL }; /* count where it is off */
 	const char *type = json_string_value(hf_json_field(j, "attention_head_type"));
 	bool newer = false, one = d->flags & HF_MULTI_QUERY, several = true, groups = true;
+	int64_t shared = 0; /* heads that share one of K and V */
 	int r;
 
 	*kv = 0;
 	if ((r = hf_json_bool(j, "new_decoder_architecture", &newer)) || (r = hf_json_bool(j, "multi_query", &one)) ||
 	    (r = hf_json_bool(j, "multi_query_attention", &several)) ||
-	    (r = hf_json_bool(j, "group_query_attention", &groups)))
+	    (r = hf_json_bool(j, "group_query_attention", &groups)) ||
+	    (r = hf_json_count(j, "n_shared_head", MAX_HEADS, &shared)))
 		return r;
 	if (one && !newer)
 		*kv = 1;
+	else if (shared)
+		*kv = (heads + shared - 1) / shared;
 	else if ((d->flags & HF_MULTI_QUERY && !hf_json_name(j, of_falcon)) || !several || !groups ||
 		 (type && strcmp(type, "multihead") == 0))
 		*kv = heads;

@@ -98,6 +98,7 @@ static const struct {
 	{ "num_query_groups", NULL },
 	{ "multi_query_group_num", NULL },
 	{ "group_query_attention", NULL },
+	{ "n_shared_head", NULL },
 	{ "num_global_key_value_heads", NULL },
 	{ "num_kv_shared_layers", NULL },
 	{ "swa_num_key_value_heads", NULL },
