@@ -60,6 +60,8 @@ static void draw_pool(struct plan *p, struct rng *r)
 			.fresh_is_dirty = rng_one_in(r, 2),
 			.stamps_a_ms = NS_PER_MS,
 			.wait_claim = (uint64_t)rng_between(r, 1, 30) * NS_PER_MS,
+			.claim_hold = (uint64_t)rng_between(r, 2, 200) * NS_PER_MS,
+			.claim_max = (uint64_t)rng_between(r, 5, 1000) * NS_PER_MS,
 		},
 		.spin_ns = (uint64_t)rng_between(r, 0, 60) * NS_PER_US,
 		.watchdog_ns = 2 * NS_PER_S,

@@ -78,8 +78,10 @@ struct world {
 	struct worker *workers[SIM_WORKERS];
 	uint32_t incarnations, sequences; /* so many there have been */
 	bool healing;                     /* no more faults: all that waits is to be served */
-	uint64_t healed;                  /* since when */
-	bool full_scan;                   /* after every step: to find out when it began */
+	bool limited[SIM_MODELS];         /* a ceiling may bind this model */
+	uint64_t floors[SIM_MODELS];
+	uint64_t healed; /* since when */
+	bool full_scan;  /* after every step: to find out when it began */
 	uint64_t commands, kernels, deaths, kicked, admitted, reclaimed;
 	char broken[512]; /* the first rule that did not hold */
 };

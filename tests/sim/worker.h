@@ -53,11 +53,12 @@ struct life {
 	bool compacting;
 	bool move;
 	int32_t map[SIM_BATCH], new_batch;
-	uint64_t beyond;  /* value of the last step beyond what was declared: until then it may lack pages */
-	uint64_t fence;   /* value of the step's mark */
-	uint64_t open[8]; /* values of completed steps that may be open */
-	uint64_t since;   /* of the begin */
-	uint64_t wait_ns; /* how long it may wait */
+	uint64_t beyond;     /* value of the last step beyond what was declared: until then it may lack pages */
+	uint64_t fence;      /* value of the step's mark */
+	uint64_t open[8];    /* values of completed steps that may be open */
+	uint64_t since;      /* of the begin */
+	uint64_t room_since; /* so long there has been room for it beyond all doubt, 0: there is none */
+	uint64_t wait_ns;    /* how long it may wait */
 };
 
 /* A command under way. Of a step, bits say for which lives. */
@@ -136,6 +137,11 @@ void life_act(struct worker *v);
 bool life_read(struct worker *v);
 /* All work has ended, and every request: nothing is left to do. */
 bool life_is_over(const struct worker *v);
+
+/* ---- fair.c: who waits though there is room ------------------------------------------ */
+
+/* Looks at all begins that wait: none may do so for longer than the bound while there is room for it. */
+void fair_check(struct world *w);
 
 /* ---- talk.c: messages --------------------------------------------------------------- */
 

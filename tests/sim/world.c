@@ -16,6 +16,7 @@
 #include "worker.h"
 
 #define SCAN_EVERY 1000            /* steps between two looks at everything */
+#define FAIR_EVERY 50              /* and at begins that wait */
 #define HEAL_FOR   (30 * NS_PER_S) /* of virtual time: whatever waits is served by then */
 
 void world_break(struct world *w, const char *format, ...)
@@ -201,6 +202,8 @@ static void on_turn(void *arg)
 	if (w->ring->counters.commands == commands && !take_mail(w))
 		w->steps--; /* a turn that found nothing to do does not count */
 	check_counts(w);
+	if (w->steps % FAIR_EVERY == 0)
+		fair_check(w);
 	event_at(&w->events, &w->turn, world_soon(w, 1500));
 }
 
@@ -215,8 +218,11 @@ static void change_limits(struct world *w)
 
 	floor = rng_one_in(&w->rng, 2) ? 0 : pool / (uint64_t)rng_between(&w->rng, 4, 20);
 	ceiling = rng_one_in(&w->rng, 2) ? 0 : pool / (uint64_t)rng_between(&w->rng, 1, 4);
-	if (engine_limit(w->ring->engine, name, &floor, &ceiling, &f) == 0)
-		world_trace(w, "limits of model %u: floor %" PRIu64 ", ceiling %" PRIu64, i, floor, ceiling);
+	if (engine_limit(w->ring->engine, name, &floor, &ceiling, &f) != 0)
+		return;
+	w->floors[i] = floor;
+	w->limited[i] |= ceiling != 0;
+	world_trace(w, "limits of model %u: floor %" PRIu64 ", ceiling %" PRIu64, i, floor, ceiling);
 }
 
 /* Workers come when there is room for them, a storm of them at times. */
@@ -269,6 +275,7 @@ static void heal(struct world *w)
 		uint64_t none = 0;
 
 		engine_limit(w->ring->engine, name, NULL, &none, NULL);
+		w->limited[i] = false;
 	}
 	for (uint32_t i = 0; i < w->plan.n_workers; i++)
 		worker_heal(w->workers[i]);
@@ -333,6 +340,7 @@ static bool world_make(struct world *w, const struct sim_options *o, struct stat
 		if (ring_thread_make(w->ring, &w->plan.ring, status, &edge, &f) < 0)
 			return false;
 	}
+	memcpy(w->floors, w->plan.floors, sizeof(w->floors));
 	for (uint32_t i = 0; i < w->plan.n_workers; i++)
 		w->workers[i] = worker_new(w, i);
 	return true;

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fair.c - no begin that fits waits behind one that does not for longer than a claim may last
+ *
+ * "Fits" is said without the broker's own reckoning, and only where nobody can
+ * doubt it: in extents that no page of anybody touches, beside whole floors of
+ * all other models, counting what the oldest rule would reserve.
+ */
+#include "clock.h"
+#include "worker.h"
+
+#define MARGIN_NS (50 * NS_PER_MS)
+
+/* Extents of the class of group @g that give @pages whole pages wherever they lie; a very large number: none would. */
+static uint64_t extents_for(const struct world *w, const struct geometry *g, uint64_t pages)
+{
+	uint64_t each = w->plan.ring.engine.extent_bytes / g->page_bytes;
+
+	return each < 2 ? INT32_MAX : (pages + each - 2) / (each - 1);
+}
+
+static uint64_t need_of(const struct worker *v, const struct life *l)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < v->model->n_groups; i++) {
+		const struct wire_group *g = &v->model->groups[i];
+		uint64_t pages = ((uint64_t)l->capacity + g->page_tokens - 1) / g->page_tokens;
+
+		n += extents_for(v->world, &v->world->plan.geometry[v->model_index][i], pages * l->n);
+	}
+	return n;
+}
+
+/* Extents that nobody's page touches, less all that other models than @model may find kept for them. */
+static int64_t room_for(const struct world *w, uint32_t model)
+{
+	const struct engine_config *e = &w->plan.ring.engine;
+	int64_t n = 0;
+	struct class_counts c;
+
+	for (uint32_t x = 0; x < e->half_bytes / e->extent_bytes; x++)
+		n += engine_extent_class(w->ring->engine, x) < 0;
+	for (uint32_t i = 0; engine_class_count(w->ring->engine, i, &c); i++)
+		n += c.empty;
+	for (uint32_t i = 0; i < w->plan.n_models; i++)
+		if (i != model && w->floors[i])
+			n -= (int64_t)(w->floors[i] / 2 / e->extent_bytes) + 1 + 2 * SIM_GROUPS;
+	return n;
+}
+
+static void look(struct world *w, const struct worker *v, struct life *l)
+{
+	const struct engine_config *e = &w->plan.ring.engine;
+	uint64_t bound = e->wait_claim + 2 * e->claim_max + MARGIN_NS;
+
+	if (w->limited[v->model_index] || room_for(w, v->model_index) < (int64_t)need_of(v, l)) {
+		l->room_since = 0;
+		return;
+	}
+	if (l->room_since == 0)
+		l->room_since = w->now;
+	if (w->now - l->room_since > bound)
+		world_break(w, "a begin of worker %u has waited %.1f ms, %.1f of them beside room for it", v->number,
+			    (double)(w->now - l->since) / 1e6, (double)(w->now - l->room_since) / 1e6);
+}
+
+void fair_check(struct world *w)
+{
+	for (uint32_t i = 0; i < w->plan.n_workers; i++) {
+		struct worker *v = w->workers[i];
+
+		/* One that does not read its answers, or has ended, may have been admitted. */
+		if (v->state != WORKER_LIVE || v->stopped || w->now < v->deaf_until || v->poisoned)
+			continue;
+		for (int k = 0; k < SIM_BATCH; k++)
+			if (v->lives[k].state == LIFE_BEGINNING && v->lives[k].wait_ns)
+				look(w, v, &v->lives[k]);
+	}
+}
