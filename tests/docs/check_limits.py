@@ -32,7 +32,7 @@ ROWS = {
     "tickets that are not collected": ("N", ("client/call.c", "CALLS_MAX", 0)),
     "steps of a graph in flight": ("N", ("client/include/swakv/swakv.h", "SWAKV_MAX_GRAPH_STEPS", 0)),
     "sessions": ("N", ("shared/admin_wire.h", "ADMIN_MAX_SESSIONS", 0)),
-    "page sizes in use at a time": ("N", ("broker/engine/pool.h", "POOL_MAX_CLASSES", 0)),
+    "page sizes in use at a time": ("N", ("broker/engine/engine.h", "ENGINE_MAX_CLASSES", 0)),
     "bytes of its name, and of its pool's": ("N", ("shared/wire.h", "WIRE_NAME", 1)),
     "bytes of its socket's path": ("N", ("shared/instance.h", "SOCKET_PATH_SIZE", 1)),
     "models with limits and without a session": ("N", ("broker/engine/quota.c", "QUOTAS_WITHOUT_SESSION", 0)),
