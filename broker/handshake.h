@@ -26,7 +26,7 @@ struct handshake {
 /* Why not: the fault, and a sentence that may say more than it. */
 struct refusal {
 	struct fault fault;
-	char text[192];
+	char text[WIRE_TEXT];
 };
 
 /*

@@ -63,7 +63,7 @@ struct call {
 	uint32_t *answer_count;  /* gets the reply's element count, with the answer */
 	struct call_entry *more; /* storage of entries when there are several; kept for the next use */
 	struct call *next_free;
-	char why[256]; /* the sentence, when the result is not 0 */
+	char why[WIRE_TEXT]; /* the sentence, when the result is not 0 */
 };
 
 struct call_table {

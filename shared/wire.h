@@ -23,6 +23,7 @@
 
 #define WIRE_NAME               32  /* bytes of the name of a broker or pool, NUL included */
 #define WIRE_MODEL_NAME         128 /* of a model's */
+#define WIRE_TEXT               320 /* bytes of the longest sentence, NUL included */
 #define WIRE_MAX_POOLS          4
 #define WIRE_MAX_GROUPS         8
 #define WIRE_MAX_TABLES         WIRE_MAX_GROUPS
@@ -161,7 +162,7 @@ struct wire_welcome {
 	uint32_t max_message_slots; /* largest command or reply, in slots */
 	uint8_t boot_id[16];        /* of this broker process: fresh at each start */
 	struct fault fault;
-	char text[192];
+	char text[WIRE_TEXT];
 	uint32_t n_pools;
 	uint32_t n_groups;
 	uint32_t n_tables;

@@ -12,6 +12,7 @@ import time
 MAGIC = 0x31766B6177736B76
 HELLO_BYTES = 8 + 4 + 2 * 2 + 4 * 2 + 4 * 4 + 8 * 2 + 4 * 2 + 32 + 128 + 8 * 6 + 8 * 64
 SLOT = 64
+TEXT_BYTES = 320
 CODES = ["ok", "denied", "gone", "poisoned", "phase", "invalid", "busy", "pending", "never", "nopages", "limit",
          "nomem", "system", "version", "forked", "timedout", "device", "again", "unsupported"]
 OPS = ["", "nop", "begin", "prefill_prepare", "prefill_complete", "step_prepare", "step_complete", "compact_begin",
@@ -50,7 +51,7 @@ TABLE = struct.Struct("<IIQQQ")
 RING = struct.Struct("<QQII")
 HEAD = struct.Struct("<QIHHiIII16s")
 FAULT = struct.Struct("<iIiiqq")
-WELCOME_BYTES = (HEAD.size + FAULT.size + 192 + 16 + 32 + 2 * RING.size + 4 * POOL.size + 8 * LAYOUT.size +
+WELCOME_BYTES = (HEAD.size + FAULT.size + TEXT_BYTES + 16 + 32 + 2 * RING.size + 4 * POOL.size + 8 * LAYOUT.size +
                  8 * TABLE.size + 8 + 56)
 
 
@@ -108,9 +109,9 @@ class Worker:
         code, self.id, self.generation, self.max_slots = head[4:8]
         at = HEAD.size
         if code:
-            text = data[at + FAULT.size:at + FAULT.size + 192].split(b"\0")[0].decode()
+            text = data[at + FAULT.size:at + FAULT.size + TEXT_BYTES].split(b"\0")[0].decode()
             raise Refused(code, text)
-        at += FAULT.size + 192
+        at += FAULT.size + TEXT_BYTES
         at += 16
         session_bytes, tables_bytes, self.lines, self.wait = struct.unpack_from("<QQQQ", data, at)
         at += 32

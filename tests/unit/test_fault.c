@@ -4,6 +4,7 @@
 
 #include "fault.h"
 #include "lifecycle.h"
+#include "wire.h"
 
 Test(fault, sentence_names_sequence_and_values)
 {
@@ -105,6 +106,19 @@ Test(fault, unknown_reason_falls_back_to_the_code)
 
 	fault_format(&f, buf, sizeof(buf));
 	cr_assert_str_eq(buf, swakv_error_text(SWAKV_EBUSY));
+}
+
+/* With the longest values that there are, in what the library keeps them in and in what a refused attach travels in. */
+Test(fault, every_sentence_fits_where_it_is_kept)
+{
+	char buf[1024];
+
+	for (uint32_t r = 0; r < FAULT_REASON_COUNT; r++) {
+		struct fault f;
+
+		fault_in_flight(&f, fault_set(&f, r, INT32_MAX, INT64_MIN, INT64_MIN), UINT16_MAX, UINT16_MAX);
+		cr_expect_lt(fault_format(&f, buf, sizeof(buf)), (size_t)WIRE_TEXT, "%s", buf);
+	}
 }
 
 Test(fault, every_reason_formats_and_every_code_has_a_name)
