@@ -179,7 +179,7 @@ static int do_begin(struct workspace *w, struct channel *c, uint64_t now_ns)
 	code = request_begin_waiting(c->session, &b, &w->value, &w->fault);
 	for (uint32_t i = 0; code == 0 && i < head->n; i++)
 		c->begun_ns[slots[i]] = now_ns; /* the engine has checked the slots */
-	if (code == SWAKV_ENOPAGES && begin->wait_ms && !may_wait(c))
+	if ((code == SWAKV_ENOPAGES || code == SWAKV_EPENDING) && begin->wait_ms && !may_wait(c))
 		return fault_set(&w->fault, FAULT_WAITS_FULL, -1, c->n_waiting, 0);
 	return code;
 }

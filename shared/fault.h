@@ -207,7 +207,13 @@
 	REASON(LIMIT_POOL, SWAKV_EINVALID, "a floor of %g bytes is more than the pool has for K and V, %w")            \
 	REASON(PAGE_SMALL, SWAKV_EINVALID,                                                                             \
 	       "%Ga page has %g bytes of K, the broker takes none below %w: choose more page_tokens, or have its "     \
-	       "min_page_bytes lowered")
+	       "min_page_bytes lowered")                                                                               \
+	REASON(BEGIN_PENDING, SWAKV_EPENDING,                                                                          \
+	       "the request needs %g pages, and those that it lacks wait behind open completion points of this "       \
+	       "session: retry when they are reached")                                                                 \
+	REASON(WAITED_PENDING, SWAKV_EPENDING,                                                                         \
+	       "the request has waited %g ms, and %w pages or its slots still wait behind open completion points of "  \
+	       "this session")
 
 enum fault_reason {
 #define FAULT_ENUM(name, code, text) FAULT_##name,

@@ -48,6 +48,7 @@ struct group {
 	struct page_table table;
 	int32_t most_reserved; /* for any sequence */
 	int64_t n_held;        /* pages leased or in quarantine */
+	int64_t n_leaving;     /* of these: behind open points, on their way to the class */
 	int64_t n_promised;    /* of these: not placed yet (slice.h) */
 	struct span *spans;    /* [max_batch], by sequence */
 	int32_t *reserved;     /* [max_batch][most_reserved]: stack of each sequence */
@@ -407,6 +408,8 @@ int fence_resolve_end(const struct session *s, const struct request *r, const st
 
 /* Admits @b if that can be done now: 0, or the code of why not. */
 int request_admit(struct session *s, const struct begin *b, uint64_t *handle, struct fault *f);
+/* True when only open points of @s itself stand in the way of @b, which needs @needs. */
+bool request_waits_for_itself(struct session *s, const struct begin *b, const int64_t *needs);
 
 /*
  * Ends @r: rows cleared, slots free, all its pages on @chains (NULL, when no point

@@ -128,8 +128,10 @@ void point_open(struct session *s, uint32_t line, uint64_t value, struct request
 		}
 		line_insert(s, &s->lines[line], p);
 	}
-	for (uint32_t g = 0; pages && g < s->n_groups; g++)
+	for (uint32_t g = 0; pages && g < s->n_groups; g++) {
 		chain_append(s->groups[g].class, point_chain(s, p, g), &pages->of[g]);
+		s->groups[g].n_leaving += r ? 0 : pages->of[g].n;
+	}
 }
 
 /* Takes @p out of its request's chain. */
@@ -168,10 +170,12 @@ static void point_reached(struct session *s, struct point *p)
 	FOR_EACH_GROUP (g, s) {
 		const struct page_chain *chain = point_chain(s, p, g->index);
 
-		if (p->request < 0)
+		if (p->request < 0) {
+			g->n_leaving -= chain->n;
 			chain_return(s, g, chain);
-		else
+		} else {
 			chain_give_back(s, g, chain);
+		}
 	}
 	point_free(s, p);
 }
@@ -284,8 +288,10 @@ void line_quarantine(struct session *s, uint32_t line)
 		struct page_chains chains;
 
 		MUST(p->request < 0);
-		for (uint32_t g = 0; g < s->n_groups; g++)
+		for (uint32_t g = 0; g < s->n_groups; g++) {
 			chains.of[g] = *point_chain(s, p, g);
+			s->groups[g].n_leaving -= chains.of[g].n;
+		}
 		pages_quarantine(s, line, &chains);
 		line_remove(s, l, p);
 		point_free(s, p);

@@ -88,6 +88,11 @@ void keep_for_others(struct pool_keep *keep, const struct engine *e, const struc
 /* What @q has not used of its floor. */
 void keep_floor(struct pool_keep *keep, const struct engine *e, const struct quota *q);
 
+/* ---- behind.c ---- */
+
+/* Whether @needs could be had if all open points of @s were reached. */
+bool behind_suffices(const struct session *s, const int64_t *needs);
+
 /* ---- wait.c ---- */
 
 /* Queues @b, which needs @needs. SWAKV_EAGAIN, or the code of why it may not wait. */

@@ -271,28 +271,49 @@ int request_admit(struct session *s, const struct begin *b, uint64_t *handle, st
 	return 0;
 }
 
+bool request_waits_for_itself(struct session *s, const struct begin *b, const int64_t *needs)
+{
+	int code = check_begin(s, b, NULL);
+
+	return code == SWAKV_EPENDING || (code == 0 && behind_suffices(s, needs));
+}
+
+/* As request_admit(), if it is its turn: not while others of the model wait. */
+static int admit_in_turn(struct session *s, const struct begin *b, bool in_turn, uint64_t *handle, struct fault *f)
+{
+	int code;
+
+	if (in_turn)
+		return request_admit(s, b, handle, f);
+	code = check_begin(s, b, f);
+	return code ? code : fault_set(f, FAULT_QUEUE, -1, s->quota->n_waiting, 0);
+}
+
 int request_begin_waiting(struct session *s, const struct begin *b, uint64_t *handle, struct fault *f)
 {
+	bool in_turn = !wait_holds_up(s->quota);
 	int32_t reservation[WIRE_MAX_GROUPS];
 	int64_t needs[WIRE_MAX_GROUPS];
+	struct fault never;
 	int code;
 
 	*handle = 0;
-	if (!wait_holds_up(s->quota)) {
-		code = request_admit(s, b, handle, f);
-		if (code != SWAKV_ENOPAGES || b->wait == 0)
-			return code;
-		begin_needs(s, b, reservation, needs);
-		return wait_add(s, b, needs, f);
-	}
-	if ((code = check_begin(s, b, f)))
+	code = admit_in_turn(s, b, in_turn, handle, f);
+	if (code != SWAKV_ENOPAGES && code != SWAKV_EPENDING)
 		return code;
 	begin_needs(s, b, reservation, needs);
-	if ((code = session_check_never(s, needs, f)))
-		return code;
-	if (b->wait == 0)
-		return fault_set(f, FAULT_QUEUE, -1, s->quota->n_waiting, 0);
-	return wait_add(s, b, needs, f);
+	/* What never could be is not waited for. */
+	if ((b->wait || !in_turn) && session_check_never(s, needs, &never) != 0 &&
+	    (b->wait || code == SWAKV_ENOPAGES)) {
+		if (f)
+			*f = never;
+		return never.code;
+	}
+	if (b->wait)
+		return wait_add(s, b, needs, f);
+	if (code == SWAKV_ENOPAGES && in_turn && behind_suffices(s, needs))
+		return fault_set(f, FAULT_BEGIN_PENDING, -1, begin_pages(s, needs), 0);
+	return code;
 }
 
 int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n,

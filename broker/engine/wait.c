@@ -185,22 +185,30 @@ static bool answer_doomed(struct engine *e, struct admission *out)
 	return false;
 }
 
-/* Tries to admit @w. SWAKV_ENOPAGES: not yet. */
-static int try(struct wait *w, struct admission *out)
+/* What it began with; its slots are in the session's scratch. */
+static struct begin begin_of(const struct wait *w)
 {
 	struct session *s = w->session;
-	struct begin b = {
+	int32_t slot = w->first_slot;
+
+	for (uint32_t i = 0; i < w->n_slots; i++, slot = s->slots[slot].next_waiting)
+		s->slot_scratch[i] = slot;
+	return (struct begin){
 		.stream = w->stream,
 		.max_tokens = w->max_tokens,
 		.slots = s->slot_scratch,
 		.n_slots = w->n_slots,
 		.unordered = w->unordered,
 	};
-	int32_t slot = w->first_slot;
+}
+
+/* Tries to admit @w. SWAKV_ENOPAGES: not yet. */
+static int try(struct wait *w, struct admission *out)
+{
+	struct session *s = w->session;
+	struct begin b = begin_of(w);
 	int code;
 
-	for (uint32_t i = 0; i < w->n_slots; i++, slot = s->slots[slot].next_waiting)
-		s->slot_scratch[i] = slot;
 	if (s->quota->claim.of == w)
 		claim_serve(s->engine, s->quota);
 	slots_mark(w, false);
@@ -275,11 +283,26 @@ static void mark_overdue(struct engine *e)
 	}
 }
 
+/* Its time is up. Where only its own session's points are in its way, that is said. */
+static int late_fault(struct wait *w, struct fault *f)
+{
+	const struct engine *e = w->session->engine;
+	int64_t waited = (int64_t)((e->stamp - w->since) / e->stamps_a_ms), pages = 0;
+	struct begin b = begin_of(w);
+	bool own;
+
+	slots_mark(w, false);
+	own = has_turn(w) && request_waits_for_itself(w->session, &b, w->needs);
+	slots_mark(w, true);
+	for (uint32_t i = 0; i < w->session->n_groups; i++)
+		pages += w->needs[i];
+	return fault_set(f, own ? FAULT_WAITED_PENDING : FAULT_WAITED, -1, waited, pages);
+}
+
 /* Those whose time is up; else notes when that is next. */
 static bool answer_late(struct engine *e, struct admission *out)
 {
 	struct wait *w;
-	int64_t pages = 0;
 
 	e->next_due = 0;
 	TAILQ_FOREACH (w, &e->waits, in_engine) {
@@ -290,11 +313,7 @@ static bool answer_late(struct engine *e, struct admission *out)
 	if (!w)
 		return false;
 	e->next_due = e->stamp ? e->stamp : 1; /* there may be more */
-	for (uint32_t i = 0; i < w->session->n_groups; i++)
-		pages += w->needs[i];
-	return answer(
-		w, fault_set(&out->fault, FAULT_WAITED, -1, (int64_t)((e->stamp - w->since) / e->stamps_a_ms), pages),
-		out);
+	return answer(w, late_fault(w, &out->fault), out);
 }
 
 /* Something may have changed for who waits: a sweep begins. */

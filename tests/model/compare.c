@@ -126,9 +126,14 @@ static void compare_scrubs(struct world *w, const struct ref_session *s, const s
 			COMPLAIN(w, "delivery scrubs row %u of %d in %u groups", c->row, s->max_batch, s->n_groups);
 			return;
 		}
-		same(w, "first column to be scrubbed", c->row, c->first, want->scrub_first);
-		same(w, "columns to be scrubbed", c->row, c->n, want->scrub_n);
+		/* claims try extents in other classes, which nobody else sees: what they touched counts as dirty */
+		if (w->n_claims == 0 || (int64_t)c->first < want->fresh_first ||
+		    (int64_t)c->first + c->n != want->end || (want->scrub_n && (int64_t)c->first > want->scrub_first)) {
+			same(w, "first column to be scrubbed", c->row, c->first, want->scrub_first);
+			same(w, "columns to be scrubbed", c->row, c->n, want->scrub_n);
+		}
 		want->scrub_n = 0;
+		want->end = 0;
 		w->n_scrubs++;
 	}
 }

@@ -110,22 +110,26 @@ struct ref_request *ref_begin_request(struct ref_session *s, const struct ref_be
 
 int ref_begin(struct ref_session *s, const struct ref_begin *b, int said, struct ref_request **out)
 {
-	int code = ref_begin_check(s, b), heard = said == SWAKV_EAGAIN ? SWAKV_ENOPAGES : said;
+	int code = ref_begin_check(s, b), heard = said == SWAKV_EAGAIN || said == SWAKV_EPENDING ? SWAKV_ENOPAGES : said;
+	bool in_turn = !ref_holds_up(s->pool, s->quota); /* nobody overtakes one that is not overdue */
 	int64_t need[REF_CLASSES];
 
 	*out = NULL;
-	if (code)
+	if (code && (code != SWAKV_EPENDING || !b->wait))
 		return code;
 	ref_begin_need(s, b, need);
-	/* nobody overtakes one that is not overdue */
-	if (!ref_holds_up(s->pool, s->quota))
+	if (!code && in_turn)
 		code = ref_admit(s, need, need, false, NULL, heard);
-	else
-		code = ref_too_much(s, need, heard) ? SWAKV_ENEVER : SWAKV_ENOPAGES;
-	if (code == SWAKV_ENOPAGES && b->wait) {
+	else if (ref_too_much(s, need, heard))
+		code = SWAKV_ENEVER;
+	else if (!code)
+		code = SWAKV_ENOPAGES;
+	if (b->wait && (code == SWAKV_ENOPAGES || code == SWAKV_EPENDING)) {
 		ref_wait_for_pages(s, b);
 		return SWAKV_EAGAIN;
 	}
+	if (code == SWAKV_ENOPAGES && in_turn && ref_waits_for_itself(s, need))
+		return SWAKV_EPENDING;
 	if (!code)
 		*out = ref_begin_request(s, b);
 	return code;

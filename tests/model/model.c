@@ -291,7 +291,11 @@ static void note_bound(struct ref_session *s, int32_t slot, uint32_t g, int64_t 
 	struct ref_group *o = &s->groups[g];
 	struct ref_line *l = &s->slots[slot].lines[g];
 
+	if (l->bound_end == 0)
+		l->fresh_first = INT32_MAX;
 	l->bound_end = (int32_t)column + 1;
+	if (l->fresh_first == INT32_MAX && !o->class->written[id])
+		l->fresh_first = (int32_t)column;
 	if (!l->dirty && page_is_dirty(s, o, id)) {
 		l->dirty = true;
 		l->dirty_first = (int32_t)column;
@@ -412,6 +416,9 @@ static void deliver_scrub(struct ref_line *l, struct ref_row *out)
 {
 	out->scrub_first = l->dirty_first;
 	out->scrub_n = l->dirty ? l->bound_end - l->dirty_first : 0;
+	out->fresh_first = l->fresh_first;
+	out->end = l->bound_end;
+	l->bound_end = 0;
 	l->dirty = false;
 }
 

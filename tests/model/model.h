@@ -185,6 +185,7 @@ struct ref_line {
 	uint32_t version;
 	int32_t device[REF_WIDTH]; /* what the client's table shows */
 	int32_t bound_end;         /* behind the last column that this command has bound */
+	int32_t fresh_first;       /* the first one whose page was not bound since it was given out */
 	int32_t dirty_first;       /* the first one whose page is dirty */
 	bool dirty;                /* there is one */
 };
@@ -245,6 +246,7 @@ struct ref_model {
 struct ref_row {
 	bool goes;
 	int32_t scrub_first, scrub_n; /* columns that must be scrubbed, n 0: none */
+	int32_t fresh_first, end;     /* those that may be: where an extent was only tried in another class, too */
 	int32_t page[REF_WIDTH];      /* new content, REF_SAME: does not travel */
 };
 struct ref_delivery {

@@ -170,8 +170,8 @@ MUTATIONS = [
         ("\t\tmore[i] = group_reservation(s, g, max_tokens, r->unordered) - r->reservation[i];\n",
          "\t\tmore[i] = i ? 0 : group_reservation(s, g, max_tokens, r->unordered) - r->reservation[i];\n")]),
     ("pages of a later group do not come back at a point", "points.c", [
-        ("\t\telse\n\t\t\tchain_give_back(s, g, chain);\n",
-         "\t\telse if (g->index < 2)\n\t\t\tchain_give_back(s, g, chain);\n")]),
+        ("\t\t} else {\n\t\t\tchain_give_back(s, g, chain);\n",
+         "\t\t} else if (g->index < 2) {\n\t\t\tchain_give_back(s, g, chain);\n")]),
     ("a class breaks its promise to another group", "provision.c", [
         ("return holder->promised == 0 || holder->n_free - pages_lost(p, holder, x) >= holder->promised;",
          "return holder->promised >= 0;")]),
@@ -260,7 +260,15 @@ MUTATIONS = [
     ("a begin that is overdue holds up others", "wait.c", [
         ("return !before || before->overdue;", "return !before;")]),
     ("a begin overtakes one that waits", "request.c", [
-        ("\tif (!wait_holds_up(s->quota)) {\n", "\tif (!wait_holds_up(s->quota) || s->quota->n_waiting == 1) {\n")]),
+        ("bool in_turn = !wait_holds_up(s->quota);", "bool in_turn = !wait_holds_up(s->quota) || s->quota->n_waiting == 1;")]),
+    ("pages behind the points of others count as one's own", "behind.c", [
+        ("\t\tpages[g->index] = g->n_leaving;\n", "\t\tpages[g->index] = g->class->n_leased - g->n_held + g->n_leaving;\n")]),
+    ("pages that wait for a point are forgotten when it is reached", "points.c", [
+        ("\t\t\tg->n_leaving -= chain->n;\n", "")]),
+    ("what a longer step left does not count as on its way", "behind.c", [
+        ("p->n_extra < p->n_staged ? p->n_extra : p->n_staged", "p->n_extra < 0 ? p->n_extra : 0")]),
+    ("a begin whose slots are pending does not wait", "request.c", [
+        ("\tif (b->wait)\n\t\treturn wait_add(s, b, needs, f);", "\tif (b->wait && code == SWAKV_ENOPAGES)\n\t\treturn wait_add(s, b, needs, f);")]),
     ("slots of a begin that waits are given away", "request.c", [
         ("if (s->slots[slots[i]].seq >= 0 || s->slots[slots[i]].waiting)", "if (s->slots[slots[i]].seq >= 0)")]),
     ("a begin waits beyond its time", "wait.c", [

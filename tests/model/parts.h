@@ -84,6 +84,8 @@ void ref_claim_joined(struct ref_pool *p, const struct ref_class *c, int32_t id)
 void ref_claim_end(struct ref_pool *p, struct ref_quota *q);
 /* All that page @id touches belongs to the class, or with @reach: could come to it; and none of it is chosen. */
 bool ref_covered(const struct ref_pool *p, const struct ref_class *c, int32_t id, bool reach);
+/* Whether @need[class] pages could be had if every open point of the session were reached, class by class. */
+bool ref_waits_for_itself(struct ref_session *s, const int64_t *need);
 /* The session takes no more commands: nothing waits in it. */
 void ref_forget_waits(struct ref_session *s);
 

@@ -151,6 +151,50 @@ static void step_back(struct ref_pool *p, const struct ref_quota **chosen)
 	p->change++;
 }
 
+/* Pages of each class that others can have when the session's open points are reached. */
+static void count_behind(const struct ref_session *s, int64_t *pages)
+{
+	memset(pages, 0, REF_CLASSES * sizeof *pages);
+	for (int32_t i = 0; i < s->n_tails; i++)
+		pages[s->groups[s->tails[i].group].class_index]++;
+	for (int i = 0; i < REF_REQUESTS; i++) {
+		const struct ref_request *r = &s->requests[i];
+
+		for (int32_t j = 0; r->live && j < r->n_seqs; j++) {
+			for (uint32_t g = 0; g < s->n_groups; g++) {
+				int64_t more = ref_held(s, &r->seqs[j], g) - r->reservation[g];
+				int64_t staged = r->seqs[j].parts[g].n_staged;
+
+				pages[s->groups[g].class_index] += more < staged ? more : staged;
+			}
+		}
+	}
+}
+
+bool ref_waits_for_itself(struct ref_session *s, const int64_t *need)
+{
+	struct ref_pool *p = s->pool;
+	struct ref_quota *q = s->quota;
+	int64_t behind[REF_CLASSES], all = 0;
+	uint64_t used, bytes = bytes_of(p, need);
+	const struct ref_quota *chosen[REF_EXTENTS];
+	bool enough = true;
+	struct keep k;
+
+	count_behind(s, behind);
+	used = ref_used(p, q) - bytes_of(p, behind);
+	if (q->ceiling && used + bytes > q->ceiling)
+		return false;
+	keep_for_others(s, &k);
+	step_aside(p, true, NULL, chosen);
+	for (uint32_t i = 0; i < p->n_classes; i++) {
+		all += behind[i];
+		enough &= need[i] == 0 || need[i] + k.floors[i] <= ref_tally(p, i)->available + behind[i];
+	}
+	step_back(p, chosen);
+	return enough && all > 0;
+}
+
 /* Beside the claims, but for that of @wait; or with @all beside none. *@claimed: there are some. */
 static int provide(struct ref_session *s, const int64_t *need, bool all, const struct ref_wait *wait, int said,
 		   bool *claimed)

@@ -111,6 +111,25 @@ bool ref_withdraw(struct ref_session *s, uint64_t ticket)
 	return false;
 }
 
+/* What one is told whose time is up. */
+static int late_code(struct ref_wait *w)
+{
+	struct ref_session *s = w->session;
+	struct ref_begin b = begin_of(w);
+	int64_t need[REF_CLASSES];
+	int code;
+
+	if (!has_turn(s->pool, w))
+		return SWAKV_ENOPAGES;
+	mark_slots(w, false);
+	code = ref_begin_check(s, &b);
+	mark_slots(w, true);
+	ref_begin_need(s, &b, need);
+	if (code == SWAKV_EPENDING || (!code && ref_waits_for_itself(s, need)))
+		return SWAKV_EPENDING;
+	return SWAKV_ENOPAGES;
+}
+
 bool ref_should_begin(struct ref_pool *p, struct ref_wait *w)
 {
 	int code = has_turn(p, w) ? wait_code(w, SWAKV_ENOPAGES) : SWAKV_EAGAIN;
@@ -136,8 +155,8 @@ int ref_answer(struct ref_session *s, uint64_t ticket, int said, struct ref_requ
 		code = SWAKV_ENOPAGES;
 	} else if (s->poisoned) {
 		code = SWAKV_EPOISONED; /* all that wait in the session, at once */
-	} else if (said == SWAKV_ENOPAGES) {
-		code = p->stamp >= w->deadline ? SWAKV_ENOPAGES : SWAKV_EAGAIN;
+	} else if (said == SWAKV_ENOPAGES || said == SWAKV_EPENDING) {
+		code = p->stamp >= w->deadline ? late_code(w) : SWAKV_EAGAIN;
 	} else {
 		if (!has_turn(p, w))
 			ref_complain(p, "begin %llu is answered before those that wait longer",

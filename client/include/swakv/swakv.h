@@ -342,7 +342,7 @@ struct swakv_begin_options {
 	const int32_t *slots; /* one a sequence, unique, in [0, max_batch) */
 	uint32_t n_slots;     /* sequences of the batch */
 	int64_t max_tokens;   /* length no sequence will exceed, in tokens: fewer pages are reserved; 0: max_seq */
-	uint32_t wait_ms;     /* how long the request may wait for pages that are not free, 0: not at all */
+	uint32_t wait_ms;     /* how long the request may wait for pages or slots that are not free, 0: not at all */
 };
 
 /*
