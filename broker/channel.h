@@ -96,6 +96,7 @@ struct channel {
 	shm_u64 overdue; /* 1 + a line whose completion is long in coming, 0: none; the control thread logs it */
 
 	/* ---- for the status page ---- */
+	int32_t shown; /* its place in the snapshot that is being made, -1: none */
 	uint32_t last_op;
 	int32_t last_code;
 	uint64_t last_ns;

@@ -113,36 +113,53 @@ uint32_t status_session_state(const struct channel *c)
 	}
 }
 
+#define AT_A_TIME 512 /* bindings, between two looks at whether others wait */
+
+/* Copies @n bindings from number q->first of the engine's order on to the end of the array. */
+static void copy_bindings(struct status_snapshot *s, struct ring_thread *t, const struct channel *c, uint64_t handle,
+			  struct wire_query_state *q, uint32_t n)
+{
+	struct wire_sequence_state state;
+
+	while (n > 0) {
+		uint32_t part = n < AT_A_TIME ? n : AT_A_TIME, copied;
+
+		sequence_query(c->session, handle, q, &state, s->bindings + s->n_bindings, part, &copied, NULL);
+		s->n_bindings += part;
+		q->first += part;
+		n -= part;
+		engine_spend(t->engine, part);
+	}
+}
+
 /*
  * Lists the bindings of a sequence's row at the end of the array: the bound
  * ones, then, from another place in the engine's order, the retiring. False:
  * they do not fit whole, and none is listed.
  */
-static bool list_bindings(struct status_snapshot *s, const struct channel *c, uint64_t handle,
+static bool list_bindings(struct status_snapshot *s, struct ring_thread *t, const struct channel *c, uint64_t handle,
 			  struct wire_query_state *q, struct wire_sequence_state *state)
 {
 	uint32_t room = STATUS_MAX_BINDINGS - s->n_bindings, n = 0;
 
-	if (sequence_query(c->session, handle, q, state, s->bindings + s->n_bindings, room, &n, NULL) != 0 ||
+	/* Only what is listed is copied: behind it come reserved and staged pages, perhaps millions. */
+	if (sequence_query(c->session, handle, q, state, NULL, 0, &n, NULL) != 0 ||
 	    (uint64_t)state->n_bound + state->n_retiring > room)
 		return false;
-	if (state->n_retiring) {
-		q->first = state->n_bound + state->n_reserved + state->n_new;
-		sequence_query(c->session, handle, q, state, s->bindings + s->n_bindings + state->n_bound,
-			       state->n_retiring, &n, NULL);
-	}
-	s->n_bindings += state->n_bound + state->n_retiring;
+	copy_bindings(s, t, c, handle, q, state->n_bound);
+	q->first = state->n_bound + state->n_reserved + state->n_new;
+	copy_bindings(s, t, c, handle, q, state->n_retiring);
 	return true;
 }
 
-static void fill_sequence(struct status_snapshot *s, const struct channel *c, uint64_t handle, int32_t seq,
-			  uint32_t group)
+static void fill_sequence(struct status_snapshot *s, struct ring_thread *t, const struct channel *c, uint64_t handle,
+			  int32_t seq, uint32_t group)
 {
 	struct wire_query_state q = { .seq = seq, .group = group };
 	struct wire_sequence_state state = { .slot = -1 };
 	uint32_t first = s->n_bindings;
 
-	if (!list_bindings(s, c, handle, &q, &state)) {
+	if (!list_bindings(s, t, c, handle, &q, &state)) {
 		first = STATUS_NOT_LISTED;
 		s->truncated = 1;
 	}
@@ -160,6 +177,7 @@ static void fill_sequence(struct status_snapshot *s, const struct channel *c, ui
 		.first_binding = first,
 		.group = group,
 	};
+	engine_spend(t->engine, 1);
 }
 
 /* Begin of the request: that of the slot of its first sequence, 0 when it has none left. */
@@ -174,8 +192,8 @@ static uint64_t begun_ns(const struct channel *c, uint64_t handle)
 	return state.slot >= 0 && (uint32_t)state.slot < c->memory.layout.max_batch ? c->begun_ns[state.slot] : 0;
 }
 
-static void fill_request(struct status_snapshot *s, const struct channel *c, uint32_t session, uint64_t handle,
-			 uint64_t begun)
+static void fill_request(struct status_snapshot *s, struct ring_thread *t, const struct channel *c, uint32_t session,
+			 uint64_t handle, uint64_t begun)
 {
 	uint32_t n_groups = c->model.n_groups;
 	struct wire_request_state state;
@@ -203,7 +221,7 @@ static void fill_request(struct status_snapshot *s, const struct channel *c, uin
 		return;
 	}
 	for (uint32_t i = 0; i < state.n_seqs * n_groups; i++)
-		fill_sequence(s, c, handle, (int32_t)(i / n_groups), i % n_groups);
+		fill_sequence(s, t, c, handle, (int32_t)(i / n_groups), i % n_groups);
 }
 
 static void fill_groups(struct status_session *out, const struct channel *c)
@@ -222,10 +240,8 @@ static void fill_groups(struct status_session *out, const struct channel *c)
 
 static void fill_session(struct status_snapshot *s, const struct channel *c)
 {
-	uint32_t index = s->n_sessions++;
-	struct status_session *out = &s->sessions[index];
+	struct status_session *out = &s->sessions[s->n_sessions++];
 	struct session_counts n;
-	uint64_t handle = 0, begun;
 	uint32_t line;
 
 	session_count(c->session, &n);
@@ -260,29 +276,45 @@ static void fill_session(struct status_snapshot *s, const struct channel *c)
 	fill_groups(out, c);
 	if (!session_oldest_point(c->session, &out->oldest_point_ns, &line))
 		out->oldest_point_ns = 0;
+}
+
+/* Its requests, one after the other, while it has no command executed: others may have theirs in between. */
+static void fill_requests(struct status_snapshot *s, struct ring_thread *t, struct channel *c, uint32_t index)
+{
+	struct status_session *out = &s->sessions[index];
+	uint64_t handle = 0, begun;
+
+	c->at_work = true;
 	while (session_next_request(c->session, &handle)) {
 		begun = begun_ns(c, handle);
 		if (begun && (out->oldest_lease_ns == 0 || begun < out->oldest_lease_ns))
 			out->oldest_lease_ns = begun;
-		fill_request(s, c, index, handle, begun);
+		fill_request(s, t, c, index, handle, begun);
 	}
+	c->at_work = false;
 }
 
-void status_fill(struct status_snapshot *s, const struct ring_thread *t)
+void status_fill(struct status_snapshot *s, struct ring_thread *t)
 {
-	const struct channel *c;
+	struct channel *c;
 
 	fill_pool(s, t);
 	fill_models(s, t);
 	fill_drained(s, t);
 	fill_counters(s, t);
+	/* All accounts in one go, so that they agree; then, in slices, what there is to say of requests. */
 	TAILQ_FOREACH (c, &t->channels, link) {
+		c->shown = -1;
 		if (c->state == CHANNEL_RECLAIMED)
 			continue;
 		if (s->n_sessions == STATUS_MAX_SESSIONS) {
 			s->truncated = 1;
-			break;
+			continue;
 		}
+		c->shown = (int32_t)s->n_sessions;
 		fill_session(s, c);
 	}
+	TAILQ_FOREACH (c, &t->channels, link)
+		if (c->shown >= 0)
+			fill_requests(s, t, c, (uint32_t)c->shown);
 }

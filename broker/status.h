@@ -8,7 +8,7 @@
 
 /* enum status_session_state of a channel in the ring thread's list. */
 uint32_t status_session_state(const struct channel *c);
-/* @s is fresh from status_writer_begin(). Ring thread only. */
-void status_fill(struct status_snapshot *s, const struct ring_thread *t);
+/* @s is fresh from status_writer_begin(). Ring thread only; others may be served in between. */
+void status_fill(struct status_snapshot *s, struct ring_thread *t);
 
 #endif

@@ -66,6 +66,8 @@ void engine_on_pause(struct engine *e, uint32_t slice, void (*pause)(void *arg),
 bool session_busy(const struct session *s);
 /* The driver looks at others now: the next slice begins. */
 void engine_looked(struct engine *e);
+/* The driver itself has done @n operations, at most 512 of them since the last call: it may be called, too. */
+void engine_spend(struct engine *e, uint32_t n);
 /* Operations since it last did; the most that there ever were; how often it was called. */
 uint32_t engine_spent(const struct engine *e);
 uint32_t engine_longest(const struct engine *e);

@@ -59,12 +59,16 @@ static void write_staged(const struct session *s, const struct group *g, const s
 			 struct binding_writer *w)
 {
 	const struct page_class *c = g->class;
-	int32_t index = q->index;
+	int32_t index = q->index, left = seq_span(g, q)->n_staged;
 
-	for (int32_t i = r->first_point; i >= 0; i = s->points[i].same_request)
-		for (int32_t page = point_chain(s, &s->points[i], g->index)->first; page >= 0; page = c->link[page])
-			if (c->owner[page] == index)
+	/* Neither what is not wanted nor what is behind the last of its pages is looked for. */
+	for (int32_t i = r->first_point; i >= 0 && left > 0 && w->written < w->cap; i = s->points[i].same_request)
+		for (int32_t page = point_chain(s, &s->points[i], g->index)->first; page >= 0 && left > 0;
+		     page = c->link[page])
+			if (c->owner[page] == index) {
 				write_binding(w, -1, page);
+				left--;
+			}
 }
 
 /*

@@ -47,22 +47,36 @@ bool session_busy(const struct session *s)
 	return s->busy;
 }
 
-void slice_pause(struct session *s)
+static void pause_now(struct engine *e)
 {
-	struct slice *w = &s->engine->slice;
+	struct slice *w = &e->slice;
 
 	if (w->paused)
 		return; /* goes on counting: a command that is served in a pause was to be a short one */
-	engine_looked(s->engine);
+	engine_looked(e);
 	if (!w->pause)
 		return;
 	w->pauses++;
 	w->paused = true;
-	s->busy = true;
 	w->pause(w->arg);
-	s->busy = false;
 	w->paused = false;
-	engine_looked(s->engine);
+	engine_looked(e);
+}
+
+void slice_pause(struct session *s)
+{
+	bool busy = s->busy;
+
+	s->busy = true;
+	pause_now(s->engine);
+	s->busy = busy;
+}
+
+void engine_spend(struct engine *e, uint32_t n)
+{
+	e->slice.spent += n;
+	if (e->slice.spent > e->slice.most - 2 * e->slice.part)
+		pause_now(e);
 }
 
 void group_promise(struct session *s, const int64_t *needs)

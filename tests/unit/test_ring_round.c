@@ -630,6 +630,39 @@ Test(ring_long, ends_wait_for_the_end_of_a_long_command)
 	cr_expect_geq(n_served, 8, "begin, death and reclaim are cut");
 }
 
+static void close_and_ping(void)
+{
+	if (n_served++ == 0)
+		send(brief2, WIRE_OP_CLOSE, 0, 0, NULL, 0);
+	ping();
+}
+
+/* What a snapshot says of requests is copied in slices: who is shown later may be gone by then. */
+Test(ring_long, others_are_served_in_the_middle_of_a_snapshot)
+{
+	int32_t lengths[LONG_BATCH];
+
+	at_length = attach_model(WIRE_GROUP_FULL, LONG_BATCH);
+	brief2 = attach();
+	brief = attach();
+	send_begin_of(at_length, LONG_BATCH);
+	turns(4);
+	cr_assert(answered(at_length) && at_length->code == 0);
+	for (int i = 0; i < LONG_BATCH; i++)
+		lengths[i] = 4096;
+	send(at_length, WIRE_OP_PREFILL_PREPARE, at_length->handle, LONG_BATCH, lengths, sizeof(lengths));
+	turns(1);
+	cr_assert(answered(at_length) && at_length->code == 0);
+	n_served = 0;
+	world.at_now = close_and_ping;
+	world.now += NS_PER_S;
+	turns(1); /* the status page is due */
+	cr_expect_geq(n_served, LONG / ENGINE_SLICE, "%u", n_served);
+	cr_expect_eq(brief2->channel.state, CHANNEL_RECLAIMED);
+	world.at_now = NULL;
+	turns(2);
+}
+
 static uint64_t random_state = 88172645463325252ull;
 
 static uint32_t draw(uint32_t n)
