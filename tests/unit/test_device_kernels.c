@@ -224,6 +224,39 @@ Test(device_kernels, mistral_geometry_of_one_layer)
 	driver_close(d);
 }
 
+/* The kernel for few updates takes the first 500 of the block, and no more. */
+Test(device_kernels, updates_of_each_number_that_is_a_boundary)
+{
+	static const uint32_t numbers[] = { 1, 127, 128, 129, 499, 500, 501, KERNEL_APPLY_MOST - 1, KERNEL_APPLY_MOST };
+	static struct kernel_apply p = { .width = 64, .num_pages = 100000 };
+	size_t bytes = (KERNEL_APPLY_MOST / 64 + 1) * (size_t)2 * 64 * sizeof(int32_t);
+	int32_t *got = malloc(bytes), *want = malloc(bytes);
+	struct driver *d = open_device();
+	uint64_t table;
+
+	if (!have_kernels(d))
+		return;
+	OK(driver_alloc(d, bytes, &table));
+	for (uint32_t i = 0; i < KERNEL_APPLY_MOST; i++)
+		p.updates[i] = (struct kernel_update){ i, (int32_t)i + 7 };
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		p.n_updates = numbers[i];
+		memset(want, 0xff, bytes);
+		OK(driver_copy_to_device(d, NULL, table, want, bytes));
+		p.table = table;
+		OK(driver_run_apply(d, NULL, &p));
+		OK(driver_copy_to_host(d, NULL, got, table, bytes));
+		OK(driver_stream_synchronize(d, NULL));
+		p.table = (uint64_t)(uintptr_t)want;
+		kernel_apply_cpu(&p);
+		cr_assert_arr_eq(got, want, bytes, "%u updates", numbers[i]);
+	}
+	OK(driver_free(d, table));
+	free(got);
+	free(want);
+	driver_close(d);
+}
+
 /* Words of 16 bytes are read where there are some: a layer, a page, or a half that begins beside one has none. */
 Test(device_kernels, attention_over_pages_that_begin_beside_whole_words)
 {
