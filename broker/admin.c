@@ -44,6 +44,7 @@ struct admin_connection {
 	struct admin *admin;
 	struct peer peer;
 	char name[PEER_NAME]; /* of its process, for people */
+	struct charge charge;
 	enum admin_state state;
 	int socket;
 	struct source source;
@@ -228,8 +229,28 @@ static void on_socket(void *owner, uint32_t events)
 
 /* ---- accept ----------------------------------------------------------------------- */
 
-/* False: it was told why not, or it has left. */
-static bool greet(struct admin *a, int fd, const struct peer *p)
+/* Charges @p with a connection. 0, or a code with the sentence in @why. */
+static int take_place(struct admin *a, const struct peer *p, struct charge *charge, char *why, size_t size)
+{
+	struct ledger *l = &a->control->places.ledger;
+
+	if (!peer_administers(p, a->control->config)) {
+		snprintf(why, size,
+			 "uid %u may not administer this broker: only root, its own user and those of admin_uid may",
+			 p->uid);
+		return SWAKV_EDENIED;
+	}
+	if (ledger_charge(l, p->uid, LEDGER_ADMINS, 1, charge) == LEDGER_CHARGED)
+		return 0;
+	snprintf(why, size,
+		 "uid %u has %" PRIu64 " of the %d connections that administrators may have together, a user's half: "
+		 "end one",
+		 p->uid, ledger_of(l, p->uid, LEDGER_ADMINS), ADMIN_MAX_CONNECTIONS);
+	return SWAKV_EBUSY;
+}
+
+/* False: it was told why not, or it has left; then nothing is charged. */
+static bool greet(struct admin *a, int fd, const struct peer *p, struct charge *charge)
 {
 	const struct control *control = a->control;
 	struct admin_greeting g = {
@@ -244,20 +265,21 @@ static bool greet(struct admin *a, int fd, const struct peer *p)
 
 	memcpy(g.boot_id, control->boot_id, sizeof(g.boot_id));
 	snprintf(g.name, sizeof(g.name), "%s", control->config->name);
-	if (!peer_administers(p, control->config)) {
-		g.code = SWAKV_EDENIED;
-		snprintf(g.text, sizeof(g.text),
-			 "uid %u may not administer this broker: only root, its own user and those of admin_uid may",
-			 p->uid);
-		log_refusal(p->uid, "administrator: refused %s uid %u: not on the list", peer_name(p, name), p->uid);
-	}
-	return send(fd, &g, sizeof(g), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(g) && g.code == 0;
+	g.code = take_place(a, p, charge, g.text, sizeof(g.text));
+	if (g.code)
+		log_refusal(p->uid, "administrator: refused %s uid %u: %s", peer_name(p, name), p->uid,
+			    g.code == SWAKV_EDENIED ? "not on the list" : "too many connections");
+	if (send(fd, &g, sizeof(g), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(g) && g.code == 0)
+		return true;
+	charge_release(charge);
+	return false;
 }
 
 /* 0; -EAGAIN: none is waiting; other negative errno: none can be taken now. */
 static int accept_one(struct admin *a)
 {
 	AUTO_CLOSE int fd = accept4(a->listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct charge charge = { 0 };
 	struct admin_connection *c;
 	struct peer peer;
 	int r;
@@ -268,17 +290,21 @@ static int accept_one(struct admin *a)
 	if (r < 0)
 		log_refusal(LOG_NOBODY, "administrator: the kernel does not say whose a connection is: %s",
 			    strerror(-r));
-	if (r < 0 || !greet(a, fd, &peer))
+	if (r < 0 || !greet(a, fd, &peer, &charge))
 		return 0;
 	c = calloc(1, sizeof(*c));
-	if (!c)
+	if (!c) {
+		charge_release(&charge);
 		return -ENOMEM;
+	}
 	c->admin = a;
+	c->charge = charge;
 	c->peer = peer;
 	peer_name(&peer, c->name);
 	c->deadline = clock_ns() + a->control->config->hello_timeout_ms * NS_PER_MS;
 	r = dispatcher_add(&a->control->dispatcher, &c->source, fd, EPOLLIN | EPOLLRDHUP, on_socket, c);
 	if (r < 0) {
+		charge_release(&c->charge);
 		free(c);
 		return r;
 	}
@@ -353,6 +379,7 @@ static void free_connection(struct admin_connection *c)
 {
 	TAILQ_REMOVE(&c->admin->connections, c, link);
 	c->admin->n_connections--;
+	charge_release(&c->charge);
 	free(c);
 }
 

@@ -435,6 +435,14 @@ bool config_many_users(const struct config *c)
 	return c->allow_gid.n > 0;
 }
 
+bool config_many_admins(const struct config *c)
+{
+	for (uint32_t i = 0; i < c->admin_uid.n; i++)
+		if (c->admin_uid.ids[i] != 0 && c->admin_uid.ids[i] != geteuid())
+			return true;
+	return false;
+}
+
 int config_finish(struct config *c, const char *path, struct config_error *e)
 {
 	int r;

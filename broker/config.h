@@ -146,6 +146,8 @@ int config_finish(struct config *c, const char *path, struct config_error *e);
 
 /* True when more than one user besides root may attach. */
 bool config_many_users(const struct config *c);
+/* True when others than root and the broker's own user may administer. */
+bool config_many_admins(const struct config *c);
 
 /* Usage with every flag, from the same table. */
 void config_usage(FILE *out);

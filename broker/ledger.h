@@ -19,6 +19,7 @@ enum ledger_item {
 	LEDGER_LINGERING,  /* whose pages are back, and that leave a connection or a mapping */
 	LEDGER_TABLES,     /* bytes of the table area */
 	LEDGER_PAGE_SIZES, /* that no [model] section keeps */
+	LEDGER_ADMINS,     /* connections of administrators */
 	LEDGER_N_ITEMS
 };
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "admin.h"
 #include "plan.h"
 
 static uint64_t share(const struct places *p, uint64_t all)
@@ -35,6 +36,9 @@ int places_init(struct places *p, const struct config *c, const struct backend_p
 	set_limit(p, LEDGER_TABLES, p->tables.bytes);
 	/* Two users of one size both pay: the sum may exceed what there is. */
 	p->ledger.limits[LEDGER_PAGE_SIZES] = (struct ledger_limit){ UINT64_MAX, share(p, p->sizes.max_common) };
+	p->ledger.limits[LEDGER_ADMINS] =
+		(struct ledger_limit){ ADMIN_MAX_CONNECTIONS,
+				       config_many_admins(c) ? ADMIN_MAX_CONNECTIONS / 2 : ADMIN_MAX_CONNECTIONS };
 	if (c->max_sessions_per_uid < sessions->one)
 		sessions->one = c->max_sessions_per_uid;
 	return r;
