@@ -68,7 +68,7 @@ struct status_model {
 	uint64_t oldest_wait_ns; /* CLOCK_MONOTONIC since when its first request waits, 0: none does */
 	uint32_t sessions;
 	uint32_t waiting; /* requests that wait for pages */
-	uint32_t claims;  /* 1: the first of them has waited long: what comes free is kept for it */
+	uint32_t claims;  /* 1: the first of them has waited long: pages are kept for it */
 	uint32_t drained; /* 1: takes no new sessions and requests, by order of an administrator */
 };
 
