@@ -19,8 +19,9 @@
 
 #include "session.h"
 
-#define CALLS_MAX   65536u
-#define QUICK_POLLS 64 /* a few microseconds */
+#define CALLS_MAX    65536u
+#define QUICK_POLLS  64        /* a few microseconds */
+#define HELD_LOOK_NS 100000ull /* between two looks at the words that a begin waits for */
 
 /* ---- the table of calls ------------------------------------------------------ */
 
@@ -37,6 +38,7 @@ static void call_reset(struct call *c)
 	c->map = NULL;
 	c->answer = NULL;
 	c->wait_ms = 0;
+	c->held = false;
 }
 
 /* A call that has never been used; NULL: no memory, or as many as tickets can tell apart. */
@@ -489,6 +491,8 @@ static int call_wait(struct swakv_session *s, struct call *c)
 		}
 		session_wait(s, 0, deadline);
 	}
+	while (c->held && !begin_settled(s, c))
+		session_wait(s, 0, clock_ns() + HELD_LOOK_NS);
 	return 0;
 }
 
@@ -550,10 +554,11 @@ int swakv_poll(swakv_session *s, swakv_ticket ticket)
 	if (!c)
 		return r;
 	calls_drain(s);
-	if (c->state == CALL_ANSWERED)
-		return call_collect(s, c);
-	session_look(s, clock_ns(), false);
-	return c->state == CALL_ANSWERED ? call_collect(s, c) : SWAKV_EAGAIN;
+	if (c->state != CALL_ANSWERED)
+		session_look(s, clock_ns(), false);
+	if (c->state != CALL_ANSWERED || (c->held && !begin_settled(s, c)))
+		return SWAKV_EAGAIN;
+	return call_collect(s, c);
 }
 
 int swakv_wait(swakv_session *s, swakv_ticket ticket)

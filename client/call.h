@@ -53,12 +53,14 @@ struct call {
 	int32_t *map;               /* owned: pending compaction's mapping, and scratch of the same size */
 	void *answer;               /* caller's buffer for the payload of a query */
 	uint32_t wait_ms;           /* that the broker may keep the command, before it answers */
+	bool held;                  /* a begin that was granted, and waits for its slots */
 	/* ---- the above is empty in a free call; the rest is kept, or set with one of the above ---- */
 	uint32_t n_map;
 	int32_t new_batch;
 	uint32_t flags;
 	uint32_t n_more;
 	uint64_t device_mapping;
+	uint64_t wait_until; /* with wait_ms: when that time is up */
 	size_t answer_size;
 	uint32_t *answer_count;  /* gets the reply's element count, with the answer */
 	struct call_entry *more; /* storage of entries when there are several; kept for the next use */
@@ -123,5 +125,7 @@ void calls_deinit(struct swakv_session *s);
 
 /* An effect for calls that have none: the payload is copied to c->answer. */
 call_effect call_effect_answer;
+/* A begin that is held (request.c): true when that is over, with its result. */
+bool begin_settled(struct swakv_session *s, struct call *c);
 
 #endif

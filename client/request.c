@@ -116,7 +116,7 @@ void request_completed(struct call_entry *e)
  * A slot may have clears under way on its former stream, carried there by an
  * answer after its request had ended; the broker does not know how far they
  * are. Another stream gets the slot when they are through: until then a begin
- * that the broker has granted is given back.
+ * that the broker has granted is given back, or, where it may wait, is held.
  */
 static bool begin_is_early(struct swakv_session *s, struct call *c, const struct swakv_request *r)
 {
@@ -134,6 +134,19 @@ static bool begin_is_early(struct swakv_session *s, struct call *c, const struct
 	return false;
 }
 
+static void begin_take_slots(struct swakv_session *s, const struct swakv_request *r)
+{
+	for (uint32_t i = 0; i < r->n; i++)
+		s->slots[r->slots[i]].stream = (uint8_t)r->stream;
+}
+
+static int begin_give_back(struct swakv_request *r)
+{
+	r->dropped = true;
+	request_abandon_quietly(r);
+	return SWAKV_EPENDING;
+}
+
 static int begin_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
 			const unsigned char *payload, size_t len)
 {
@@ -144,17 +157,32 @@ static int begin_effect(struct swakv_session *s, struct call *c, const struct wi
 	r->handle = reply->value;
 	r->valid = true;
 	if (begin_is_early(s, c, r)) {
-		r->dropped = true;
-		request_abandon_quietly(r);
-		return SWAKV_EPENDING;
+		c->held = c->wait_ms && !c->orphan;
+		return c->held ? 0 : begin_give_back(r);
 	}
-	for (uint32_t i = 0; i < r->n; i++)
-		s->slots[r->slots[i]].stream = (uint8_t)r->stream;
-	if (c->orphan) { /* nobody waits for it any more */
-		r->dropped = true;
-		request_abandon_quietly(r);
-	}
+	begin_take_slots(s, r);
+	if (c->orphan) /* nobody waits for it any more */
+		(void)begin_give_back(r);
 	return 0;
+}
+
+bool begin_settled(struct swakv_session *s, struct call *c)
+{
+	struct swakv_request *r = c->entries[0].request;
+	bool early = begin_is_early(s, c, r);
+
+	if (s->gone) {
+		snprintf(c->why, sizeof(c->why), "%.*s", (int)sizeof(c->why) - 1, s->gone_why);
+		c->result = SWAKV_EGONE;
+	} else if (!early) {
+		begin_take_slots(s, r);
+	} else if (clock_ns() < c->wait_until) {
+		return false;
+	} else {
+		c->result = begin_give_back(r);
+	}
+	c->held = false;
+	return true;
 }
 
 static struct swakv_request *request_new(struct swakv_session *s, const struct swakv_begin_options *o)
@@ -205,6 +233,7 @@ int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *o, s
 		return SWAKV_ENOMEM;
 	c->out = out;
 	c->wait_ms = o->wait_ms;
+	c->wait_until = o->wait_ms ? clock_ns() + o->wait_ms * (uint64_t)1000000 : 0;
 	body = (struct wire_begin){ .stream = o->stream,
 				    .flags = s->streams[o->stream].unordered ? WIRE_BEGIN_UNORDERED : 0,
 				    .max_tokens = o->max_tokens,
@@ -217,8 +246,7 @@ int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *o, s
 
 int swakv_request_withdraw(swakv_session *s, swakv_ticket begin, swakv_ticket *ticket)
 {
-	const struct call *waiting;
-	struct call *c;
+	struct call *waiting, *c;
 	int r = session_enter(s);
 
 	if (r < 0)
@@ -226,6 +254,7 @@ int swakv_request_withdraw(swakv_session *s, swakv_ticket begin, swakv_ticket *t
 	waiting = call_find(s, begin);
 	if (!waiting || waiting->op != WIRE_OP_BEGIN)
 		return session_error(s, SWAKV_EINVALID, "ticket %" PRIx64 " is of no begin that is under way", begin);
+	waiting->wait_until = 0; /* also when it waits here, for its slots */
 	c = call_new(s, WIRE_OP_WITHDRAW, 0, NULL);
 	if (!c)
 		return SWAKV_ENOMEM;

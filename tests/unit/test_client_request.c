@@ -199,6 +199,60 @@ static void end_and_clear(swakv_request *r, swakv_request *other)
 		cr_assert_eq(decode(other, &DELIVERY(clear, v2)), 0);
 }
 
+/* A begin of slot 0 on stream 0 that may wait for @wait_ms, granted while the slot's clears are under way on stream 1.
+ */
+static swakv_ticket begin_early(uint32_t wait_ms, swakv_request **next, swakv_request **other)
+{
+	const struct wire_update u[] = { { CELL(0, 0), 7 } };
+	const struct wire_row v1[] = { { 0, 1, 0, 0 } };
+	static int32_t slot = 0;
+	const struct swakv_begin_options o = { .stream = 0, .slots = &slot, .n_slots = 1, .wait_ms = wait_ms };
+	struct fake_command c;
+	swakv_request *r;
+	swakv_ticket t;
+
+	cr_assert_eq(swakv_stream_bind_host(session, 1, true), 0);
+	r = begin(1, 0);
+	*other = begin(1, 1);
+	cr_assert_eq(decode(r, &DELIVERY(u, v1)), 0);
+	cr_assert_eq(complete(r, SWAKV_DONE), 0);
+	cr_assert_eq(swakv_stream_synchronize(session, 1), 0);
+	end_and_clear(r, *other);
+	cr_assert_eq(swakv_request_begin(session, &o, next, &t), 0);
+	fake_take(&fake, WIRE_OP_BEGIN, &c);
+	fake_answer(&fake, &c, 0x55, 0, NULL, 0);
+	return t;
+}
+
+Test(client_request, a_begin_that_may_wait_waits_for_clears_under_way)
+{
+	swakv_request *next, *other;
+	swakv_ticket t = begin_early(60000, &next, &other);
+
+	cr_expect_eq(swakv_poll(session, t), SWAKV_EAGAIN);
+	cr_expect_null(next);
+	store_release(&gate, 1);
+	cr_assert_eq(complete(other, SWAKV_DONE), 0);
+	cr_expect_eq(swakv_wait(session, t), 0, "%s", swakv_session_error(session));
+	cr_assert_not_null(next);
+	cr_expect(swakv_request_valid(next));
+}
+
+Test(client_request, a_begin_whose_time_is_up_before_its_slots_are_through_is_given_back)
+{
+	swakv_request *next, *other;
+	swakv_ticket t = begin_early(1, &next, &other);
+	struct fake_command c;
+
+	cr_expect_eq(swakv_wait(session, t), SWAKV_EPENDING);
+	cr_expect_null(next);
+	fake_take(&fake, WIRE_OP_ABANDON, &c);
+	cr_expect_eq(c.head.request, 0x55);
+	fake_answer(&fake, &c, 0, 0, NULL, 0);
+	store_release(&gate, 1);
+	cr_assert_eq(complete(other, SWAKV_DONE), 0);
+}
+
 Test(client_request, slot_with_clears_under_way_is_not_given_to_another_stream)
 {
 	const struct wire_update u[] = { { CELL(0, 0), 7 } }, next_u[] = { { CELL(0, 0), 9 } };
