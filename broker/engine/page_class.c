@@ -97,6 +97,14 @@ static void straddler_owe(struct page_class *c, int32_t x)
 	straddler_count(c, x, e->straddler, 1);
 }
 
+/* The fresh pages of @e below @end have been taken: whoever had them wrote what is not known here. */
+static void forget_taken(struct page_class *c, struct extent *e, int32_t end)
+{
+	for (int32_t page = e->unknown > e->fresh ? e->unknown : e->fresh; page < end; page++)
+		c->user[page] = PAGE_USED;
+	e->unknown = end;
+}
+
 /* Leases the pages of extent @x that came back last, then fresh ones, to @out[-1] and so on down to @stop; where it
  * ends. */
 static int32_t *extent_lease(struct page_class *c, int32_t x, int32_t *out, const int32_t *stop)
@@ -116,11 +124,13 @@ static int32_t *extent_lease(struct page_class *c, int32_t x, int32_t *out, cons
 		int32_t fresh = e->fresh, fresh_end = e->end;
 
 		for (; out > stop && fresh < fresh_end; fresh++) {
-			MUST(state[fresh] == PAGE_ABSENT);
+			MUST(state[fresh] <= PAGE_FREE);
 			state[fresh] = PAGE_LEASED;
 			place[fresh] = x;
 			*--out = fresh;
 		}
+		if (fresh > e->unknown)
+			forget_taken(c, e, fresh);
 		e->fresh = fresh;
 	}
 	return out;

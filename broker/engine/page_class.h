@@ -20,7 +20,7 @@ struct pool;
 struct extent;
 
 enum page_state {
-	PAGE_ABSENT, /* not usable; or free, and not taken since its extent came (extent.fresh) */
+	PAGE_ABSENT, /* not usable; as PAGE_FREE, if it lies in one extent: that one's `fresh` tells which it is */
 	PAGE_FREE,
 	PAGE_LEASED,
 	PAGE_QUARANTINED,

@@ -31,6 +31,8 @@ int pool_init(struct pool *p, uint64_t half_bytes, uint64_t extent_bytes)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < n; i++)
 		p->extent_class[i] = -1;
+	for (uint64_t i = 0; i < n; i++)
+		p->extents[i].unknown = INT32_MAX;
 	return 0;
 }
 
@@ -176,13 +178,15 @@ static void straddler_come(struct pool *p, struct page_class *c, int32_t first, 
 
 void extent_forget(struct pool *p, struct page_class *c, int32_t x)
 {
-	uint64_t s = c->page_bytes;
-	int32_t page = (int32_t)(extent_start(p, x) / s), end = (int32_t)((extent_start(p, x + 1) + s - 1) / s);
+	int32_t border[2], page = (int32_t)(extent_start(p, x) / c->page_bytes);
+	int n = border_pages(p, c, x, border);
 
 	if (c->scrub == WIRE_SCRUB_NEVER)
 		return;
-	for (end = end < c->num_pages ? end : c->num_pages; page < end; page++)
-		c->user[page] = PAGE_USED;
+	p->extents[x].unknown = page;
+	/* Those that end in another extent are forgotten at once, the others when they are taken. */
+	for (int i = 0; i < n; i++)
+		c->user[border[i]] = PAGE_USED;
 }
 
 void extent_assign(struct pool *p, struct page_class *c, int index, int32_t x)
@@ -231,11 +235,7 @@ void extent_return(struct pool *p, int32_t x)
 
 	MUST(e->n_live == 0 && !e->choice);
 	pages_within(p, c, x, x + 1, &lo, &hi);
-	for (int32_t page = lo; page < e->fresh; page++) {
-		MUST(c->state[page] == PAGE_FREE);
-		c->state[page] = PAGE_ABSENT;
-	}
-	class_count(c, lo - hi);
+	class_count(c, lo - hi); /* the states of those that lie in it stay: none is live, and that is all they say */
 	for (int i = 0; i < n; i++) {
 		int32_t page = border[i];
 

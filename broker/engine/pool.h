@@ -34,6 +34,7 @@ struct extent {
 	int32_t n_free;        /* free pages that start in it, but for one that ends in a chosen one */
 	int32_t top;           /* free page that came back last, chained by the class's link; -1: none */
 	int32_t fresh, end;    /* pages [fresh, end) lie in it and were not taken since it came: free, too */
+	int32_t unknown;       /* pages from this one on may hold what another class wrote, and were not taken since */
 	int32_t straddler;     /* the page that ends beyond it, when it is usable; else -1 */
 	int32_t n_owed;        /* of n_live: promised, and still among the free pages as far as these can be seen */
 	int32_t next_owed;     /* extent of the class that owes, too; -1: none */

@@ -46,7 +46,7 @@ static bool lies_in(const struct view *v, int32_t page, int32_t x)
 
 static bool is_fresh(const struct view *v, int32_t page, int32_t x)
 {
-	return page >= v->p->extents[x].fresh && page < v->p->extents[x].end && v->c->state[page] == PAGE_ABSENT;
+	return page >= v->p->extents[x].fresh && page < v->p->extents[x].end;
 }
 
 /* Some extent that page @page touches, from @first on, is chosen. */
@@ -67,7 +67,12 @@ static bool check_page(const struct view *v, int32_t page, int32_t count[COUNTS]
 	int32_t first, last;
 
 	page_extents(v->p, v->c, page, &first, &last);
-	if (state == PAGE_ABSENT && whole && first == last && is_fresh(v, page, first)) {
+	if (first == last && (!whole || is_fresh(v, page, first))) {
+		if (state > PAGE_FREE)
+			return wrong(v, "page %" PRId32 ": state %d though it is %s", page, state,
+				     whole ? "fresh" : "not usable");
+		if (!whole)
+			return true;
 		count[touches_choice(v, first, last) ? PAGE_WITHHELD : PAGE_FREE]++;
 		return true;
 	}
@@ -132,9 +137,9 @@ static bool check_extent(const struct view *v, int32_t x)
 			behind = last;
 		}
 		if (first == x && last == x)
-			returned += v->c->state[page] == PAGE_FREE;
+			returned += page < e->fresh && v->c->state[page] == PAGE_FREE;
 		if (first == x && last == x)
-			fresh += v->c->state[page] == PAGE_ABSENT;
+			fresh += page >= e->fresh && v->c->state[page] <= PAGE_FREE;
 	}
 	if (quarantined != e->n_quarantined)
 		return wrong(v, "extent %" PRId32 ": %" PRId32 " pages in quarantine, counted %" PRId32, x,
