@@ -31,7 +31,7 @@ struct backend_pool {
 	uint64_t half_bytes;
 	uint64_t extent_bytes;
 	uint64_t min_page_bytes; /* of K, that a model may have */
-	bool mps; /* the Multi-Process Service runs on the device */
+	bool mps;                /* the Multi-Process Service runs on the device */
 };
 
 struct backend;

@@ -110,7 +110,8 @@ struct ref_request *ref_begin_request(struct ref_session *s, const struct ref_be
 
 int ref_begin(struct ref_session *s, const struct ref_begin *b, int said, struct ref_request **out)
 {
-	int code = ref_begin_check(s, b), heard = said == SWAKV_EAGAIN || said == SWAKV_EPENDING ? SWAKV_ENOPAGES : said;
+	int code = ref_begin_check(s, b),
+	    heard = said == SWAKV_EAGAIN || said == SWAKV_EPENDING ? SWAKV_ENOPAGES : said;
 	bool in_turn = !ref_holds_up(s->pool, s->quota); /* nobody overtakes one that is not overdue */
 	int64_t need[REF_CLASSES];
 

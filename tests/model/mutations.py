@@ -267,7 +267,8 @@ MUTATIONS = [
     ("what a longer step left does not count as on its way", "behind.c", [
         ("p->n_extra < p->n_staged ? p->n_extra : p->n_staged", "p->n_extra < 0 ? p->n_extra : 0")]),
     ("a begin whose slots are pending does not wait", "request.c", [
-        ("\tif (b->wait)\n\t\treturn wait_add(s, b, needs, f);", "\tif (b->wait && code == SWAKV_ENOPAGES)\n\t\treturn wait_add(s, b, needs, f);")]),
+        ("\tif (b->wait)\n\t\treturn wait_add(s, b, needs, f);",
+         "\tif (b->wait && code == SWAKV_ENOPAGES)\n\t\treturn wait_add(s, b, needs, f);")]),
     ("slots of a begin that waits are given away", "request.c", [
         ("if (s->slots[slots[i]].seq >= 0 || s->slots[slots[i]].waiting)", "if (s->slots[slots[i]].seq >= 0)")]),
     ("a begin waits beyond its time", "wait.c", [
