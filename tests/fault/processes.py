@@ -142,7 +142,19 @@ class Broker:
     def pid(self):
         return self.process.pid
 
+    def log_is_written(self):
+        """True when the thread that writes the log sleeps: a line that waited for it would keep it awake."""
+        tasks = pathlib.Path(f"/proc/{self.pid}/task")
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for task in tasks.iterdir():
+                if (task / "comm").read_text() == "swakvd-log\n":
+                    return (task / "stat").read_text().rsplit(")", 1)[1].split()[0] not in "RD"
+        return True
+
     def text(self):
+        """Its log, of all that it has done so far."""
+        if self.process and self.process.poll() is None:
+            wait_until(self.log_is_written, "the log to be written")
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def stop(self):
