@@ -109,3 +109,39 @@ Test(client_scrub, scrubs_outside_the_table_end_the_session)
 		assert_refused(&d, "dirty");
 	}
 }
+
+/* What was to follow the scrub has not reached the device: the row is written whole with whatever comes next. */
+Test(client_scrub, the_row_of_a_scrub_that_failed_is_written_again)
+{
+	const struct wire_update u[] = { { CELL(0, 0), 5 } }, clear[] = { { CELL(0, 1), -1 } };
+	const struct wire_row v1[] = { { 0, 1, 0, 0 } }, v2[] = { { 0, 2, 0, 0 } };
+	const struct wire_scrub dirty[] = { { 0, 0, 1, 0 } };
+	const struct fake_delivery none = { 0 };
+	struct fake_delivery d = DELIVERY(u, v1);
+	struct fake_command c;
+	swakv_request *r, *other;
+	const int32_t keep[] = { 0 };
+	swakv_ticket t;
+
+	bind_custom();
+	other = begin(0, 1);
+	cr_assert_eq(fake_prefill(&fake, session, other, &none), 0);
+	cr_assert_eq(complete(other, SWAKV_DONE), 0);
+	r = begin(0, 0);
+	d.scrubs = dirty;
+	d.n_scrubs = 1;
+	write_result = 1;
+	cr_assert_eq(swakv_stream_mark(session, 0, NULL), SWAKV_EDEVICE);
+	cr_assert_eq(fake_prefill(&fake, session, r, &d), SWAKV_EDEVICE);
+	write_result = 0;
+	cr_assert_eq(swakv_stream_synchronize(session, 0), 0);
+	fake_row(&fake, 0, (int32_t[]){ 5, -1, -1, -1 }, 2);
+	n_events = 0;
+	cr_assert_eq(swakv_compact_begin(other, keep, 1, 1, 0, 0, &t), 0);
+	fake_take(&fake, WIRE_OP_COMPACT_BEGIN, &c);
+	fake_deliver(&fake, &c, &DELIVERY(clear, v2));
+	cr_expect_eq(swakv_wait(session, t), 0, "%s", swakv_session_error(session));
+	cr_assert_geq(n_events, 2);
+	cr_expect_eq(events[1].what, 'a');
+	cr_expect_eq(events[1].n, FAKE_WIDTH, "%zu entries", events[1].n);
+}
