@@ -103,6 +103,30 @@ Test(claim, free_pages_of_its_own_are_kept_up_to_its_need)
 	decided(&c, 0, 0);
 }
 
+/* Of one page size it has enough, of the other it lacks an extent. */
+Test(claim, keeps_no_more_of_one_page_size_because_it_lacks_another)
+{
+	struct model both = make_model(16, 16, 4, 16);
+	struct worker w;
+
+	both.n_groups = 2;
+	both.groups[1] = make_group(0, 32, 16);
+	worker_open(&w, e, both, EXTENT * N_EXTENTS, 9);
+	cr_assert_eq(session_join(w.s, "both"), 0);
+	pin((const int[]){ 1, 1, 1, 1, 1, 1, 1, 1 });
+	give_others();
+	waits(&w, 0, 2, 1000000);
+	pass(CLAIM);
+	cr_assert_eq(engine_claim_kept(e, "both", session_class(w.s, 0)), 2);
+	cr_assert_eq(__builtin_popcount(chosen("both")), 1);
+	cr_assert_eq(session_free_pages(a.s, 0), 56 - 7 - 2);
+	taken(&c, 0, 47);
+	refused(&c, 47, 1, SWAKV_ENOPAGES, FAULT_CLAIMED);
+	give(&a, pinned[0]);
+	decided(&w, 0, 0);
+	worker_close(&w);
+}
+
 Test(claim, what_it_keeps_of_its_own_is_not_taken_by_another_class)
 {
 	uint64_t h[2] = { taken(&a, 0, 32), taken(&a, 32, 24) }, more;
