@@ -107,7 +107,7 @@ Test(engine_reuse, leaving_page_stays_leased_and_mapped_during_the_step)
 	cr_assert_eq(decode_complete(&w, h, fence_line(&w, 0, 1)), 0);
 	cr_assert_eq(k_id(&w, 0, 1), -1);
 	cr_assert_eq(counts(&w).leased, w.g.private_pages);
-	cr_assert_eq(state(&w, h, 0).n_reserved, w.g.private_pages - 2);
+	cr_assert_eq((int64_t)state(&w, h, 0).n_reserved, w.g.private_pages - 2);
 	cr_assert_eq(request_state(&w, h).open_points, 1);
 	reach(&w, 0, 1);
 	cr_assert_eq(request_state(&w, h).open_points, 0);

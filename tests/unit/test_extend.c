@@ -177,7 +177,7 @@ Test(extend, a_part_is_accepted_and_the_rest_is_there_for_the_next_step)
 	cr_assert_eq(step_one_complete(&w, h, 10, NULL, fence_line(&w, 0, 1)), 0); /* to 50 */
 	cr_assert_str_eq(mapped(&w, 0, 0), "1,2,3");
 	cr_assert_eq(state(&w, h, 0).endpoint, 50);
-	cr_assert_eq(state(&w, h, 0).n_reserved, w.g.private_pages - 3);
+	cr_assert_eq((int64_t)state(&w, h, 0).n_reserved, w.g.private_pages - 3);
 	cr_assert_eq(step_one(&w, h, 1, NULL), 0);
 	cr_assert_eq(step_one_complete(&w, h, -1, &none, fence_done), 0); /* a rejected decode */
 	cr_assert_eq(state(&w, h, 0).endpoint, 50);
@@ -278,7 +278,7 @@ Test(extend, rewound_pages_are_there_for_the_next_step)
 	cr_assert_eq(request_rewind(w.s, h, &back, 1, &w.f), 0);
 	check_all(e);
 	cr_assert_str_eq(mapped(&w, 0, 0), "1,2,3");
-	cr_assert_eq(state(&w, h, 0).n_reserved, w.g.private_pages - 3); /* page 4 */
+	cr_assert_eq((int64_t)state(&w, h, 0).n_reserved, w.g.private_pages - 3); /* page 4 */
 	cr_assert_eq(request_state(&w, h).open_points, 1);
 }
 
