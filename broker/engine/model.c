@@ -111,6 +111,7 @@ int model_check_pages(const struct model *m, const struct geometry g[], uint64_t
 {
 	for (uint32_t i = 0; i < m->n_groups; i++)
 		if (g[i].page_bytes < least)
-			return fault_set(f, FAULT_PAGE_SMALL, (int32_t)i, (int64_t)g[i].page_bytes, (int64_t)least);
+			return fault_set(f, FAULT_PAGE_SMALL, m->n_groups > 1 ? (int32_t)i : -1,
+					 (int64_t)g[i].page_bytes, (int64_t)least);
 	return 0;
 }
