@@ -88,6 +88,7 @@ static void serve_lies(struct fake *f, const struct fake_command *c)
 {
 	struct wire_sequence_state state = sequence;
 
+	state_queries += c->head.op == WIRE_OP_QUERY_STATE;
 	state.n_bound = 4 * WIRE_STATE_CHUNK;
 	fake_answer(f, c, 0, c->head.op == WIRE_OP_QUERY_STATE ? lied : 0, &state, sizeof(state));
 }
@@ -103,6 +104,7 @@ static void expect_refused(uint32_t n)
 	cr_expect_eq(swakv_sequence_get_state(r, 0, &state), SWAKV_EGONE);
 	cr_expect_not_null(strstr(swakv_session_error(session), "pages of a sequence"), "%s",
 			   swakv_session_error(session));
+	cr_expect_eq(state_queries, 1, "the first such answer is refused, not the %dth", state_queries);
 	fake.serve = NULL;
 }
 
