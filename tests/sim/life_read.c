@@ -207,6 +207,16 @@ static void free_slots(struct worker *v, struct life *l)
 	*l = (struct life){ 0 };
 }
 
+/* What @l was completed with may be open. */
+static void note_open(struct life *l)
+{
+	for (size_t i = 0; i < sizeof(l->open) / sizeof(l->open[0]); i++)
+		if (!l->open[i]) {
+			l->open[i] = l->fence;
+			return;
+		}
+}
+
 /* @l has been completed: its point may be open. */
 static void settle(struct worker *v, struct life *l, const int32_t *accepted)
 {
@@ -220,11 +230,7 @@ static void settle(struct worker *v, struct life *l, const int32_t *accepted)
 		world_trace(v->world, "worker %u: sequence %u settled at %d, its point is %u", v->number,
 			    l->seqs[i].uid, (int)l->seqs[i].end, (unsigned)l->fence);
 	l->step = false;
-	for (size_t i = 0; i < sizeof(l->open) / sizeof(l->open[0]); i++)
-		if (!l->open[i]) {
-			l->open[i] = l->fence;
-			return;
-		}
+	note_open(l);
 }
 
 static void compacted(struct worker *v, struct life *l)
@@ -403,6 +409,9 @@ static void read_one(struct worker *v, struct life *l, const struct call *c, con
 		deliver(v, m, &d);
 		if (v->armed[l->stream] > v->marked[l->stream])
 			mark(v, l->stream); /* nothing but clears: marked behind them at once */
+		if (load_acquire(&v->gpu.streams[l->stream].line->word) < l->beyond)
+			l->beyond = l->fence;
+		note_open(l);
 		compacted(v, l);
 		break;
 	default:
