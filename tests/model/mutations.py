@@ -264,8 +264,6 @@ MUTATIONS = [
         ("\t\tpages[g->index] = g->n_leaving;\n", "\t\tpages[g->index] = g->class->n_leased - g->n_held + g->n_leaving;\n")]),
     ("pages that wait for a point are forgotten when it is reached", "points.c", [
         ("\t\t\tg->n_leaving -= chain->n;\n", "")]),
-    ("what a longer step left does not count as on its way", "behind.c", [
-        ("p->n_extra < p->n_staged ? p->n_extra : p->n_staged", "p->n_extra < 0 ? p->n_extra : 0")]),
     ("a begin whose slots are pending does not wait", "request.c", [
         ("\tif (b->wait)\n\t\treturn wait_add(s, b, needs, f);",
          "\tif (b->wait && code == SWAKV_ENOPAGES)\n\t\treturn wait_add(s, b, needs, f);")]),
