@@ -43,20 +43,30 @@ static void do_scrub(struct gpu *g, const struct gpu_op *op)
 
 static void do_apply(struct gpu *g, const struct gpu_op *op)
 {
-	uint64_t found;
-
 	for (uint32_t i = 0; i < op->n; i++) {
 		const struct gpu_update *u = &op->updates[i];
 
 		*cell(g, u->group, u->slot, u->column) = u->page;
-		if (u->page < 0 || memory_is(&g->world->memory, page_bytes(g, u->group), u->page, 0, &found))
-			continue;
-		/* What another process left there must have been scrubbed before. */
-		if (found && memory_tag_worker(found) != g->worker)
-			world_break(
-				g->world,
-				"page %d of group %u was bound by worker %u and not called dirty: worker %u wrote it",
-				u->page, u->group, g->worker, memory_tag_worker(found));
+	}
+}
+
+/* What another process left in the pages that a kernel is about to write must have been scrubbed before. */
+static void check_clean(struct gpu *g, const struct gpu_op *op)
+{
+	const int32_t *page = op->pages;
+	uint64_t found;
+
+	for (uint32_t i = 0; i < op->n; i++) {
+		const struct gpu_part *p = &op->parts[i];
+
+		page += p->read_end - p->read;
+		for (int32_t c = p->write; c < p->write_end; c++, page++)
+			if (!memory_is(&g->world->memory, page_bytes(g, p->group), *page, 0, &found) &&
+			    memory_tag_worker(found) != g->worker)
+				world_break(g->world,
+					    "page %d of group %u was bound by worker %u and not called dirty: worker "
+					    "%u wrote it",
+					    *page, p->group, g->worker, memory_tag_worker(found));
 	}
 }
 
@@ -117,8 +127,10 @@ static bool find_pages(struct gpu *g, struct gpu_op *op)
 
 static void op_begin(struct gpu_stream *s, struct gpu_op *op)
 {
-	if (op->kind == GPU_KERNEL && find_pages(s->gpu, op))
-		touch(s->gpu, op, "start");
+	if (op->kind != GPU_KERNEL || !find_pages(s->gpu, op))
+		return;
+	check_clean(s->gpu, op);
+	touch(s->gpu, op, "start");
 }
 
 static void op_end(struct gpu_stream *s, struct gpu_op *op)
