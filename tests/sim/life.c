@@ -242,14 +242,28 @@ static int32_t draw_tokens(struct worker *v, struct life *l, int32_t *counts)
 	return l->extends ? -(int32_t)l->n : 1;
 }
 
+/* @call says what the @n entries are about. */
+static void send_steps(struct worker *v, uint16_t op, const struct call *call, const struct wire_step_entry *entries,
+		       uint32_t n, const int32_t *counts, uint32_t n_counts)
+{
+	struct message m;
+	struct call *c;
+
+	message_begin(&m, op, n_counts);
+	message_add(&m, entries, n * sizeof(entries[0]));
+	message_add(&m, counts, n_counts * sizeof(counts[0]));
+	c = message_send(v, &m, n);
+	if (c)
+		life_take_call(v, c, call, n);
+}
+
 static void prepare_steps(struct worker *v, struct life *first)
 {
 	struct wire_step_entry entries[SIM_BATCH] = { 0 };
 	int32_t counts[SIM_BATCH * SIM_BATCH];
-	struct call call = { 0 }, *c;
+	struct call call = { 0 };
 	uint32_t n = 0, n_counts = 0;
 	bool all = rng_one_in(&v->world->rng, 2);
-	struct message m;
 
 	for (int i = 0; i < SIM_BATCH; i++) {
 		struct life *l = &v->lives[i];
@@ -262,23 +276,16 @@ static void prepare_steps(struct worker *v, struct life *first)
 		call.lives |= 1u << i;
 		call.entries[n++] = (uint8_t)i;
 	}
-	message_begin(&m, WIRE_OP_STEP_PREPARE, n_counts);
-	message_add(&m, entries, n * sizeof(entries[0]));
-	message_add(&m, counts, n_counts * sizeof(counts[0]));
-	c = message_send(v, &m, n);
-	if (!c)
-		return;
-	life_take_call(v, c, &call, n);
+	send_steps(v, WIRE_OP_STEP_PREPARE, &call, entries, n, counts, n_counts);
 }
 
 static void complete_steps(struct worker *v, struct life *first)
 {
 	struct wire_step_entry entries[SIM_BATCH] = { 0 };
 	int32_t counts[SIM_BATCH * SIM_BATCH];
-	struct call call = { 0 }, *c;
+	struct call call = { 0 };
 	uint32_t n = 0, n_counts = 0;
 	bool all = rng_one_in(&v->world->rng, 2);
-	struct message m;
 
 	for (int i = 0; i < SIM_BATCH; i++) {
 		struct life *l = &v->lives[i];
@@ -299,12 +306,7 @@ static void complete_steps(struct worker *v, struct life *first)
 		call.lives |= 1u << i;
 		call.entries[n++] = (uint8_t)i;
 	}
-	message_begin(&m, WIRE_OP_STEP_COMPLETE, n_counts);
-	message_add(&m, entries, n * sizeof(entries[0]));
-	message_add(&m, counts, n_counts * sizeof(counts[0]));
-	c = message_send(v, &m, n);
-	if (c)
-		life_take_call(v, c, &call, n);
+	send_steps(v, WIRE_OP_STEP_COMPLETE, &call, entries, n, counts, n_counts);
 }
 
 /* A handle that names nothing any more. */

@@ -72,7 +72,6 @@ struct world {
 	struct ring_thread *ring;
 	struct event turn;     /* of the ring thread */
 	struct event populate; /* workers come and go, limits change */
-	bool asleep;           /* it is in ring_edge's sleep: */
 	void *rung[RING_EDGE_EVENTS];
 	uint32_t n_rung;
 	struct worker *workers[SIM_WORKERS];
@@ -81,7 +80,6 @@ struct world {
 	bool limited[SIM_MODELS];         /* a ceiling may bind this model */
 	uint64_t floors[SIM_MODELS];
 	uint64_t healed; /* since when */
-	bool full_scan;  /* after every step: to find out when it began */
 	uint64_t commands, kernels, deaths, kicked, admitted, reclaimed;
 	char broken[512]; /* the first rule that did not hold */
 };

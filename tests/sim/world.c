@@ -153,7 +153,7 @@ static bool run_next(struct world *w, uint64_t until)
 		return false;
 	w->steps++;
 	e->run(e->arg);
-	if (w->full_scan || w->steps % SCAN_EVERY == 0)
+	if (w->steps % SCAN_EVERY == 0)
 		check_all(w);
 	return true;
 }
@@ -164,10 +164,8 @@ static int edge_sleep(void *arg, uint64_t ns, void *rung[RING_EDGE_EVENTS])
 	uint64_t until = w->now + ns;
 	uint32_t n;
 
-	w->asleep = true;
 	while (w->n_rung == 0 && !over(w) && run_next(w, until))
 		;
-	w->asleep = false;
 	if (over(w))
 		return -1; /* as if a signal had come */
 	if (w->n_rung == 0)
@@ -269,7 +267,6 @@ static void heal(struct world *w)
 	world_trace(w, "no more faults");
 	w->healing = true;
 	w->healed = w->now;
-	w->asleep = false;
 	for (uint32_t i = 0; i < w->plan.n_models; i++) {
 		char name[] = { 'm', (char)('0' + i), '\0' };
 		uint64_t none = 0;
