@@ -128,7 +128,7 @@ Test(live, window_of_1024_maps_and_retires_where_it_should)
 	swakv_session_close(s);
 }
 
-/* ---- spec section 7, numbers 11 to 13 --------------------------------------------------------------- */
+/* ---- spec sections 7.11 to 7.13 ---------------------------------------------------------------------- */
 
 Test(live, retired_page_is_reused_last_in_first_out)
 {
