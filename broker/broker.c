@@ -21,16 +21,16 @@
 
 #include "cleanup.h"
 #include "clock.h"
+#include "config/plan.h"
 #include "control.h"
-#include "crash.h"
-#include "device_thread.h"
-#include "listener.h"
-#include "log.h"
-#include "memory_guard.h"
-#include "plan.h"
-#include "process.h"
-#include "ready.h"
-#include "ring_thread.h"
+#include "crash/crash.h"
+#include "crash/memory_guard.h"
+#include "device/device_thread.h"
+#include "log/log.h"
+#include "process/process.h"
+#include "process/ready.h"
+#include "ring/ring_thread.h"
+#include "session/listener.h"
 
 enum { RELEASE_WAIT_MS = 10000 };
 

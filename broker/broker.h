@@ -3,7 +3,7 @@
 #ifndef SWAKV_BROKER_BROKER_H
 #define SWAKV_BROKER_BROKER_H
 
-#include "config.h"
+#include "config/config.h"
 
 /*
  * Runs a broker until a signal stops it; @ready_fd gets a line when it serves (-1:

@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #include "cleanup.h"
-#include "client.h"
 #include "clock.h"
-#include "log.h"
-#include "process.h"
+#include "log/log.h"
+#include "process/process.h"
+#include "session/client.h"
 
 enum { BEAT_MS = 500, ACCEPTS_A_TURN = 16 };
 

@@ -12,14 +12,14 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "admin.h"
-#include "backend.h"
-#include "config.h"
-#include "dispatcher.h"
-#include "gpu_watch.h"
-#include "listener.h"
-#include "places.h"
-#include "ring_thread.h"
+#include "admin/admin.h"
+#include "config/config.h"
+#include "device/backend.h"
+#include "device/gpu_watch.h"
+#include "process/dispatcher.h"
+#include "ring/ring_thread.h"
+#include "session/listener.h"
+#include "session/places.h"
 #include "status_page.h"
 
 #define CONTROL_MAX_SESSIONS GPU_WATCH_PLACES

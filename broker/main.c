@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "broker.h"
-#include "config.h"
-#include "log.h"
+#include "config/config.h"
+#include "config/plan.h"
+#include "device/self_test.h"
+#include "log/log.h"
 #include "output.h"
-#include "plan.h"
-#include "self_test.h"
 
 int main(int argc, char **argv)
 {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands.h"
+#include "ring/commands.h"
 
 #define BATCH   256
 #define WINDOW  1024

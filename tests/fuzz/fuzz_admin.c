@@ -6,7 +6,7 @@
  * What is accepted names an operation that exists and a session and model that
  * can be looked up; what is refused has a code and a sentence.
  */
-#include "admin_request.h"
+#include "admin/admin_request.h"
 #include "input.h"
 
 /* One change somewhere: a byte, or any number in a word. */

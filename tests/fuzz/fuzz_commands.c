@@ -13,8 +13,8 @@
 #include <sanitizer/asan_interface.h>
 
 #include "clock.h"
-#include "commands.h"
 #include "input.h"
+#include "ring/commands.h"
 
 enum { N_SESSIONS = 2, MAX_BATCH = 4, N_STREAMS = 2, N_HANDLES = 8, MAX_MOVES = 256 };
 

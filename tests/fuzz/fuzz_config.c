@@ -6,10 +6,10 @@
  * values to make one of. A file is refused with a sentence or leads to a pool
  * whose parts fit in it.
  */
-#include "config.h"
+#include "config/config.h"
+#include "config/plan.h"
 #include "input.h"
 #include "model_name.h"
-#include "plan.h"
 
 enum { TEXT_SIZE = 4096 };
 

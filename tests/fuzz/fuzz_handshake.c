@@ -8,9 +8,9 @@
  * welcome is overwritten likewise; what the library still accepts lies inside
  * the memories that it names.
  */
-#include "handshake.h"
 #include "hello.h"
 #include "input.h"
+#include "session/handshake.h"
 #include "welcome.h"
 
 static const struct backend_pool pool = {

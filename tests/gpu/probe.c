@@ -25,10 +25,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "device/nvml.h"
 #include "figures/child.h"
 #include "figures/report.h"
 #include "launch.h"
-#include "nvml.h"
 
 #define LIMIT_MS  60000
 #define BLOCK     (4ull << 20) /* exported memory */

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log_queue.h"
+#include "log/log_queue.h"
 
 enum { PUTTERS = 4, LINES = 100000 };
 

@@ -17,7 +17,7 @@
 #include "engine/engine.h"
 #include "events.h"
 #include "memory.h"
-#include "ring_thread.h"
+#include "ring/ring_thread.h"
 #include "rng.h"
 
 /* What may go wrong in a run; each can be left out, to find what a failure needs. */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "ring_round.h"
+#include "ring/ring_round.h"
 #include "worker.h"
 
 #define SCAN_EVERY 1000            /* steps between two looks at everything */

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "admin_request.h"
+#include "admin/admin_request.h"
 #include "cleanup.h"
 #include "clock.h"
 #include "control.h"

@@ -6,9 +6,9 @@
  */
 #include <criterion/criterion.h>
 
-#include "channel.h"
-#include "handshake.h"
 #include "hello.h"
+#include "ring/channel.h"
+#include "session/handshake.h"
 
 enum { STREAMS = 2 };
 

@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "cleanup.h"
-#include "client.h"
 #include "hello.h"
+#include "session/client.h"
 
 static struct config config;
 static struct backend_pool pool = { .name = "main",

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
-#include "config.h"
+#include "config/config.h"
 
 static struct config c;
 static struct config_error e;

@@ -13,10 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "config.h"
-#include "crash.h"
+#include "config/config.h"
+#include "crash/crash.h"
+#include "crash/memory_guard.h"
 #include "engine/bug.h"
-#include "memory_guard.h"
 
 static char text[1 << 16]; /* what the last child wrote to standard error */
 static struct status_snapshot *picture;

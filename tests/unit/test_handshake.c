@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "handshake.h"
 #include "hello.h"
+#include "session/handshake.h"
 
 static struct wire_hello hello;
 static struct handshake h;

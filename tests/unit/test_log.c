@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "log.h"
-#include "log_limit.h"
-#include "log_queue.h"
+#include "log/log.h"
+#include "log/log_limit.h"
+#include "log/log_queue.h"
 
 static struct log_queue queue;
 static struct log_limit limit;

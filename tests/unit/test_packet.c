@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
-#include "packet.h"
+#include "session/packet.h"
 
 static int pair[2];
 

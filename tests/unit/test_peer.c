@@ -9,8 +9,8 @@
 
 #include "cleanup.h"
 #include "old_kernel.h"
-#include "peer.h"
-#include "process.h"
+#include "process/process.h"
+#include "session/peer.h"
 
 static int pair[2];
 static char why[256];

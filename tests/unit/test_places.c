@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "places.h"
+#include "session/places.h"
 
 enum { ALICE = 1000, BOB = 1001, CAROL = 1002 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan.h"
+#include "config/plan.h"
 
 static struct config c;
 static struct backend_pool pool;

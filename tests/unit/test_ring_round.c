@@ -16,11 +16,11 @@
 
 #include "clock.h"
 #include "engine/internal.h"
-#include "handshake.h"
 #include "hello.h"
-#include "ring_publish.h"
-#include "ring_round.h"
-#include "ring_wake.h"
+#include "ring/ring_publish.h"
+#include "ring/ring_round.h"
+#include "ring/ring_wake.h"
+#include "session/handshake.h"
 
 enum { MOST = 20, PAGES = 64, RESERVED = 9 /* pages of a sequence: window 64, pages of 16 tokens */ };
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
-#include "session_memory.h"
+#include "session/session_memory.h"
 
 static struct session_memory m;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the ring thread shows of itself: where each number comes from, and where the arrays end. */
 #include "engine_fixture.h"
-#include "status.h"
+#include "status/status.h"
 
 enum { PAGE_TOKENS = 16, GROUPS = 3, BATCH = 8, STREAMS = 2 };
 

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * admin.c - see admin.h
+ *
+ * Credentials are judged before anything is read: who may not administer is
+ * told so in the greeting and holds no place. What concerns connections and
+ * processes is done here; what concerns page state goes as a job to the ring
+ * thread and is answered when it comes back, so that an answer also says that
+ * the ring thread lives. A connection keeps its place until its job is back,
+ * also when its peer has left: jobs are bounded by places.
+ *
+ * Draining is kept here for new sessions, by name, and told to the ring thread
+ * for those that are attached, and for the status page. A session whose attach was posted before the
+ * order is in the ring thread's list when the order comes, so none slips through.
+ */
+#include "admin.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "admin_request.h"
+#include "cleanup.h"
+#include "clock.h"
+#include "control.h"
+#include "log/log.h"
+#include "process/process.h"
+#include "session/client.h"
+#include "session/peer.h"
+
+enum { ACCEPT_PAUSE_MS = 500, REFUSALS_A_TURN = 16 };
+
+enum admin_state {
+	ADMIN_ASKING,  /* greeted; its request has not come */
+	ADMIN_WORKING, /* its job is at the ring thread */
+	ADMIN_ENDED    /* freed at the end of the turn */
+};
+
+struct admin_connection {
+	TAILQ_ENTRY(admin_connection) link;
+	struct admin *admin;
+	struct peer peer;
+	char name[PEER_NAME]; /* of its process, for people */
+	struct charge charge;
+	enum admin_state state;
+	int socket;
+	struct source source;
+	uint64_t deadline; /* of the request, 0: none */
+	struct admin_job job;
+};
+
+bool admin_drained(const struct admin *a, const char *model)
+{
+	return drained_has(&a->drained, model);
+}
+
+/* ---- connections ---------------------------------------------------------------- */
+
+static void hang_up(struct admin_connection *c)
+{
+	dispatcher_remove(&c->admin->control->dispatcher, &c->source);
+	close_fd(&c->socket);
+	c->deadline = 0;
+	if (c->state != ADMIN_WORKING)
+		c->state = ADMIN_ENDED;
+}
+
+static void answer(struct admin_connection *c)
+{
+	struct admin_reply *r = &c->job.reply;
+	const struct admin *a = c->admin;
+	struct iovec parts[3] = { { .iov_base = r, .iov_len = sizeof(*r) } };
+	struct msghdr m = { .msg_iov = parts, .msg_iovlen = 3 };
+
+	if (r->code)
+		r->n_sessions = 0;
+	if (r->code == 0 && c->job.request.op == ADMIN_LIST)
+		r->n_names = a->drained.n;
+	parts[1] = (struct iovec){ c->job.sessions, r->n_sessions * sizeof(c->job.sessions[0]) };
+	parts[2] = (struct iovec){ (void *)(uintptr_t)a->drained.models, r->n_names * sizeof(a->drained.models[0]) };
+	r->magic = ADMIN_MAGIC;
+	r->size = sizeof(*r);
+	r->version = ADMIN_VERSION;
+	r->op = c->job.request.op;
+	r->pid = getpid();
+	r->drained = a->drained.all;
+	r->n_drained = a->drained.n;
+	r->age_ns = clock_ns() - a->started_ns;
+	snprintf(r->version_text, sizeof(r->version_text), "%s", SWAKV_VERSION);
+	if (c->socket >= 0 && sendmsg(c->socket, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		errno = 0; /* it has left already */
+	c->state = ADMIN_ENDED;
+	hang_up(c);
+}
+
+static void ask_ring(struct admin_connection *c)
+{
+	c->state = ADMIN_WORKING;
+	c->deadline = 0;
+	c->job.owner = c;
+	mailbox_post_job_spsc(c->admin->control->ring->inbox, MAIL_ADMIN, &c->job);
+}
+
+/* The session that the request names; NULL with a code and sentence in the reply. */
+static struct client *find_session(struct admin_connection *c)
+{
+	const struct admin_request *q = &c->job.request;
+	struct admin_reply *r = &c->job.reply;
+	struct client *client = c->admin->control->by_id[q->session - 1];
+
+	if (client && (q->generation == 0 || client_generation(client) == q->generation))
+		return client;
+	r->code = SWAKV_EGONE;
+	if (client)
+		snprintf(r->text, sizeof(r->text),
+			 "session %" PRIu32 ".%" PRIu32 " has gone; there is %" PRIu32 ".%" PRIu32, q->session,
+			 q->generation, q->session, client_generation(client));
+	else
+		snprintf(r->text, sizeof(r->text), "there is no session %" PRIu32 ": see swakv-ctl list", q->session);
+	return NULL;
+}
+
+static void act_on_session(struct admin_connection *c)
+{
+	struct admin_reply *r = &c->job.reply;
+	struct client *client = find_session(c);
+
+	if (!client)
+		return;
+	r->affected_pid = client_pid(client);
+	r->code = c->job.request.op == ADMIN_KILL ? client_kill(client, r->text, sizeof(r->text))
+						  : client_disconnect(client, r->text, sizeof(r->text));
+	r->n_affected = r->code == 0;
+}
+
+static void drain(struct admin_connection *c)
+{
+	const struct admin_request *q = &c->job.request;
+	struct admin_reply *r = &c->job.reply;
+
+	r->code = q->flags & ADMIN_OFF ? drained_remove(&c->admin->drained, q->model, r->text, sizeof(r->text))
+				       : drained_add(&c->admin->drained, q->model, r->text, sizeof(r->text));
+	c->job.drained = c->admin->drained;
+}
+
+/* True when all that is to be done here is done, and the answer with it. */
+static bool act(struct admin_connection *c)
+{
+	struct control *control = c->admin->control;
+	struct admin_reply *r = &c->job.reply;
+
+	switch (c->job.request.op) {
+	case ADMIN_DRAIN:
+		drain(c);
+		return r->code != 0;
+	case ADMIN_DISCONNECT:
+	case ADMIN_KILL:
+		act_on_session(c);
+		return true;
+	case ADMIN_STOP:
+		snprintf(r->text, sizeof(r->text), "stopping");
+		return true;
+	default:
+		if (!control->stop_at)
+			return false;
+		r->code = SWAKV_EGONE;
+		snprintf(r->text, sizeof(r->text), "the broker is stopping");
+		return true;
+	}
+}
+
+static void log_request(const struct admin_connection *c)
+{
+	const struct admin_request *q = &c->job.request;
+	const struct admin_reply *r = &c->job.reply;
+
+	if (q->op == ADMIN_PING || q->op == ADMIN_LIST)
+		return;
+	log_caused(c->peer.uid, LOG_LEVEL_INFO, "administrator: %s uid %u: %s%s: %s", c->name, c->peer.uid,
+		   admin_op_name(q->op), r->code ? " refused" : "", r->text);
+}
+
+static void take_request(struct admin_connection *c, const void *message, size_t bytes)
+{
+	struct admin_reply *r = &c->job.reply;
+
+	r->code = admin_request_check(&c->job.request, message, bytes, r->text, sizeof(r->text));
+	if (r->code) {
+		log_refusal(c->peer.uid, "administrator: %s uid %u: refused: %s", c->name, c->peer.uid, r->text);
+		answer(c);
+		return;
+	}
+	if (!act(c)) {
+		if (c->job.request.op == ADMIN_DRAIN)
+			log_request(c);
+		ask_ring(c);
+		return;
+	}
+	log_request(c);
+	answer(c);
+	if (c->job.request.op == ADMIN_STOP)
+		control_stop(c->admin->control);
+}
+
+void admin_done(struct admin_job *job)
+{
+	if (job->request.op == ADMIN_LIMIT && job->request.flags)
+		log_request(job->owner);
+	answer(job->owner);
+}
+
+static void on_socket(void *owner, uint32_t events)
+{
+	struct admin_connection *c = owner;
+	unsigned char message[sizeof(struct admin_request)];
+	ssize_t n = recv(c->socket, message, sizeof(message), MSG_DONTWAIT | MSG_TRUNC); /* the length it had */
+
+	(void)events;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n > 0 && c->state == ADMIN_ASKING)
+		take_request(c, message, (size_t)n);
+	else
+		hang_up(c); /* it has left, or says more than it should */
+}
+
+/* ---- accept ----------------------------------------------------------------------- */
+
+/* Charges @p with a connection. 0, or a code with the sentence in @why. */
+static int take_place(struct admin *a, const struct peer *p, struct charge *charge, char *why, size_t size)
+{
+	struct ledger *l = &a->control->places.ledger;
+
+	if (!peer_administers(p, a->control->config)) {
+		snprintf(why, size,
+			 "uid %u may not administer this broker: only root, its own user and those of admin_uid may",
+			 p->uid);
+		return SWAKV_EDENIED;
+	}
+	if (ledger_charge(l, p->uid, LEDGER_ADMINS, 1, charge) == LEDGER_CHARGED)
+		return 0;
+	snprintf(why, size,
+		 "uid %u has %" PRIu64 " of the %d connections that administrators may have together, a user's half: "
+		 "end one",
+		 p->uid, ledger_of(l, p->uid, LEDGER_ADMINS), ADMIN_MAX_CONNECTIONS);
+	return SWAKV_EBUSY;
+}
+
+/* False: it was told why not, or it has left; then nothing is charged. */
+static bool greet(struct admin *a, int fd, const struct peer *p, struct charge *charge)
+{
+	const struct control *control = a->control;
+	struct admin_greeting g = {
+		.magic = ADMIN_MAGIC,
+		.size = sizeof(g),
+		.version = ADMIN_VERSION,
+		.size_request = sizeof(struct admin_request),
+		.size_reply = sizeof(struct admin_reply),
+		.size_session = sizeof(struct admin_session),
+	};
+	char name[PEER_NAME];
+
+	memcpy(g.boot_id, control->boot_id, sizeof(g.boot_id));
+	snprintf(g.name, sizeof(g.name), "%s", control->config->name);
+	g.code = take_place(a, p, charge, g.text, sizeof(g.text));
+	if (g.code)
+		log_refusal(p->uid, "administrator: refused %s uid %u: %s", peer_name(p, name), p->uid,
+			    g.code == SWAKV_EDENIED ? "not on the list" : "too many connections");
+	if (send(fd, &g, sizeof(g), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(g) && g.code == 0)
+		return true;
+	charge_release(charge);
+	return false;
+}
+
+/* 0; -EAGAIN: none is waiting; other negative errno: none can be taken now. */
+static int accept_one(struct admin *a)
+{
+	AUTO_CLOSE int fd = accept4(a->listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct charge charge = { 0 };
+	struct admin_connection *c;
+	struct peer peer;
+	int r;
+
+	if (fd < 0)
+		return errno == ECONNABORTED || errno == EINTR ? 0 : -errno;
+	r = peer_read(&peer, fd);
+	if (r < 0)
+		log_refusal(LOG_NOBODY, "administrator: the kernel does not say whose a connection is: %s",
+			    strerror(-r));
+	if (r < 0 || !greet(a, fd, &peer, &charge))
+		return 0;
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		charge_release(&charge);
+		return -ENOMEM;
+	}
+	c->admin = a;
+	c->charge = charge;
+	c->peer = peer;
+	peer_name(&peer, c->name);
+	c->deadline = clock_ns() + a->control->config->hello_timeout_ms * NS_PER_MS;
+	r = dispatcher_add(&a->control->dispatcher, &c->source, fd, EPOLLIN | EPOLLRDHUP, on_socket, c);
+	if (r < 0) {
+		charge_release(&c->charge);
+		free(c);
+		return r;
+	}
+	c->socket = steal_fd(&fd);
+	TAILQ_INSERT_TAIL(&a->connections, c, link);
+	a->n_connections++;
+	return 0;
+}
+
+static void pause_accepting(struct admin *a)
+{
+	dispatcher_remove(&a->control->dispatcher, &a->source);
+	a->accepting = false;
+}
+
+static void on_accept(void *owner, uint32_t events)
+{
+	struct admin *a = owner;
+	int r = 0;
+
+	(void)events;
+	for (int i = 0; r == 0 && i < REFUSALS_A_TURN && a->n_connections < ADMIN_MAX_CONNECTIONS; i++)
+		r = accept_one(a);
+	if (r == -EMFILE && a->control->spare >= 0) { /* one that may be called to help gets the last descriptor */
+		close_fd(&a->control->spare);
+		r = accept_one(a);
+	}
+	if (r < 0 && r != -EAGAIN) {
+		log_refusal(LOG_NOBODY, "administrator: no connection can be accepted now: %s", process_error(-r));
+		a->accept_at = clock_ns() + ACCEPT_PAUSE_MS * NS_PER_MS;
+		pause_accepting(a);
+	} else if (a->n_connections == ADMIN_MAX_CONNECTIONS) {
+		pause_accepting(a);
+	}
+}
+
+static int accept_again(struct admin *a)
+{
+	int r;
+
+	if (a->accepting || !a->listener || a->n_connections == ADMIN_MAX_CONNECTIONS)
+		return 0;
+	r = dispatcher_add(&a->control->dispatcher, &a->source, a->listener->fd, EPOLLIN, on_accept, a);
+	a->accepting = r == 0;
+	return r;
+}
+
+/* ---- life --------------------------------------------------------------------------- */
+
+void admin_init(struct admin *a, struct control *control)
+{
+	*a = (struct admin){ .control = control, .source.fd = -1, .started_ns = clock_ns() };
+	TAILQ_INIT(&a->connections);
+}
+
+int admin_serve(struct admin *a, struct listener *listener)
+{
+	a->listener = listener;
+	return accept_again(a);
+}
+
+void admin_stop(struct admin *a)
+{
+	if (a->accepting)
+		pause_accepting(a);
+	if (a->listener)
+		listener_close(a->listener);
+	a->listener = NULL;
+}
+
+static void free_connection(struct admin_connection *c)
+{
+	TAILQ_REMOVE(&c->admin->connections, c, link);
+	c->admin->n_connections--;
+	charge_release(&c->charge);
+	free(c);
+}
+
+void admin_deinit(struct admin *a)
+{
+	struct admin_connection *c;
+
+	admin_stop(a);
+	while ((c = TAILQ_FIRST(&a->connections))) {
+		hang_up(c);
+		free_connection(c);
+	}
+}
+
+uint64_t admin_next_deadline(const struct admin *a)
+{
+	const struct admin_connection *c;
+	uint64_t next = a->listener && !a->accepting && a->n_connections < ADMIN_MAX_CONNECTIONS ? a->accept_at : 0;
+
+	TAILQ_FOREACH (c, &a->connections, link)
+		if (c->deadline && (next == 0 || c->deadline < next))
+			next = c->deadline;
+	return next;
+}
+
+void admin_deadlines(struct admin *a, uint64_t now)
+{
+	struct admin_connection *c, *next;
+
+	TAILQ_FOREACH_SAFE(c, &a->connections, link, next)
+	{
+		if (c->deadline && now >= c->deadline) {
+			log_refusal(c->peer.uid, "administrator: %s uid %u: no request within %u ms", c->name,
+				    c->peer.uid, a->control->config->hello_timeout_ms);
+			hang_up(c);
+		}
+		if (c->state == ADMIN_ENDED)
+			free_connection(c);
+	}
+	if (now >= a->accept_at && accept_again(a) < 0)
+		a->accept_at = now + ACCEPT_PAUSE_MS * NS_PER_MS;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plan.c - see plan.h
+ *
+ * The table area comes first, a multiple of 4 KiB; the rest is cut in two
+ * halves. A size given in bytes is kept to 16 bytes, so that a pool of exactly
+ * so many pages can be asked for; a percentage is rounded down to 2 MiB.
+ *
+ * V pages lie at the distance of a half from their K pages, and a V id is its K
+ * id + the number of pages. When pages of a size fill the half to its end, that
+ * distance is just so many pages, and both count from one base: a planar pool.
+ */
+#include "plan.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "engine/floor.h"
+#include "extent.h"
+#include "session/area.h"
+
+#define KIB           1024ull
+#define MIB           (1024 * KIB)
+#define PERCENT_ALIGN (2 * MIB)
+#define TABLE_ALIGN   (4 * KIB)
+#define HALF_ALIGN    16ull
+
+const char *plan_bytes(uint64_t bytes, char buf[PLAN_BYTES])
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	double v = (double)bytes;
+	size_t u = 0;
+
+	while (v >= 1024 && u + 1 < sizeof(units) / sizeof(units[0])) {
+		v /= 1024;
+		u++;
+	}
+	snprintf(buf, PLAN_BYTES, u ? "%.1f %s" : "%.0f %s", v, units[u]);
+	return buf;
+}
+
+uint64_t plan_table_share(uint64_t table_area_bytes)
+{
+	return table_area_bytes / 2 / AREA_ALIGN * AREA_ALIGN;
+}
+
+static uint64_t clamp(uint64_t n, uint64_t low, uint64_t high)
+{
+	return n < low ? low : n > high ? high : n;
+}
+
+static uint64_t align_up(uint64_t n, uint64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* Largest page of the configured models, 0 when there are none that fit. */
+static uint64_t largest_page(const struct config *c, uint64_t half)
+{
+	struct geometry g[WIRE_MAX_GROUPS];
+	uint64_t largest = 0;
+	struct fault f;
+
+	for (uint32_t i = 0; i < c->n_models; i++)
+		if (!c->models[i].limits_only && model_check(&c->models[i].model, half, g, &f) == 0)
+			for (uint32_t k = 0; k < c->models[i].model.n_groups; k++)
+				largest = g[k].page_bytes > largest ? g[k].page_bytes : largest;
+	return largest;
+}
+
+int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_bytes, char why[BACKEND_WHY])
+{
+	const struct config_pool *p = &c->pool;
+	char a[PLAN_BYTES], b[PLAN_BYTES];
+	uint64_t bytes = p->size.value;
+
+	if (p->size.percent)
+		bytes = free_bytes / 100 * bytes / PERCENT_ALIGN * PERCENT_ALIGN;
+	pool->bytes = bytes;
+	pool->table_area_bytes = p->table_area.value ? align_up(p->table_area.value, TABLE_ALIGN)
+						     : align_up(clamp(bytes / 64, 64 * KIB, 64 * MIB), TABLE_ALIGN);
+	if (pool->table_area_bytes >= bytes || (bytes - pool->table_area_bytes) / 2 < HALF_ALIGN) {
+		snprintf(why, BACKEND_WHY,
+			 "a pool of %s has no room for pages behind a table area of %s: give more size",
+			 plan_bytes(bytes, a), plan_bytes(pool->table_area_bytes, b));
+		return EXIT_CODE_CONFIG;
+	}
+	pool->min_page_bytes = c->min_page_bytes;
+	pool->half_bytes = (bytes - pool->table_area_bytes) / 2 / HALF_ALIGN * HALF_ALIGN;
+	if (p->planar.value % HALF_ALIGN || p->planar.value > pool->half_bytes) {
+		snprintf(why, BACKEND_WHY,
+			 "planar is the bytes of a page: a multiple of %llu, at most a half of the pool (%s); %" PRIu64
+			 " is not",
+			 HALF_ALIGN, plan_bytes(pool->half_bytes, a), p->planar.value);
+		return EXIT_CODE_CONFIG;
+	}
+	if (p->planar.value)
+		pool->half_bytes = pool->half_bytes / p->planar.value * p->planar.value;
+	pool->extent_bytes =
+		p->extent.value ? p->extent.value : extent_default(pool->half_bytes, largest_page(c, pool->half_bytes));
+	if (pool->extent_bytes > pool->half_bytes) {
+		snprintf(why, BACKEND_WHY, "extent of %s is larger than a half of the pool (%s)",
+			 plan_bytes(pool->extent_bytes, a), plan_bytes(pool->half_bytes, b));
+		return EXIT_CODE_CONFIG;
+	}
+	return 0;
+}
+
+/* Bytes of the device tables of @m. */
+static uint64_t table_bytes(const struct model *m, const struct geometry g[])
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < m->n_groups; i++)
+		bytes += area_rounded((uint64_t)m->max_batch * 2 * (uint64_t)g[i].width * sizeof(int32_t));
+	return bytes;
+}
+
+/*
+ * True when a sequence has room in an empty pool: groups with pages of one size
+ * share whole extents, a size that is alone takes all of the half that is lent.
+ */
+static bool sequence_fits(const struct backend_pool *pool, const struct model *m, const struct geometry g[])
+{
+	uint64_t lent = pool->half_bytes / pool->extent_bytes, extents = 0;
+	uint32_t n_sizes = 0;
+
+	for (uint32_t i = 0; i < m->n_groups; i++) {
+		uint64_t pages = 0;
+		bool first = true;
+
+		for (uint32_t k = 0; k < m->n_groups; k++) {
+			if (g[k].page_bytes != g[i].page_bytes)
+				continue;
+			first = first && k >= i;
+			pages += (uint64_t)g[k].private_pages;
+		}
+		if (!first)
+			continue;
+		if (pages > lent * pool->extent_bytes / g[i].page_bytes)
+			return false;
+		extents += (pages * g[i].page_bytes + pool->extent_bytes - 1) / pool->extent_bytes;
+		n_sizes++;
+	}
+	return n_sizes == 1 || extents <= lent;
+}
+
+static void print_groups(const struct config_model *m, const struct geometry g[], uint64_t usable, FILE *out)
+{
+	for (uint32_t i = 0; i < m->model.n_groups; i++)
+		fprintf(out,
+			"model %s, group %" PRIu32 " (%s): a page is 2 x %" PRIu64
+			" bytes; one maximal sequence needs %" PRId32 " of %" PRIu64 " pages\n",
+			m->name, i, m->model.groups[i].kind == WIRE_GROUP_FULL ? "full" : "sliding", g[i].page_bytes,
+			g[i].private_pages, usable / g[i].page_bytes);
+}
+
+static int print_model(const struct backend_pool *pool, const struct config_model *m, FILE *out)
+{
+	uint64_t lent = pool->half_bytes / pool->extent_bytes * pool->extent_bytes;
+	struct geometry g[WIRE_MAX_GROUPS];
+	uint64_t sequence = 0, tables;
+	char text[192], a[PLAN_BYTES];
+	uint64_t most = plan_table_share(pool->table_area_bytes);
+	struct fault f;
+	bool fits;
+
+	if (m->limits_only)
+		return 0;
+	if (model_check(&m->model, pool->half_bytes, g, &f) != 0 ||
+	    model_check_pages(&m->model, g, pool->min_page_bytes, &f) != 0) {
+		fault_format(&f, text, sizeof(text));
+		fprintf(out, "model %s: does not fit: %s\n", m->name, text);
+		return EXIT_CODE_POOL;
+	}
+	for (uint32_t i = 0; i < m->model.n_groups; i++)
+		sequence += 2 * g[i].page_bytes * (uint64_t)g[i].private_pages;
+	tables = table_bytes(&m->model, g);
+	fits = sequence_fits(pool, &m->model, g);
+	if (m->model.n_groups > 1)
+		print_groups(m, g, lent, out);
+	fprintf(out, "model %s: ", m->name);
+	if (m->model.n_groups == 1)
+		fprintf(out, "a page is 2 x %" PRIu64 " bytes; ", g[0].page_bytes);
+	fprintf(out, "one maximal sequence of %" PRId64 " tokens needs ", m->model.max_seq);
+	if (m->model.n_groups == 1)
+		fprintf(out, "%" PRId32 " of %" PRIu64 " pages, ", g[0].private_pages, lent / g[0].page_bytes);
+	fprintf(out,
+		"%" PRIu64 " bytes (%s): %s; device table%s %" PRIu64 " bytes of %" PRIu64
+		", a session's half of the table area%s\n",
+		sequence, plan_bytes(sequence, a), fits ? "fits" : "does not fit", m->model.n_groups > 1 ? "s" : "",
+		tables, most, tables <= most ? "" : ": does not fit, give more table_area");
+	return fits && tables <= most ? 0 : EXIT_CODE_POOL;
+}
+
+int plan_floors(const struct backend_pool *pool, const struct config *c, char why[BACKEND_WHY])
+{
+	struct floors floors;
+	struct fault f;
+
+	floors_init(&floors, pool->half_bytes, pool->extent_bytes);
+	for (uint32_t i = 0; i < c->n_models; i++) {
+		const struct config_model *m = &c->models[i];
+		struct floor_share shares[WIRE_MAX_GROUPS];
+		struct geometry g[WIRE_MAX_GROUPS];
+		uint32_t n = 0;
+
+		if (!m->limits_only && model_check(&m->model, pool->half_bytes, g, &f) == 0)
+			for (; n < m->model.n_groups; n++)
+				shares[n] = (struct floor_share){ g[n].page_bytes, (uint64_t)g[n].private_pages };
+		if (m->floor.value)
+			floors_add(&floors, m->floor.value, shares, n);
+	}
+	if (floors_check(&floors, &f) == 0)
+		return 0;
+	fault_format(&f, why, BACKEND_WHY);
+	return EXIT_CODE_CONFIG;
+}
+
+int plan_check(const struct config *c, char why[BACKEND_WHY])
+{
+	struct backend_pool pool = { 0 };
+	int code;
+
+	if (c->pool.size.percent)
+		return 0;
+	code = plan_pool(&pool, c, 0, why);
+	return code ? code : plan_floors(&pool, c, why);
+}
+
+/* Limits of the models, and whether the floors go together. */
+static int print_limits(const struct backend_pool *pool, const struct config *c, FILE *out)
+{
+	char a[PLAN_BYTES], b[PLAN_BYTES], why[BACKEND_WHY];
+
+	for (uint32_t i = 0; i < c->n_models; i++) {
+		const struct config_model *m = &c->models[i];
+
+		if (m->floor.value || m->ceiling.value)
+			fprintf(out, "model %s: floor %s, ceiling %s\n", m->name, plan_bytes(m->floor.value, a),
+				m->ceiling.value ? plan_bytes(m->ceiling.value, b) : "none");
+	}
+	if (plan_floors(pool, c, why) == 0)
+		return 0;
+	fprintf(out, "floors do not fit: %s\n", why);
+	return EXIT_CODE_POOL;
+}
+
+int plan_print(const struct backend_pool *pool, const struct config *c, FILE *out)
+{
+	char total[PLAN_BYTES], area[PLAN_BYTES], half[PLAN_BYTES], extent[PLAN_BYTES];
+	int code = 0;
+
+	fprintf(out,
+		"pool %s: would allocate %" PRIu64 " bytes (%s) on %s, backend %s: table area %s, halves of %s, "
+		"extents of %s, %" PRIu64 " bytes of each half unusable\n",
+		pool->name, pool->bytes, plan_bytes(pool->bytes, total), pool->device, backend_name(pool->backend),
+		plan_bytes(pool->table_area_bytes, area), plan_bytes(pool->half_bytes, half),
+		plan_bytes(pool->extent_bytes, extent), pool->half_bytes % pool->extent_bytes);
+	for (uint32_t i = 0; i < c->n_models; i++)
+		if (print_model(pool, &c->models[i], out) != 0)
+			code = EXIT_CODE_POOL;
+	return print_limits(pool, c, out) ? EXIT_CODE_POOL : code;
+}

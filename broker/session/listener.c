@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "process/process.h"
+
+enum { BACKLOG = 128 };
+
+#define ELSEWHERE "--socket a path in a folder of your own, or set XDG_RUNTIME_DIR to one"
+
+static int make_directory(const char *path, bool everyone, char *why, size_t size)
+{
+	char copy[CONFIG_SOCKET];
+	const char *dir;
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	dir = dirname(copy);
+	if (mkdir(dir, everyone ? 0755 : 0700) == 0 || errno == EEXIST)
+		return 0;
+	snprintf(why, size, "directory %s for the socket cannot be made: %s; make it, or give " ELSEWHERE, dir,
+		 strerror(errno));
+	return EXIT_CODE_FAILURE;
+}
+
+/* True when some process has the socket at @path: a dead one's refuses. */
+static bool is_bound(const char *path)
+{
+	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	strcpy(address.sun_path, path);
+	return fd >= 0 && (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ||
+			   (errno != ECONNREFUSED && errno != ENOENT));
+}
+
+/* Whatever stands at the path must be a dead process's socket, or nothing. */
+static int check_in_the_way(const char *path, char *why, size_t size)
+{
+	struct stat st;
+
+	if (lstat(path, &st) < 0)
+		return 0;
+	if (S_ISSOCK(st.st_mode)) {
+		if (!is_bound(path))
+			return 0;
+		snprintf(why, size,
+			 "a running process listens on %s, though nobody holds the lock %s.lock (was that file "
+			 "removed?): stop it, or choose another name or socket",
+			 path, path);
+		return EXIT_CODE_IN_USE;
+	}
+	snprintf(why, size, "%s is %s and not a socket: refusing to replace it", path,
+		 S_ISLNK(st.st_mode)   ? "a symbolic link"
+		 : S_ISDIR(st.st_mode) ? "a directory"
+				       : "a file");
+	return EXIT_CODE_IN_USE;
+}
+
+int listener_lock(struct listener *l, const char *path, bool everyone, char *why, size_t size)
+{
+	char lock[CONFIG_SOCKET + 8];
+	int r;
+
+	*l = (struct listener){ .fd = -1, .lock = -1 };
+	snprintf(l->path, sizeof(l->path), "%s", path);
+	r = make_directory(path, everyone, why, size);
+	if (r)
+		return r;
+	snprintf(lock, sizeof(lock), "%s.lock", path);
+	l->lock = open(lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (l->lock < 0) {
+		snprintf(why, size, "%s cannot be opened: %s%s", lock,
+			 errno == ELOOP ? "it is a symbolic link" : process_error(errno),
+			 errno == EACCES || errno == EROFS || errno == EPERM ? "; give " ELSEWHERE : "");
+		return errno == ELOOP ? EXIT_CODE_IN_USE : EXIT_CODE_FAILURE;
+	}
+	if (flock(l->lock, LOCK_EX | LOCK_NB) < 0) {
+		snprintf(why, size, "a running broker holds %s: stop it, or choose another name or socket", lock);
+		return EXIT_CODE_IN_USE;
+	}
+	return check_in_the_way(path, why, size);
+}
+
+void listener_beside(struct listener *l, const struct listener *first, const char *suffix)
+{
+	*l = (struct listener){ .fd = -1, .lock = -1 };
+	snprintf(l->path, sizeof(l->path), "%.*s%s", (int)(sizeof(l->path) - 1 - strlen(suffix)), first->path, suffix);
+}
+
+static int bind_socket(struct listener *l, bool everyone)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct stat st;
+	int yes = 1;
+
+	strcpy(address.sun_path, l->path);
+	/* The mode that bind() gives the socket, so that it is never wider than it should be. */
+	if (fchmod(l->fd, 0600) < 0 || bind(l->fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return -1;
+	if (lstat(l->path, &st) < 0)
+		return -1;
+	l->dev = st.st_dev;
+	l->ino = st.st_ino;
+	l->bound = true;
+	if (everyone && chmod(l->path, 0666) < 0)
+		return -1;
+	if (setsockopt(l->fd, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes)) < 0) /* what is accepted inherits it */
+		return -1;
+	return listen(l->fd, BACKLOG);
+}
+
+int listener_open(struct listener *l, bool everyone, char *why, size_t size)
+{
+	int r = check_in_the_way(l->path, why, size);
+
+	if (r)
+		return r;
+	if (unlink(l->path) < 0 && errno != ENOENT) {
+		snprintf(why, size, "the stale socket %s cannot be removed: %s", l->path, strerror(errno));
+		return EXIT_CODE_FAILURE;
+	}
+	l->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (l->fd < 0 || bind_socket(l, everyone) < 0) {
+		snprintf(why, size, "cannot listen on %s: %s", l->path, process_error(errno));
+		return EXIT_CODE_FAILURE;
+	}
+	return 0;
+}
+
+static bool may_enter(const struct stat *st, const struct config_ids *groups)
+{
+	if (st->st_mode & S_IXOTH)
+		return true;
+	for (uint32_t i = 0; i < groups->n && st->st_mode & S_IXGRP; i++)
+		if (groups->ids[i] == st->st_gid)
+			return true;
+	return false;
+}
+
+bool listener_shut_in(const struct listener *l, const struct config_ids *groups, char *why, size_t size)
+{
+	char folder[CONFIG_SOCKET];
+	struct stat st;
+
+	snprintf(folder, sizeof(folder), "%s", l->path);
+	do {
+		const char *above = dirname(folder); /* in place, or static: "/" and "." */
+
+		if (above != folder)
+			snprintf(folder, sizeof(folder), "%s", above);
+		if (stat(folder, &st) < 0 || may_enter(&st, groups))
+			continue;
+		snprintf(
+			why, size,
+			"%s has mode %04o and keeps them from the socket: give socket a path in a folder that they may "
+			"enter, or open that one",
+			folder, (unsigned)st.st_mode & 07777);
+		return true;
+	} while (folder[1]); /* neither "/" nor "." */
+	return false;
+}
+
+void listener_close(struct listener *l)
+{
+	struct stat st;
+
+	close_fd(&l->fd);
+	if (l->bound && lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino)
+		unlink(l->path);
+	l->bound = false;
+}
+
+void listener_deinit(struct listener *l)
+{
+	listener_close(l);
+	close_fd(&l->lock);
+}

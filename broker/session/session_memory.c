@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session_memory.c - see session_memory.h
+ *
+ * Order matters for the tables: the broker maps them writable first, then seals
+ * future writes (mappings and write(2) alike), then opens them again read-only
+ * through /proc/self/fd; that second descriptor is what the worker gets. A
+ * worker that opens it for writing by its own /proc entry still cannot map or
+ * write it.
+ */
+#include "session_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "crash/memory_guard.h"
+#include "engine/bug.h"
+
+#ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+enum { MIN_RING_SLOTS = 256, MAP_ALIGN = 4096 };
+
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t align_up(uint64_t n, uint64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+uint32_t reply_slots(enum wire_op op, uint32_t n, uint32_t n_rows)
+{
+	uint64_t payload = 0;
+
+	switch (op) {
+	case WIRE_OP_STEP_PREPARE:
+	case WIRE_OP_STEP_COMPLETE:
+		payload = (uint64_t)n * sizeof(struct wire_entry_fault);
+		__attribute__((fallthrough));
+	case WIRE_OP_PREFILL_PREPARE:
+	case WIRE_OP_COMPACT_BEGIN:
+	case WIRE_OP_COMPACT_COMPLETE:
+		payload += sizeof(struct wire_delivery) + WIRE_MAX_INLINE_UPDATES * sizeof(struct wire_update) +
+			   (uint64_t)n_rows * (sizeof(struct wire_row) + sizeof(struct wire_scrub));
+		break;
+	case WIRE_OP_QUERY_REQUEST:
+		payload = sizeof(struct wire_request_state);
+		break;
+	case WIRE_OP_QUERY_STATE:
+		payload = sizeof(struct wire_sequence_state) + WIRE_STATE_CHUNK * sizeof(struct wire_binding);
+		break;
+	default:
+		break;
+	}
+	return message_slots(max_u64(payload, sizeof(struct fault)));
+}
+
+/* Largest message of each direction: a step over max_batch requests that lists its counts, or what is constant. */
+static void layout_messages(struct session_layout *l)
+{
+	uint64_t payload = (uint64_t)l->max_batch * (sizeof(struct wire_step_entry) + sizeof(int32_t));
+
+	payload = max_u64(payload, sizeof(struct wire_begin) + (uint64_t)l->max_batch * sizeof(int32_t));
+	payload = max_u64(payload, (uint64_t)l->n_streams * sizeof(struct wire_fence));
+	l->max_command_slots = message_slots(payload);
+	l->max_reply_slots = 0;
+	for (int op = WIRE_OP_NOP; op < WIRE_OP_COUNT; op++)
+		l->max_reply_slots =
+			(uint32_t)max_u64(l->max_reply_slots, reply_slots((enum wire_op)op, l->max_batch, l->n_rows));
+	/* One limit both ways: a client that fills a command up to it has made no lie, at most a mistake to be told. */
+	l->max_command_slots = (uint32_t)max_u64(l->max_command_slots, l->max_reply_slots);
+	l->ring_slots = MIN_RING_SLOTS;
+	while (l->ring_slots < 2 * l->max_command_slots || l->ring_slots < 2 * l->max_reply_slots)
+		l->ring_slots *= 2;
+	MUST(l->max_reply_slots <= l->ring_slots && l->max_command_slots <= l->ring_slots);
+}
+
+void session_layout_init(struct session_layout *l, const struct model *m, const struct geometry *g)
+{
+	uint64_t at = 0, ring;
+
+	*l = (struct session_layout){ .n_groups = m->n_groups,
+				      .n_streams = m->n_streams,
+				      .max_batch = (uint32_t)m->max_batch,
+				      .n_rows = (uint32_t)m->max_batch * m->n_groups };
+	layout_messages(l);
+	ring = (uint64_t)l->ring_slots * RING_SLOT;
+	l->commands_control = at;
+	l->replies_control = l->commands_control + sizeof(struct ring_control);
+	l->wait = l->replies_control + sizeof(struct ring_control);
+	l->lines = l->wait + CACHELINE;
+	l->commands_slots = align_up(l->lines + m->n_streams * sizeof(struct wire_line), MAP_ALIGN);
+	l->replies_slots = l->commands_slots + ring;
+	l->session_bytes = align_up(l->replies_slots + ring, MAP_ALIGN);
+	for (uint32_t i = 0; i < m->n_groups; i++) {
+		l->cells_bytes[i] = (uint64_t)m->max_batch * 2 * (uint64_t)g[i].width * sizeof(int32_t);
+		l->cells[i] = at;
+		l->rows[i] = align_up(at + l->cells_bytes[i], CACHELINE);
+		at = align_up(l->rows[i] + (uint64_t)m->max_batch * sizeof(struct wire_row_head), MAP_ALIGN);
+	}
+	l->tables_bytes = at;
+}
+
+static int memfd_new(const char *name)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return fd < 0 ? -errno : fd;
+}
+
+int sealed_memfd(const char *name, uint64_t bytes, unsigned int seals, unsigned char **map)
+{
+	AUTO_CLOSE int fd = memfd_new(name);
+	void *p;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	if (bytes == 0 || bytes > INT64_MAX || ftruncate(fd, (off_t)bytes) < 0)
+		return bytes == 0 || bytes > INT64_MAX ? -EINVAL : -errno;
+	r = posix_fallocate(fd, 0, (off_t)bytes);
+	if (r != 0)
+		return -r;
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | seals) < 0) {
+		r = -errno;
+		munmap(p, bytes);
+		return r;
+	}
+	*map = p;
+	return steal_fd(&fd);
+}
+
+/* The same memory, opened for reading only. */
+static int reopen_read_only(int fd)
+{
+	char path[32];
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	r = open(path, O_RDONLY | O_CLOEXEC);
+	return r < 0 ? -errno : r;
+}
+
+int session_memory_init(struct session_memory *m, const struct session_layout *l)
+{
+	AUTO_CLOSE int tables = -1;
+	int r;
+
+	*m = (struct session_memory){ .layout = *l, .session_fd = -1, .tables_fd = -1 };
+	r = sealed_memfd("swakv-session", l->session_bytes, F_SEAL_SEAL, &m->session);
+	if (r < 0)
+		return r;
+	m->session_fd = r;
+	memory_guard_add(m->session, l->session_bytes, &m->lost);
+	tables = sealed_memfd("swakv-tables", l->tables_bytes, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL, &m->tables);
+	r = tables < 0 ? tables : reopen_read_only(tables);
+	if (r < 0) {
+		session_memory_deinit(m);
+		return r;
+	}
+	m->tables_fd = r;
+	return 0;
+}
+
+void session_memory_close_fds(struct session_memory *m)
+{
+	close_fd(&m->session_fd);
+	close_fd(&m->tables_fd);
+}
+
+void session_memory_deinit(struct session_memory *m)
+{
+	session_memory_close_fds(m);
+	memory_guard_remove(m->session);
+	if (m->session)
+		munmap(m->session, m->layout.session_bytes);
+	if (m->tables)
+		munmap(m->tables, m->layout.tables_bytes);
+	m->session = NULL;
+	m->tables = NULL;
+}
