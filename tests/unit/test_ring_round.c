@@ -624,6 +624,7 @@ Test(ring_long, ends_wait_for_the_end_of_a_long_command)
 	send_begin_of(at_length, LONG_BATCH);
 	turns(4);
 	cr_expect_eq(brief->channel.state, CHANNEL_KICKED);
+	cr_expect_eq(ring.counters.kicked, 1, "in the first round, and in no other");
 	cr_expect_eq(brief2->channel.state, CHANNEL_RECLAIMED);
 	cr_expect_eq(at_length->channel.state, CHANNEL_RECLAIMED);
 	cr_expect_eq(ring.counters.reclaimed_pages, LONG + 32 * 256);
