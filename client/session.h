@@ -20,7 +20,7 @@
 #include "pool_import.h"
 #include "process.h"
 #include "ring.h"
-#include "stream.h"
+#include "stream/stream.h"
 #include "wire.h"
 
 #define SESSION_ERROR 512

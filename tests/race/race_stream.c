@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stream.h"
+#include "stream/stream.h"
 
 enum { STEPS = 100000, WIDTH = 8, PAGES = 1 << 20 };
 
