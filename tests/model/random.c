@@ -13,9 +13,11 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,6 +46,26 @@ struct options {
 
 /* ---- one world -------------------------------------------------------------------- */
 
+/* Seconds of CPU that a world may take; a hundredth of one is usual. */
+enum { MOST_SECONDS = 5 };
+
+/* From here on this process has MOST_SECONDS, however busy the machine is. */
+static void limit_time(void)
+{
+	const struct itimerval t = { .it_value = { .tv_sec = MOST_SECONDS } };
+
+	setitimer(ITIMER_PROF, &t, NULL);
+}
+
+/* Of a child that a signal ended: what that says of the engine. */
+static void tell_signal(int signal, char *error, size_t size)
+{
+	if (signal == SIGPROF)
+		snprintf(error, size, "the engine does not end");
+	else
+		snprintf(error, size, "the engine ends with signal %d", signal);
+}
+
 static bool run_world(struct record *rec, uint64_t seed)
 {
 	struct rng rng = { seed };
@@ -52,6 +74,7 @@ static bool run_world(struct record *rec, uint64_t seed)
 	uint32_t most;
 	bool good;
 
+	limit_time();
 	generate_setup(&rng, &rec->setup, &mood);
 	rec->seed = seed;
 	rec->n = 0;
@@ -99,6 +122,7 @@ static void replay(const struct setup *setup, const struct command *list, uint32
 	struct world *w = world_new(setup);
 	bool good = w != NULL;
 
+	limit_time();
 	for (uint32_t i = 0; i < n && good; i++)
 		good = world_run(w, &list[i]) && world_scan(w);
 	if (w)
@@ -127,7 +151,7 @@ static bool fails(const struct record *rec, const struct command *list, uint32_t
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (WIFSIGNALED(status))
-		snprintf(error, size, "the engine ends with signal %d", WTERMSIG(status));
+		tell_signal(WTERMSIG(status), error, size);
 	return WIFSIGNALED(status) || WEXITSTATUS(status) != 0;
 }
 
@@ -315,7 +339,7 @@ int main(int argc, char **argv)
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (WIFSIGNALED(status))
-		snprintf(rec->error, sizeof rec->error, "the engine ends with signal %d", WTERMSIG(status));
+		tell_signal(WTERMSIG(status), rec->error, sizeof rec->error);
 	if (WIFSIGNALED(status) || WEXITSTATUS(status) != 0)
 		report(rec, &o);
 	print_totals(rec, seconds_now() - start);
