@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - swakvd: arguments, then broker.c */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,14 +39,17 @@ int main(int argc, char **argv)
 	if (arguments.dry_run)
 		return broker_dry_run(&config);
 	if (arguments.check_config) {
+		struct backend_pool pool;
 		char why[BACKEND_WHY];
-		int code = plan_check(&config, why);
+		int code = plan_check(&config, &pool, why);
 
 		if (code) {
 			log_error("%s", why);
 			return code;
 		}
 		printf("configuration is correct\n");
+		if (pool.bytes)
+			printf("smallest page: 2 x %" PRIu64 " bytes\n", pool.min_page_bytes);
 		return EXIT_CODE_OK;
 	}
 	return broker_run(&config, arguments.ready_fd);

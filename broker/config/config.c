@@ -77,7 +77,7 @@ static const struct config_key keys[] = {
 	{ BROKER(claim_max_ms), KEY_U32, AT(claim_max_ms), 1, 3600000, NULL, "N",
 	  "how long pages are kept for it at most; then they are open to all for as long [10000]", false },
 	{ BROKER(min_page_bytes), KEY_U32, AT(min_page_bytes), 16, 1u << 30, NULL, "N",
-	  "smallest page (bytes of its K) that a model may have [4096]", false },
+	  "smallest page (bytes of its K) that a model may have [4096, less for pools below 1G]", false },
 	{ BROKER(allow_uid), KEY_UIDS, AT(allow_uid), 0, 0, NULL, "LIST",
 	  "users that may attach besides root and the broker's own, by number or name [none]", false },
 	{ BROKER(allow_gid), KEY_GIDS, AT(allow_gid), 0, 0, NULL, "LIST",
@@ -171,7 +171,6 @@ void config_init(struct config *c)
 		.wait_claim_ms = 100,
 		.claim_hold_ms = 200,
 		.claim_max_ms = 10000,
-		.min_page_bytes = 4096,
 		.pool = { .name = "default", .size = { .value = 1ull << 30 } },
 	};
 }

@@ -101,7 +101,7 @@ struct config {
 	uint32_t stop_wait_ms;
 	uint32_t watchdog_s;
 	uint32_t wait_claim_ms, claim_hold_ms, claim_max_ms;
-	uint32_t min_page_bytes;
+	uint32_t min_page_bytes; /* 0: follows from the pool */
 	struct config_ids allow_uid;
 	struct config_ids allow_gid;
 	struct config_ids admin_uid;

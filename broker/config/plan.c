@@ -25,6 +25,7 @@
 #define PERCENT_ALIGN (2 * MIB)
 #define TABLE_ALIGN   (4 * KIB)
 #define HALF_ALIGN    16ull
+#define SMALL_PAGES   (1ull << 18) /* as many of the smallest pages, K and V apart, a pool of up to 1 GiB has */
 
 const char *plan_bytes(uint64_t bytes, char buf[PLAN_BYTES])
 {
@@ -69,6 +70,19 @@ static uint64_t largest_page(const struct config *c, uint64_t half)
 	return largest;
 }
 
+/*
+ * A page costs the broker as much whatever its size: it is their number that is
+ * kept small, and a small pool has few of any size.
+ */
+static uint64_t smallest_page(uint64_t pool_bytes)
+{
+	uint64_t bytes = 16;
+
+	while (bytes < 4096 && 2 * bytes <= pool_bytes / SMALL_PAGES)
+		bytes *= 2;
+	return bytes;
+}
+
 int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_bytes, char why[BACKEND_WHY])
 {
 	const struct config_pool *p = &c->pool;
@@ -86,7 +100,7 @@ int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_b
 			 plan_bytes(bytes, a), plan_bytes(pool->table_area_bytes, b));
 		return EXIT_CODE_CONFIG;
 	}
-	pool->min_page_bytes = c->min_page_bytes;
+	pool->min_page_bytes = c->min_page_bytes ? c->min_page_bytes : smallest_page(bytes);
 	pool->half_bytes = (bytes - pool->table_area_bytes) / 2 / HALF_ALIGN * HALF_ALIGN;
 	if (p->planar.value % HALF_ALIGN || p->planar.value > pool->half_bytes) {
 		snprintf(why, BACKEND_WHY,
@@ -218,15 +232,15 @@ int plan_floors(const struct backend_pool *pool, const struct config *c, char wh
 	return EXIT_CODE_CONFIG;
 }
 
-int plan_check(const struct config *c, char why[BACKEND_WHY])
+int plan_check(const struct config *c, struct backend_pool *pool, char why[BACKEND_WHY])
 {
-	struct backend_pool pool = { 0 };
 	int code;
 
+	*pool = (struct backend_pool){ 0 };
 	if (c->pool.size.percent)
 		return 0;
-	code = plan_pool(&pool, c, 0, why);
-	return code ? code : plan_floors(&pool, c, why);
+	code = plan_pool(pool, c, 0, why);
+	return code ? code : plan_floors(pool, c, why);
 }
 
 /* Limits of the models, and whether the floors go together. */
@@ -254,10 +268,10 @@ int plan_print(const struct backend_pool *pool, const struct config *c, FILE *ou
 
 	fprintf(out,
 		"pool %s: would allocate %" PRIu64 " bytes (%s) on %s, backend %s: table area %s, halves of %s, "
-		"extents of %s, %" PRIu64 " bytes of each half unusable\n",
+		"extents of %s, pages of 2 x %" PRIu64 " bytes or more, %" PRIu64 " bytes of each half unusable\n",
 		pool->name, pool->bytes, plan_bytes(pool->bytes, total), pool->device, backend_name(pool->backend),
 		plan_bytes(pool->table_area_bytes, area), plan_bytes(pool->half_bytes, half),
-		plan_bytes(pool->extent_bytes, extent), pool->half_bytes % pool->extent_bytes);
+		plan_bytes(pool->extent_bytes, extent), pool->min_page_bytes, pool->half_bytes % pool->extent_bytes);
 	for (uint32_t i = 0; i < c->n_models; i++)
 		if (print_model(pool, &c->models[i], out) != 0)
 			code = EXIT_CODE_POOL;

@@ -22,9 +22,10 @@ int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_b
 int plan_floors(const struct backend_pool *pool, const struct config *c, char why[BACKEND_WHY]);
 /*
  * What can be said of @c without a device: all of that, unless the size is a
- * percentage. 0, or EXIT_CODE_CONFIG with the sentence in @why.
+ * percentage, of which @pool keeps 0 bytes. 0 with the sizes in @pool, or
+ * EXIT_CODE_CONFIG with the sentence in @why.
  */
-int plan_check(const struct config *c, char why[BACKEND_WHY]);
+int plan_check(const struct config *c, struct backend_pool *pool, char why[BACKEND_WHY]);
 
 /*
  * Writes to @out what would be allocated, and for each configured model whether

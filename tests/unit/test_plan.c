@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,6 +90,28 @@ Test(plan, an_extent_holds_the_largest_configured_page)
 	c.pool.size.value = 64 << 20;
 	cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
 	cr_assert_geq(pool.extent_bytes, 64 * 256 * 64 * 2);
+}
+
+/* It is the number of pages that costs, and a small pool has few of any size. */
+Test(plan, the_smallest_page_follows_from_the_pool_unless_it_is_set)
+{
+	static const struct {
+		uint64_t pool, page;
+	} cases[] = {
+		{ 1ull << 20, 16 },         { 4ull << 20, 16 },   { (8ull << 20) - 1, 16 },
+		{ 8ull << 20, 32 },         { 64ull << 20, 256 }, { (128ull << 20) - 1, 256 },
+		{ (1ull << 30) - 1, 2048 }, { 1ull << 30, 4096 }, { 64ull << 30, 4096 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		c.pool.size.value = cases[i].pool;
+		c.min_page_bytes = 0;
+		cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+		cr_expect_eq(pool.min_page_bytes, cases[i].page, "case %zu: %" PRIu64, i, pool.min_page_bytes);
+		c.min_page_bytes = 48;
+		cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+		cr_expect_eq(pool.min_page_bytes, 48);
+	}
 }
 
 /* V id = K id + num_pages counts from the same base as K when the pages fill the half. */
@@ -230,18 +253,18 @@ Test(plan, floors_must_fit_in_whole_extents)
 	c.pool.table_area.value = 4096;
 	c.pool.extent.value = 16384;
 	c.pool.size.value = 4096 + 2 * 4 * 16384;
-	cr_assert_eq(plan_check(&c, why), EXIT_CODE_CONFIG);
+	cr_assert_eq(plan_check(&c, &pool, why), EXIT_CODE_CONFIG);
 	cr_assert_str_eq(why,
 			 "the floors of all models need 5 extents together, whole ones for each page size, and the "
 			 "pool has 4: lower one of them, or make extents smaller");
 	cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
 	cr_assert_eq(plan_floors(&pool, &c, why), EXIT_CODE_CONFIG);
 	c.models[2].floor.value = 2 * 2 * 16384;
-	cr_assert_eq(plan_check(&c, why), 0, "%s", why);
+	cr_assert_eq(plan_check(&c, &pool, why), 0, "%s", why);
 	c.models[1].model.groups[0] = c.models[0].model.groups[0]; /* of one size two floors share an extent */
 	c.models[1].model.max_seq = 16;
 	c.models[2].floor.value = 3 * 2 * 16384;
-	cr_assert_eq(plan_check(&c, why), 0, "%s", why);
+	cr_assert_eq(plan_check(&c, &pool, why), 0, "%s", why);
 	c.pool.extent.value = 1 << 20;
-	cr_assert_eq(plan_check(&c, why), EXIT_CODE_CONFIG, "what cuts no pool is no configuration");
+	cr_assert_eq(plan_check(&c, &pool, why), EXIT_CODE_CONFIG, "what cuts no pool is no configuration");
 }
