@@ -6,7 +6,7 @@
  * changes few sequences. A heap by the step at which each is due makes a step
  * cost what it changes: a plain one looks at the top and is done.
  */
-#include "internal.h"
+#include "agenda.h"
 
 static void sift_down(struct session *s, const struct request *r, uint32_t at)
 {

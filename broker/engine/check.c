@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agenda.h"
 #include "internal.h"
 
 struct checker {

@@ -8,7 +8,10 @@
  */
 #include <string.h>
 
+#include "agenda.h"
 #include "bug.h"
+#include "delivery.h"
+#include "fence.h"
 #include "internal.h"
 #include "slice.h"
 

@@ -6,6 +6,8 @@
  * rows that lost their owner (finished or dropped) since the last one: in
  * stream order behind the work that still read them.
  */
+#include "delivery.h"
+
 #include "slice.h"
 
 void delivery_reset(struct delivery *d)
@@ -20,40 +22,6 @@ void delivery_scrub(struct delivery *d, int32_t row, int32_t first, int32_t end)
 {
 	d->scrubs[d->n_scrubs++] =
 		(struct wire_scrub){ .row = (uint32_t)row, .first = (uint32_t)first, .n = (uint32_t)(end - first) };
-}
-
-void row_list_note(struct session *s, const struct group *g, struct row_list *list, int32_t slot)
-{
-	int32_t number = group_row(g, slot);
-	struct row *row = &s->rows[number];
-
-	if (row->listed || !page_table_is_dirty(&g->table, slot))
-		return;
-	row->listed = true;
-	row->prev = list->last;
-	row->next = -1;
-	if (list->last < 0)
-		list->first = number;
-	else
-		s->rows[list->last].next = number;
-	list->last = number;
-}
-
-void row_list_remove(struct session *s, const struct group *g, struct row_list *list, int32_t slot)
-{
-	struct row *row = &s->rows[group_row(g, slot)];
-
-	if (!row->listed)
-		return;
-	row->listed = false;
-	if (row->prev < 0)
-		list->first = row->next;
-	else
-		s->rows[row->prev].next = row->next;
-	if (row->next < 0)
-		list->last = row->prev;
-	else
-		s->rows[row->next].prev = row->prev;
 }
 
 /* As page_table_collect(), of a row with so much to look at that others are looked at meanwhile. */

@@ -8,7 +8,10 @@
  * model's max_advance is taken from the class, and goes back there when every
  * value that the request was given has been reached.
  */
+#include "agenda.h"
 #include "bug.h"
+#include "delivery.h"
+#include "fence.h"
 #include "internal.h"
 #include "slice.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fence.c - what a fence given with a complete or an end proves, and what is refused */
-#include "internal.h"
+/* fence.c - see fence.h */
+#include "fence.h"
 
 int fence_resolve(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
 		  struct resolved_fence *out, struct fault *f)

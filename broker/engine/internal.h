@@ -15,19 +15,8 @@
 #include "pool.h"
 #include "provision.h"
 #include "quota.h"
+#include "row_list.h"
 #include "window.h"
-
-/* Rows that have something to send, chained by their numbers over all groups; -1: empty. */
-struct row_list {
-	int32_t first, last;
-};
-#define ROW_LIST_EMPTY ((struct row_list){ -1, -1 })
-
-/* Where a row stands in a list. */
-struct row {
-	int32_t prev, next;
-	bool listed; /* in its request's dirty list, or its line's stray list */
-};
 
 /* What one sequence holds in one group. */
 struct span {
@@ -346,31 +335,6 @@ static inline struct page_chain *point_chain(const struct session *s, const stru
 	return &s->point_pages[(uint64_t)(p - s->points) * s->n_groups + g];
 }
 
-/* ---- delivery.c ---- */
-
-void delivery_reset(struct delivery *d);
-/* Columns [first, end) of @row have just been bound, and one of the pages is dirty. */
-void delivery_scrub(struct delivery *d, int32_t row, int32_t first, int32_t end);
-/* The rows of @r, then the stray rows of its stream. */
-void delivery_collect(struct session *s, struct request *r, struct delivery *d);
-/* The row of @slot in @g may have changed: when it has, it joins @list, unless it is in one. */
-void row_list_note(struct session *s, const struct group *g, struct row_list *list, int32_t slot);
-void row_list_remove(struct session *s, const struct group *g, struct row_list *list, int32_t slot);
-
-/* ---- agenda.c ---- */
-
-/* Puts all sequences of @r in order of their `due`. */
-void agenda_build(struct session *s, const struct request *r);
-/* The sequences due at step @step, as places in the agenda, parents first, in s->slot_scratch; how many. */
-uint32_t agenda_due(struct session *s, const struct request *r, uint64_t step);
-/* Restores the order after the sequences at the @n places in s->slot_scratch got a later `due`. */
-void agenda_settle(struct session *s, const struct request *r, uint32_t n);
-
-static inline struct seq *agenda_seq(const struct session *s, const struct request *r, int32_t place)
-{
-	return &s->seqs[s->agenda[r->first + (uint32_t)place]];
-}
-
 /* ---- step.c, extend.c ---- */
 
 void transition_begin(struct session *s, struct request *r, enum transition t);
@@ -391,20 +355,6 @@ int extend_prepare(struct session *s, struct request *r, const struct counts *to
 /* Completes a step or an extend; @accepted->each 0 (and no list): all. */
 int extend_complete(struct session *s, struct request *r, const struct counts *accepted, const struct wire_fence *fence,
 		    uint64_t armed, struct fault *f);
-
-/* ---- fence.c ---- */
-
-/* What a fence given with a complete means for the request's line. */
-struct resolved_fence {
-	bool failed;
-	bool reached;
-	uint64_t value; /* when neither */
-};
-int fence_resolve(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
-		  struct resolved_fence *out, struct fault *f);
-/* The same for a finish or abandon, where the request's last completion point may be named, too. */
-int fence_resolve_end(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
-		      struct resolved_fence *out, struct fault *f);
 
 /* Admits @b if that can be done now: 0, or the code of why not. */
 int request_admit(struct session *s, const struct begin *b, uint64_t *handle, struct fault *f);

@@ -7,7 +7,9 @@
  */
 #include <string.h>
 
+#include "agenda.h"
 #include "bug.h"
+#include "fence.h"
 #include "internal.h"
 #include "slice.h"
 

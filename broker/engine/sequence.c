@@ -13,6 +13,7 @@
  * reservation, or where the stream keeps no order.
  */
 #include "bug.h"
+#include "delivery.h"
 #include "internal.h"
 #include "slice.h"
 

@@ -6,7 +6,10 @@
  * reservation; what leaves the window stays in the row until the complete, and
  * then goes back there. Inside a page a step only counts.
  */
+#include "agenda.h"
 #include "bug.h"
+#include "delivery.h"
+#include "fence.h"
 #include "slice.h"
 
 /* Common to all prepares: refused before anything of the request is looked at. */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fence.h - what a fence given with a complete or an end proves, and what is refused */
+#ifndef SWAKV_ENGINE_FENCE_H
+#define SWAKV_ENGINE_FENCE_H
+
+#include "internal.h"
+
+/* What it means for the request's line. */
+struct resolved_fence {
+	bool failed;
+	bool reached;
+	uint64_t value; /* when neither */
+};
+/* @fence of a complete of @r; @armed is the armed value of its line. 0, or the code of why it is refused. */
+int fence_resolve(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
+		  struct resolved_fence *out, struct fault *f);
+/* The same for a finish or abandon, where the request's last completion point may be named, too. */
+int fence_resolve_end(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
+		      struct resolved_fence *out, struct fault *f);
+
+#endif
