@@ -174,7 +174,7 @@ int request_compact_complete(struct session *s, uint64_t handle, const struct wi
 	note_fence(s, r, &p, NULL);
 	if (r->move_rows)
 		move_rows(s, r);
-	page_chains_init(s, &dropped);
+	page_chains_init(&dropped, s->n_groups);
 	reorder(s, r, r->last_value, &dropped);
 	r->pending_batch = -1;
 	if (r->n_seqs == 0)

@@ -8,45 +8,11 @@
  * the points it closes and one more. A page is marked with the sequence whose
  * reservation it returns to.
  */
+#include "points.h"
+
 #include "bug.h"
 #include "internal.h"
 #include "slice.h"
-
-/* Moves all of @from to the end of @chain. Both are of one group. */
-static void chain_append(struct page_class *c, struct page_chain *chain, const struct page_chain *from)
-{
-	if (from->n == 0)
-		return;
-	if (chain->n == 0)
-		chain->first = from->first;
-	else
-		c->link[chain->last] = from->first;
-	chain->last = from->last;
-	chain->n += from->n;
-}
-
-int64_t page_chains_count(const struct session *s, const struct page_chains *c)
-{
-	int64_t n = 0;
-
-	for (uint32_t i = 0; i < s->n_groups; i++)
-		n += c->of[i].n;
-	return n;
-}
-
-/* Every page of @chain returns to the class of @g. */
-static void chain_return(struct session *s, struct group *g, const struct page_chain *chain)
-{
-	int32_t left = slice_part(s, INT32_MAX);
-
-	for (int32_t page = chain->first, next; page >= 0; page = next) {
-		next = g->class->link[page];
-		page_class_put(g->class, page);
-		g->n_held--;
-		slice_step(s, &left, 1);
-	}
-	slice_rest(s, left);
-}
 
 static struct point *point_new(struct session *s)
 {
@@ -97,6 +63,12 @@ static void line_remove(struct session *s, struct line *l, struct point *p)
 		s->points[p->next].prev = p->prev;
 }
 
+void point_close(struct session *s, struct point *p)
+{
+	line_remove(s, &s->lines[p->line], p);
+	point_free(s, p);
+}
+
 static struct point *point_of(struct session *s, const struct request *r, uint64_t value)
 {
 	for (int32_t i = r->first_point; i >= 0; i = s->points[i].same_request)
@@ -129,7 +101,7 @@ void point_open(struct session *s, uint32_t line, uint64_t value, struct request
 		line_insert(s, &s->lines[line], p);
 	}
 	for (uint32_t g = 0; pages && g < s->n_groups; g++) {
-		chain_append(s->groups[g].class, point_chain(s, p, g), &pages->of[g]);
+		page_chain_append(s->groups[g].class, point_chain(s, p, g), &pages->of[g]);
 		s->groups[g].n_leaving += r ? 0 : pages->of[g].n;
 	}
 }
@@ -172,7 +144,7 @@ static void point_reached(struct session *s, struct point *p)
 
 		if (p->request < 0) {
 			g->n_leaving -= chain->n;
-			chain_return(s, g, chain);
+			page_chain_return(s, g, chain);
 		} else {
 			chain_give_back(s, g, chain);
 		}
@@ -221,10 +193,9 @@ void point_absorb(struct session *s, struct request *r, struct page_chains *chai
 		struct point *p = &s->points[r->first_point];
 
 		for (uint32_t g = 0; g < s->n_groups; g++)
-			chain_append(s->groups[g].class, &chains->of[g], point_chain(s, p, g));
+			page_chain_append(s->groups[g].class, &chains->of[g], point_chain(s, p, g));
 		r->first_point = p->same_request;
-		line_remove(s, &s->lines[p->line], p);
-		point_free(s, p);
+		point_close(s, p);
 	}
 	r->n_points = 0;
 }
@@ -252,69 +223,12 @@ void point_extract(struct session *s, struct request *r, struct page_chains *cha
 
 void pages_release(struct session *s, uint32_t line, uint64_t value, const struct page_chains *chains)
 {
-	if (page_chains_count(s, chains) == 0)
+	if (page_chains_count(chains, s->n_groups) == 0)
 		return;
 	if (value > s->lines[line].reached) {
 		point_open(s, line, value, NULL, chains);
 		return;
 	}
 	FOR_EACH_GROUP (g, s)
-		chain_return(s, g, &chains->of[g->index]);
-}
-
-void pages_quarantine(struct session *s, uint32_t line, const struct page_chains *chains)
-{
-	struct line *l = &s->lines[line];
-
-	FOR_EACH_GROUP (g, s) {
-		const struct page_chain *chain = &chains->of[g->index];
-		int32_t left = slice_part(s, INT32_MAX);
-
-		for (int32_t page = chain->first; page >= 0; page = g->class->link[page]) {
-			page_class_quarantine(g->class, page);
-			slice_step(s, &left, 1);
-		}
-		slice_rest(s, left);
-		chain_append(g->class, &l->quarantine.of[g->index], chain);
-	}
-}
-
-void line_quarantine(struct session *s, uint32_t line)
-{
-	struct line *l = &s->lines[line];
-
-	while (l->first_point >= 0) {
-		struct point *p = &s->points[l->first_point];
-		struct page_chains chains;
-
-		MUST(p->request < 0);
-		for (uint32_t g = 0; g < s->n_groups; g++) {
-			chains.of[g] = *point_chain(s, p, g);
-			s->groups[g].n_leaving -= chains.of[g].n;
-		}
-		pages_quarantine(s, line, &chains);
-		line_remove(s, l, p);
-		point_free(s, p);
-	}
-}
-
-int64_t quarantine_release(struct session *s, uint32_t line)
-{
-	struct page_chains *q = &s->lines[line].quarantine;
-	int64_t n = page_chains_count(s, q);
-
-	FOR_EACH_GROUP (g, s) {
-		chain_return(s, g, &q->of[g->index]);
-		q->of[g->index] = PAGE_CHAIN_EMPTY;
-	}
-	return n;
-}
-
-int64_t session_quarantined(const struct session *s)
-{
-	int64_t n = 0;
-
-	for (uint32_t i = 0; i < s->model.n_streams; i++)
-		n += page_chains_count(s, &s->lines[i].quarantine);
-	return n;
+		page_chain_return(s, g, &chains->of[g->index]);
 }

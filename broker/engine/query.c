@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* query.c - everything of spec section 4 that can be asked for, and the counts */
+#include "quarantine.h"
 #include "slice.h"
 
 int request_query(const struct session *s, uint64_t handle, struct wire_request_state *out, struct fault *f)

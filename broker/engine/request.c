@@ -5,12 +5,15 @@
  * A handle is {session tag, entry, generation}: an entry is used again with the
  * next generation, so an old handle is known as such for ever.
  */
+#include "request.h"
+
 #include <string.h>
 
 #include "agenda.h"
 #include "bug.h"
 #include "fence.h"
 #include "internal.h"
+#include "quarantine.h"
 #include "slice.h"
 
 /* ---- handles ------------------------------------------------------------- */
@@ -495,13 +498,13 @@ int request_poison(struct session *s, struct request *r, struct fault *f)
 	struct page_chains chains;
 	uint32_t line = r->stream;
 
-	page_chains_init(s, &chains);
+	page_chains_init(&chains, s->n_groups);
 	/* The slots need no value: nothing begins before shutdown has proven the stream idle. */
 	request_dissolve(s, r, 0, &chains);
 	pages_quarantine(s, line, &chains);
 	s->poisoned = true;
 	session_refuse_waiting(s, FAULT_POISONED);
-	return fault_set(f, FAULT_COMPLETION_FAILED, -1, page_chains_count(s, &chains), 0);
+	return fault_set(f, FAULT_COMPLETION_FAILED, -1, page_chains_count(&chains, s->n_groups), 0);
 }
 
 static int request_end(struct session *s, struct request *r, const struct wire_fence *fence, uint64_t armed,
@@ -523,7 +526,7 @@ static int request_end(struct session *s, struct request *r, const struct wire_f
 		request_dissolve(s, r, value, NULL);
 		return 0;
 	}
-	page_chains_init(s, &chains);
+	page_chains_init(&chains, s->n_groups);
 	request_dissolve(s, r, s->poisoned ? 0 : value, &chains);
 	if (s->poisoned)
 		pages_quarantine(s, line, &chains);

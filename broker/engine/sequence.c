@@ -12,6 +12,8 @@
  * only where somebody else may get them, since the sequence holds more than its
  * reservation, or where the stream keeps no order.
  */
+#include "sequence.h"
+
 #include "bug.h"
 #include "delivery.h"
 #include "internal.h"
@@ -132,7 +134,7 @@ void leaving_init(const struct session *s, const struct request *r, uint64_t val
 	uint64_t last = value > r->last_value ? value : r->last_value;
 
 	l->through = last <= s->lines[r->stream].reached;
-	page_chains_init(s, &l->staged);
+	page_chains_init(&l->staged, s->n_groups);
 }
 
 static inline void unbind(struct session *s, struct group *g, struct seq *q, int32_t first, int32_t end, bool waits,

@@ -5,11 +5,14 @@
  * A session that ends leaves its pages in quarantine: only the outside can
  * prove that its device work is over, and says so with session_reclaim().
  */
+#include "session.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "bug.h"
 #include "internal.h"
+#include "quarantine.h"
 #include "slice.h"
 
 struct engine *engine_new(const struct engine_config *config)
@@ -135,7 +138,7 @@ static void session_fill(struct session *s)
 	s->free_wait = s->waits;
 	for (uint32_t i = 0; i < WIRE_MAX_STREAMS; i++) {
 		s->lines[i] = (struct line){ 0, -1, -1, ROW_LIST_EMPTY, { { { 0 } } } };
-		page_chains_init(s, &s->lines[i].quarantine);
+		page_chains_init(&s->lines[i].quarantine, s->n_groups);
 	}
 }
 
@@ -285,7 +288,7 @@ void session_end(struct session *s)
 		uint32_t line = r->stream;
 		struct page_chains chains;
 
-		page_chains_init(s, &chains);
+		page_chains_init(&chains, s->n_groups);
 		request_dissolve(s, r, UINT64_MAX, &chains);
 		pages_quarantine(s, line, &chains);
 	}
@@ -302,59 +305,4 @@ int64_t session_reclaim(struct session *s)
 	for (uint32_t i = 0; i < s->model.n_streams; i++)
 		n += quarantine_release(s, i);
 	return n;
-}
-
-/* Quarantined work of @line, if any, has ended by what @fence says. 0, or the code of what it says instead. */
-static int check_quarantine(const struct session *s, uint32_t line, const struct wire_fence *fence, uint64_t armed,
-			    struct fault *f)
-{
-	bool doubtful = page_chains_count(s, &s->lines[line].quarantine) > 0;
-
-	if (fence->kind == WIRE_FENCE_FAILED)
-		return doubtful ? fault_set(f, FAULT_STILL_POISONED, -1, session_quarantined(s), 0) : 0;
-	if (fence->kind == WIRE_FENCE_DONE)
-		return 0;
-	if (fence->kind != WIRE_FENCE_LINE)
-		return fault_set(f, FAULT_FENCE_KIND, -1, fence->kind, 0);
-	if (fence->line != line)
-		return fault_set(f, FAULT_FENCE_LINE, -1, fence->line, line);
-	if (fence->value > armed)
-		return fault_set(f, FAULT_FENCE_NOT_ARMED, -1, (int64_t)fence->value, (int64_t)armed);
-	if (doubtful && fence->value > s->lines[line].reached)
-		return fault_set(f, FAULT_SHUTDOWN_PENDING, -1, line, (int64_t)fence->value);
-	return 0;
-}
-
-int session_shutdown(struct session *s, const struct wire_fence *fences, uint32_t n, const uint64_t *armed,
-		     struct fault *f)
-{
-	int worst = 0;
-
-	if (s->ended)
-		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
-	if (n != s->model.n_streams)
-		return fault_set(f, FAULT_FENCE_COUNT, -1, n, s->model.n_streams);
-	/*
-	 * All or nothing; of several reasons the first in the order of errors is
-	 * given: the codes fall in that order.
-	 */
-	for (uint32_t i = 0; i < n; i++) {
-		struct fault one;
-		int r = check_quarantine(s, i, &fences[i], armed[i], &one);
-
-		if (r && (!worst || r > worst)) {
-			worst = r;
-			if (f)
-				*f = one;
-		}
-	}
-	if (worst)
-		return worst;
-	if (!s->poisoned)
-		return s->n_requests ? fault_set(f, FAULT_ACTIVE_REQUESTS, -1, s->n_requests, 0) : 0;
-	for (uint32_t i = 0; i < n; i++)
-		quarantine_release(s, i);
-	s->poisoned = false;
-	s->change++;
-	return 0;
 }

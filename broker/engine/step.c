@@ -10,6 +10,7 @@
 #include "bug.h"
 #include "delivery.h"
 #include "fence.h"
+#include "quarantine.h"
 #include "slice.h"
 
 /* Common to all prepares: refused before anything of the request is looked at. */
@@ -65,7 +66,8 @@ void note_fence(struct session *s, struct request *r, const struct resolved_fenc
 		r->last_value = p->value;
 	if (!p->reached)
 		point_open(s, r->stream, p->value, r, NULL);
-	if (l && page_chains_count(s, &l->staged) > 0) /* takes no room: the request has a point of that value */
+	if (l &&
+	    page_chains_count(&l->staged, s->n_groups) > 0) /* takes no room: the request has a point of that value */
 		point_open(s, r->stream, r->last_value, r, &l->staged);
 }
 

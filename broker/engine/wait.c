@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "bug.h"
+#include "quarantine.h"
 #include "quota.h"
 #include "slice.h"
 

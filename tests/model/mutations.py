@@ -93,7 +93,7 @@ MUTATIONS = [
         ("\ts->poisoned = true;\n",
          "\tstruct session *other;\n\n"
          "\tLIST_FOREACH(other, &s->engine->sessions, siblings)\n\t\tother->poisoned = true;\n")]),
-    ("poison is lifted although a stream failed again", "session.c", [
+    ("poison is lifted although a stream failed again", "quarantine.c", [
         ("return doubtful ? fault_set(f, FAULT_STILL_POISONED, -1, session_quarantined(s), 0) : 0;",
          "return 0;")]),
     ("V base one page off", "page_table.h", [
@@ -120,8 +120,8 @@ MUTATIONS = [
         ("\twhile (n-- > 0)\n", "\twhile (n-- > 1)\n")]),
     ("a generation is reused", "request.c", [
         ("\tt->generation++;\n", "\tt->generation |= 1;\n")]),
-    ("reclaim forgets the pages behind points", "points.c", [
-        ("\t\tpages_quarantine(s, line, &chains);\n\t\tline_remove(s, l, p)", "\t\tline_remove(s, l, p)")]),
+    ("reclaim forgets the pages behind points", "quarantine.c", [
+        ("\t\tpages_quarantine(s, line, &chains);\n\t\tpoint_close(s, p)", "\t\tpoint_close(s, p)")]),
     ("an extent that was taken needlessly", "provision.c", [
         ("\tif (c->n_free >= n)\n\t\treturn;\n\tv.index", "\tif (c->n_free >= ++n)\n\t\treturn;\n\tv.index")]),
     ("an extent is returned with a live page", "pool.c", [
@@ -209,9 +209,9 @@ MUTATIONS = [
     # rewind
     ("the rewind bound counts from the endpoint at each call", "extend.c", [
         ("e - tokens[i] < seq_high(r, q) - (int64_t)s->model.max_rewind", "tokens[i] > (int64_t)s->model.max_rewind")]),
-    ("steps inside a page do not raise the highest endpoint", "internal.h", [
+    ("steps inside a page do not raise the highest endpoint", "sequence.h", [
         ("\treturn e > q->high ? e : q->high;\n", "\treturn q->high;\n")]),
-    ("begin falls after a rewind", "internal.h", [
+    ("begin falls after a rewind", "sequence.h", [
         ("return window_begin(&g->window, e > q->high ? e : q->high);", "return window_begin(&g->window, e);")]),
     ("rewound extras return before the last point", "extend.c", [
         ("\tleaving_init(s, r, 0, &leaving);\n", "\tleaving_init(s, r, 0, &leaving);\n\tleaving.through = true;\n")]),

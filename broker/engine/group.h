@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* group.h - one layer group of a session */
+#ifndef SWAKV_ENGINE_GROUP_H
+#define SWAKV_ENGINE_GROUP_H
+
+#include "page_table.h"
+#include "window.h"
+
+struct page_class;
+struct session;
+struct span;
+
+struct group {
+	struct page_class *class;
+	uint32_t index; /* in the session */
+	uint64_t page_bytes;
+	uint32_t class_index;
+	uint32_t serial;      /* names the group to the page class, for as long as the engine lives */
+	struct window window; /* what is retained: W and max_rewind; of a full group everything */
+	struct page_table table;
+	int32_t most_reserved; /* for any sequence */
+	int64_t n_held;        /* pages leased or in quarantine */
+	int64_t n_leaving;     /* of these: behind open points, on their way to the class */
+	int64_t n_promised;    /* of these: not placed yet (slice.h) */
+	struct span *spans;    /* [max_batch], by sequence */
+	int32_t *reserved;     /* [max_batch][most_reserved]: stack of each sequence */
+};
+
+/* Number of a slot's row of @g over all groups. */
+static inline int32_t group_row(const struct group *g, int32_t slot)
+{
+	return (int32_t)g->table.first_row + slot;
+}
+
+/* Pages of @g that a sequence of up to @capacity tokens reserves; @unordered: on a stream that keeps no order. */
+int32_t group_reservation(const struct session *s, const struct group *g, int64_t capacity, bool unordered);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request.h - a request, from its admission to its end */
+#ifndef SWAKV_ENGINE_REQUEST_H
+#define SWAKV_ENGINE_REQUEST_H
+
+#include "engine.h"
+#include "row_list.h"
+
+struct session;
+struct seq;
+struct page_chains;
+
+struct request {
+	uint32_t generation; /* of the handle; counts up each time the entry is used */
+	uint8_t phase;       /* enum phase; PHASE_NONE: the entry is free */
+	uint8_t transition;  /* enum transition */
+	bool move_rows;      /* of the pending compaction */
+	bool unordered;      /* its stream keeps no order between its steps */
+	uint32_t stream;
+	uint32_t n_seqs;
+	uint32_t first;        /* its sequences: order[first .. first + n_seqs), and the same part of agenda */
+	uint64_t steps;        /* decode steps settled since the prefill */
+	struct row_list dirty; /* rows of it that may differ from what was delivered */
+	int32_t pending_batch; /* of the pending compaction, else -1 */
+	int64_t capacity;      /* tokens of each sequence */
+	uint64_t last_value;   /* greatest fence value it was given, 0: none */
+	int32_t first_point;   /* its open points, chained by same_request */
+	uint32_t n_points;
+	int32_t prev, next;                   /* live requests of the session; `next` also chains free entries */
+	int32_t reservation[WIRE_MAX_GROUPS]; /* pages of each sequence */
+};
+
+/* The live request of @handle. 0, or why there is none: the session has ended, or the request, or it never was. */
+int request_find(const struct session *s, uint64_t handle, struct request **r, struct fault *f);
+uint64_t request_handle(const struct session *s, const struct request *r);
+
+/* What every prepare refuses first: an ended or poisoned session, a handle that is not live. */
+int request_check_prepare(struct session *s, uint64_t handle, struct request **out, struct fault *f);
+/* The same, and then a request that is not executing, or between a prepare and its complete. */
+int request_check_executing(struct session *s, uint64_t handle, struct request **out, struct fault *f);
+
+/* Admits @b if that can be done now: 0, or the code of why not. */
+int request_admit(struct session *s, const struct begin *b, uint64_t *handle, struct fault *f);
+/* True when only open points of @s itself stand in the way of @b, which needs @needs. */
+bool request_waits_for_itself(struct session *s, const struct begin *b, const int64_t *needs);
+
+/*
+ * Ends @r: rows cleared, slots free, all its pages on @chains (NULL, when no point
+ * of it is open: back to their classes), its entry free.
+ */
+void request_dissolve(struct session *s, struct request *r, uint64_t slot_value, struct page_chains *chains);
+/* Sequence @q leaves @r: rows cleared, slot free (for other streams from @slot_value on), all its pages on @chains. */
+void request_drop_sequence(struct session *s, struct request *r, struct seq *q, uint64_t slot_value,
+			   struct page_chains *chains);
+/* The completion of @r failed: it is quarantined whole and the session poisoned. Returns SWAKV_EPOISONED. */
+int request_poison(struct session *s, struct request *r, struct fault *f);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session.h - one worker's share of the pool
+ *
+ * Everything is sized when a session is made: no command allocates. Indices
+ * stand for pointers (-1: none), so arrays stay flat and small.
+ */
+#ifndef SWAKV_ENGINE_SESSION_H
+#define SWAKV_ENGINE_SESSION_H
+
+#include <sys/queue.h>
+
+#include "engine.h"
+#include "group.h"
+#include "points.h"
+#include "request.h"
+#include "row_list.h"
+#include "sequence.h"
+
+struct quota;
+struct wait;
+
+struct slot {
+	int32_t seq;          /* admitted sequence, -1: none */
+	uint32_t generation;  /* rises at each admission */
+	uint32_t line;        /* of its last tenant */
+	uint64_t value;       /* other streams may use the slot when line has reached this */
+	bool seen;            /* scratch of a check */
+	bool waiting;         /* held by a request that waits; then */
+	int32_t next_waiting; /* its next slot */
+};
+
+struct session {
+	LIST_ENTRY(session) siblings;
+	LIST_ENTRY(session) sharers; /* of its quota */
+	struct engine *engine;
+	struct quota *quota;
+	uint32_t tag;
+	uint32_t n_groups;
+	struct model model;
+	struct group groups[WIRE_MAX_GROUPS];
+	struct group *groups_end;
+	bool poisoned;
+	bool ended;
+	bool busy;       /* a call about it is in the middle of its work */
+	uint64_t change; /* counts everything that a state query could see */
+
+	struct seq *seqs;      /* [max_batch] */
+	struct row *rows;      /* [n_groups][max_batch] */
+	int32_t *scratch;      /* [max_batch][scratch_width]: rows on the move */
+	int32_t scratch_width; /* of the group that reserves most */
+	int32_t *slot_scratch; /* [max_batch] */
+	int32_t *free_seqs;
+	uint32_t n_free_seqs;
+	struct slot *slots; /* [max_batch] */
+
+	struct request *requests; /* [max_batch] */
+	int32_t first_request, free_request;
+	uint32_t n_requests, n_sequences, n_transitions;
+	int32_t *order;  /* [2 * max_batch] */
+	int32_t *agenda; /* [2 * max_batch]: the sequences of each request as a heap by `due` */
+	uint32_t order_top;
+
+	struct wait *waits; /* [ENGINE_MAX_WAITS] */
+	struct wait *free_wait;
+	uint32_t n_waits;
+
+	struct point *points;
+	struct page_chain *point_pages; /* [max_points][n_groups] */
+	int32_t free_point;
+	uint32_t n_points, max_points;
+	struct line lines[WIRE_MAX_STREAMS];
+};
+
+/* Walks the groups of @s. */
+#define FOR_EACH_GROUP(g, s) for (__typeof__(&(s)->groups[0]) g = (s)->groups; g < (s)->groups_end; g++)
+
+static inline struct seq *request_seq(const struct session *s, const struct request *r, uint32_t i)
+{
+	return &s->seqs[s->order[r->first + i]];
+}
+
+/* Chain of group @g in point @p. */
+static inline struct page_chain *point_chain(const struct session *s, const struct point *p, uint32_t g)
+{
+	return &s->point_pages[(uint64_t)(p - s->points) * s->n_groups + g];
+}
+
+#endif
