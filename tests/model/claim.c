@@ -304,7 +304,9 @@ void ref_claims_check(struct ref_pool *p, const struct ref_claim_seen *seen, boo
 			check_known(p, q, &seen[i]);
 		else if (seen[i].claims)
 			ref_complain(p, "the claim of model %d is over, and goes on", i);
-		else if (last && may_claim(p, q, w)) {
+		else if (answered && w && w->overdue && exceeds_ceiling(p, q, w))
+			w->hidden_until = p->stamp + 1;
+		else if (last && may_claim(p, q, w) && p->stamp >= w->hidden_until) {
 			if (!answered && can_choose(p, q, w))
 				ref_complain(p, "model %d does not claim, and may", i);
 			w->paused_until = p->stamp + p->claim_hold;

@@ -100,6 +100,7 @@ struct ref_wait {
 	bool withdrawn;        /* it is refused */
 	bool overdue;          /* it may claim, and be overtaken */
 	uint64_t paused_until; /* stamp */
+	uint64_t hidden_until; /* a claim of it may have begun and ended in one call, and pauses until then */
 };
 
 struct ref_pool {
