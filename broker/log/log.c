@@ -90,18 +90,30 @@ static bool write_line(const char *line, size_t length)
 	return true;
 }
 
-static void put_line(enum log_level level, const char *format, va_list args)
+/* False: there is no room for it. */
+static bool put_line(enum log_level level, const char *format, va_list args)
 {
 	char line[LOG_LINE];
 	size_t length = format_line(line, level, format, args);
+	bool put;
 
 	if (!load_acquire(&running)) { /* pairs with log_start() */
 		write_line(line, length);
-		return;
+		return true;
 	}
-	if (!log_queue_put(&queue, line, length))
-		add_relaxed(&n_lost, 1);
-	eventfd_write(bell, 1);
+	put = log_queue_put(&queue, line, length);
+	if (put)
+		eventfd_write(bell, 1);
+	return put;
+}
+
+/* A line for which there is no room is lost, and counted. */
+static void put_or_count(enum log_level level, const char *format, va_list args)
+{
+	if (put_line(level, format, args))
+		return;
+	add_relaxed(&n_lost, 1);
+	eventfd_write(bell, 1); /* all that stood in its way may be written by now, and the thread asleep */
 }
 
 void log_line(enum log_level level, const char *format, ...)
@@ -109,7 +121,7 @@ void log_line(enum log_level level, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	put_line(level, format, args);
+	put_or_count(level, format, args);
 	va_end(args);
 }
 
@@ -124,43 +136,33 @@ void log_caused(uint32_t uid, enum log_level level, const char *format, ...)
 	if (!pass)
 		return;
 	va_start(args, format);
-	put_line(level, format, args);
+	put_or_count(level, format, args);
 	va_end(args);
 }
 
-static void tell_left_out(bool at_once)
+__attribute__((format(printf, 1, 2))) static bool put_warning(const char *format, ...)
 {
-	uint32_t uid, n;
-	bool due;
+	va_list args;
+	bool put;
 
-	for (;;) {
-		pthread_mutex_lock(&limit_lock);
-		due = log_limit_due(&limit, clock_ns(), at_once, &uid, &n);
-		pthread_mutex_unlock(&limit_lock);
-		if (!due)
-			return;
-		if (uid == LOG_NOBODY)
-			log_warning("%" PRIu32 " more lines of this kind were not logged", n);
-		else
-			log_warning("%" PRIu32 " more lines about uid %" PRIu32 " were not logged", n, uid);
-	}
-}
-
-void log_left_out(void)
-{
-	tell_left_out(false);
+	va_start(args, format);
+	put = put_line(LOG_LEVEL_WARNING, format, args);
+	va_end(args);
+	return put;
 }
 
 /* ---- the thread ----------------------------------------------------------------- */
 
-__attribute__((format(printf, 1, 2))) static void write_now(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static bool write_now(const char *format, ...)
 {
 	char line[LOG_LINE];
 	va_list args;
+	bool written;
 
 	va_start(args, format);
-	write_line(line, format_line(line, LOG_LEVEL_WARNING, format, args));
+	written = write_line(line, format_line(line, LOG_LEVEL_WARNING, format, args));
 	va_end(args);
+	return written;
 }
 
 /* Tells of lines that were lost since it was last told. @told: how many were then. */
@@ -172,6 +174,36 @@ static void tell_lost(uint64_t *told)
 		return;
 	write_now("%" PRIu64 " lines were lost here: standard error was not read in time", now - *told);
 	*told = now;
+}
+
+/* Of what one user caused. @tell: how; false when it could not be, and then it is told of later. */
+static void tell_left_out(bool at_once, bool (*tell)(const char *format, ...))
+{
+	uint32_t uid, n;
+	bool due, told;
+
+	for (;;) {
+		pthread_mutex_lock(&limit_lock);
+		due = log_limit_due(&limit, clock_ns(), at_once, &uid, &n);
+		pthread_mutex_unlock(&limit_lock);
+		if (!due)
+			return;
+		if (uid == LOG_NOBODY)
+			told = tell("%" PRIu32 " more lines of this kind were not logged", n);
+		else
+			told = tell("%" PRIu32 " more lines about uid %" PRIu32 " were not logged", n, uid);
+		if (told)
+			continue;
+		pthread_mutex_lock(&limit_lock);
+		log_limit_untold(&limit, uid, n);
+		pthread_mutex_unlock(&limit_lock);
+		return;
+	}
+}
+
+void log_left_out(void)
+{
+	tell_left_out(false, put_warning);
 }
 
 static void *log_main(void *arg)
@@ -192,11 +224,13 @@ static void *log_main(void *arg)
 			log_queue_pop(&queue);
 			tell_lost(&told);
 		}
+		tell_lost(&told); /* of one that found the queue full, and was counted once it was empty */
 		if (last)
 			break;
 		poll(&p, 1, -1);
 		eventfd_read(bell, &n);
 	}
+	tell_left_out(true, write_now); /* whatever there is no room for */
 	crash_thread_end();
 	return NULL;
 }
@@ -232,7 +266,6 @@ void log_stop(void)
 
 	if (!load_acquire(&running))
 		return;
-	tell_left_out(true);
 	store_release(&stopping, 1); /* pairs with log_main() */
 	eventfd_write(bell, 1);
 	while (idle < STOP_LOOKS) {

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "clock.h"
+#include "log.h"
 
 #define LINE_COSTS (NS_PER_S / LOG_LIMIT_A_SECOND)
 
@@ -37,6 +38,7 @@ static struct log_source *find(struct log_limit *l, uint32_t uid)
 		if (!place || (place->used && (!s->used || s->last < place->last)))
 			place = s;
 	}
+	l->displaced += place->silent;
 	*place = (struct log_source){ .uid = uid, .used = true };
 	return place;
 }
@@ -63,5 +65,21 @@ bool log_limit_due(struct log_limit *l, uint64_t now, bool at_once, uint32_t *ui
 		s->silent = 0;
 		return true;
 	}
-	return false;
+	if (!l->displaced || (!at_once && now - l->told < NS_PER_S))
+		return false;
+	*uid = LOG_NOBODY;
+	*n = l->displaced;
+	l->displaced = 0;
+	l->told = now;
+	return true;
+}
+
+void log_limit_untold(struct log_limit *l, uint32_t uid, uint32_t n)
+{
+	for (int i = 0; i < LOG_LIMIT_SOURCES; i++)
+		if (l->sources[i].used && l->sources[i].uid == uid) {
+			l->sources[i].silent += n;
+			return;
+		}
+	l->displaced += n;
 }

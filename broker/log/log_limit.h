@@ -24,14 +24,19 @@ struct log_source {
 
 struct log_limit {
 	struct log_source sources[LOG_LIMIT_SOURCES];
+	uint32_t displaced; /* lines not told of, by sources that others have taken the place of */
+	uint64_t told;      /* ns: when such were told of last */
 };
 
 /* A line by @uid at @now (CLOCK_MONOTONIC ns). True: it may be logged. */
 bool log_limit_pass(struct log_limit *l, uint32_t uid, uint64_t now);
 /*
  * True when lines by *@uid were left out, *@n of them, and there is room to tell
- * so (@at_once: whether or not); then they count as told. To be repeated.
+ * so (@at_once: whether or not); then they count as told. LOG_NOBODY: by
+ * whom is not known any more. To be repeated.
  */
 bool log_limit_due(struct log_limit *l, uint64_t now, bool at_once, uint32_t *uid, uint32_t *n);
+/* The line that should have told of @n lines by @uid was lost: they are told of later. */
+void log_limit_untold(struct log_limit *l, uint32_t uid, uint32_t n);
 
 #endif

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -107,6 +108,40 @@ Test(log, many_users_share_the_places)
 		cr_assert_eq(passed(uid, LOG_LIMIT_BURST + 1, NS_PER_S + uid), LOG_LIMIT_BURST);
 }
 
+/* Nothing is forgotten of who had to make place. */
+Test(log, lines_of_displaced_users_are_told_of_too)
+{
+	uint32_t uid, n, told = 0, nobodys = 0;
+
+	for (uint32_t i = 0; i < 10 * LOG_LIMIT_SOURCES; i++)
+		passed(i, LOG_LIMIT_BURST + 3, NS_PER_S + i);
+	while (log_limit_due(&limit, NS_PER_S, true, &uid, &n)) {
+		told += n;
+		nobodys += uid == LOG_NOBODY ? n : 0;
+	}
+	cr_assert_eq(told, 3 * 10 * LOG_LIMIT_SOURCES, "%u", told);
+	cr_assert_eq(nobodys, 3 * 9 * LOG_LIMIT_SOURCES, "%u", nobodys);
+}
+
+Test(log, what_could_not_be_told_is_told_later)
+{
+	uint32_t uid, n;
+
+	passed(1000, LOG_LIMIT_BURST + 7, NS_PER_S);
+	cr_assert(log_limit_due(&limit, NS_PER_S, true, &uid, &n));
+	log_limit_untold(&limit, uid, n);
+	passed(1000, 2, NS_PER_S);
+	cr_assert(log_limit_due(&limit, NS_PER_S, true, &uid, &n));
+	cr_assert_eq(uid, 1000);
+	cr_assert_eq(n, 9);
+	for (uint32_t i = 0; i < LOG_LIMIT_SOURCES; i++)
+		passed(2000 + i, 1, 2 * NS_PER_S);
+	log_limit_untold(&limit, 1000, 9);
+	cr_assert(log_limit_due(&limit, NS_PER_S, true, &uid, &n), "also when it has lost its place since");
+	cr_assert_eq(uid, LOG_NOBODY);
+	cr_assert_eq(n, 9);
+}
+
 static char text[1 << 20]; /* all that came through a pipe */
 
 static void *read_all(void *arg)
@@ -120,28 +155,82 @@ static void *read_all(void *arg)
 	return NULL;
 }
 
-/* More lines than queue and pipe hold, while nobody reads; then all that came is read. */
-Test(log, lines_that_found_no_room_are_counted)
+/* Standard error becomes a pipe, whose other end is returned. */
+static int pipe_stderr(void)
 {
-	int ends[2], came = 0, lost = 0, n, all = LOG_QUEUE_LINES + 2000;
-	pthread_t reader;
+	int ends[2];
 
 	cr_assert_eq(pipe(ends), 0);
 	cr_assert_eq(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
 	close(ends[1]);
 	cr_assert_eq(log_start(), 0);
-	for (int i = 0; i < all; i++)
-		log_info("line %d %0900d", i, i);
-	cr_assert_eq(pthread_create(&reader, NULL, read_all, &ends[0]), 0);
+	return ends[0];
+}
+
+/* Reads until the log has stopped; sums of what the lines say. */
+static void read_to_the_end(int fd, int *came, int *lost, int *left_out)
+{
+	pthread_t reader;
+	int n, uid;
+
+	cr_assert_eq(pthread_create(&reader, NULL, read_all, &fd), 0);
 	cr_assert(log_drain(60000));
 	log_stop();
 	close(STDERR_FILENO);
 	pthread_join(reader, NULL);
+	*came = *lost = *left_out = 0;
 	for (char *line = text; (line = strstr(line, "swakvd: ")); line++)
-		if (sscanf(line, "swakvd: %d lines were lost", &n) == 1)
-			lost += n;
+		if (sscanf(line, "swakvd: %d more lines about uid %d", &n, &uid) == 2)
+			*left_out += n;
+		else if (sscanf(line, "swakvd: %d lines were lost", &n) == 1)
+			*lost += n;
 		else
-			came++;
+			(*came)++;
+}
+
+/* More lines than queue and pipe hold, while nobody reads; then all that came is read. */
+Test(log, lines_that_found_no_room_are_counted)
+{
+	int fd = pipe_stderr(), came, lost, left_out, all = LOG_QUEUE_LINES + 2000;
+
+	for (int i = 0; i < all; i++)
+		log_info("line %d %0900d", i, i);
+	read_to_the_end(fd, &came, &lost, &left_out);
 	cr_assert_eq(came + lost, all, "%d came, %d were lost", came, lost);
 	cr_assert_gt(lost, 0);
+}
+
+enum { LOGGERS = 4, LINES_EACH = 3000 };
+
+static void *cause_lines(void *arg)
+{
+	const uint32_t *uid = arg;
+
+	for (int i = 0; i < LINES_EACH; i++)
+		log_caused(*uid, LOG_LEVEL_INFO, "line %d %0200d", i, i);
+	return NULL;
+}
+
+/* Each line came, was lost, or was left out; also when there was no room to say how many were left out. */
+Test(log, lines_that_came_were_lost_and_left_out_add_up)
+{
+	const struct timespec refill = { .tv_nsec = 1000000000 / LOG_LIMIT_A_SECOND + 1 };
+	int fd = pipe_stderr(), came, lost, left_out, all = 2 * LOG_QUEUE_LINES;
+	uint32_t uids[LOGGERS];
+	pthread_t threads[LOGGERS];
+
+	for (int i = 0; i < all; i++)
+		log_info("line %d %0900d", i, i);
+	for (uint32_t t = 0; t < LOGGERS; t++) {
+		uids[t] = t;
+		cr_assert_eq(pthread_create(&threads[t], NULL, cause_lines, &uids[t]), 0);
+	}
+	for (int t = 0; t < LOGGERS; t++)
+		pthread_join(threads[t], NULL);
+	nanosleep(&refill, NULL); /* now each may say something again */
+	log_left_out();
+	read_to_the_end(fd, &came, &lost, &left_out);
+	all += LOGGERS * LINES_EACH;
+	cr_assert_eq(came + lost + left_out, all, "%d came, %d were lost, %d left out", came, lost, left_out);
+	cr_assert_geq(left_out, LOGGERS * (LINES_EACH - LOG_LIMIT_BURST) - 100 * LOGGERS, "%d", left_out);
 }
