@@ -30,7 +30,7 @@ ROWS = {
     "begins that wait for pages": ("_max_batch_, and N", 256),
     "completion points that are open": ("(_in_flight_ + 3) times _max_batch_, and 256; N", 65536),
     "tickets that are not collected": ("N", ("client/call.c", "CALLS_MAX", 0)),
-    "steps of a graph in flight": ("N", ("client/include/swakv/swakv.h", "SWAKV_MAX_GRAPH_STEPS", 0)),
+    "steps of a graph in flight": ("N", ("client/include/swakv/stream.h", "SWAKV_MAX_GRAPH_STEPS", 0)),
     "sessions": ("N", ("shared/admin_wire.h", "ADMIN_MAX_SESSIONS", 0)),
     "page sizes in use at a time": ("N", ("broker/engine/engine.h", "ENGINE_MAX_CLASSES", 0)),
     "bytes of its name, and of its pool's": ("N", ("shared/wire.h", "WIRE_NAME", 1)),

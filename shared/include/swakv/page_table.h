@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * page_table.h - a page table of one's own
+ * page_table.h - a page table in the caller's own memory (man 3 swakv_page_table)
  *
- * For an engine that decides about its pages itself and wants a table in the
- * library's format: int32 [n_rows][2][width], the K ids of a row, then its V ids
- * (K id + num_pages); -1 is empty in both halves. The table lies in memory of
- * the caller's. It is not the table of a session, which the broker keeps.
+ * For an engine that manages its pages itself and wants a table in the library's
+ * format: int32 [n_rows][2][width], the K ids of a row, then its V ids (K id +
+ * num_pages); -1 is empty in both halves. It is not the table of a session,
+ * which the broker keeps.
  *
- * Every edit looks at all of its arguments first: a refused one changes nothing
- * and returns SWAKV_EINVALID, and swakv_page_table_error() says what was wrong.
- * One thread at a time. Spec section 5.
+ * Every edit checks all of its arguments first: a refused one changes nothing,
+ * and swakv_page_table_error() says what was wrong. A NULL table is SWAKV_EINVALID.
+ * One thread at a time. Spec section 5; its section 7 has the numbers.
  */
 #ifndef SWAKV_PAGE_TABLE_H
 #define SWAKV_PAGE_TABLE_H
@@ -28,8 +28,8 @@ extern "C" {
 typedef struct swakv_page_table swakv_page_table;
 
 enum swakv_page_table_kind {
-	SWAKV_TABLE_SPARSE, /* a window's: empty columns anywhere, no page twice in a row */
-	SWAKV_TABLE_DENSE,  /* no page behind an empty column, either */
+	SWAKV_TABLE_SPARSE, /* for a window: empty columns anywhere, no page twice in a row */
+	SWAKV_TABLE_DENSE,  /* also no page behind an empty column */
 };
 
 struct swakv_page_table_options {
@@ -43,12 +43,13 @@ struct swakv_page_table_options {
 
 /*
  * On success *@out is owned by the caller until swakv_page_table_free(). On
- * failure it is NULL, and @why (NULL: not wanted) gets the sentence:
- * SWAKV_EINVALID, SWAKV_ENOMEM.
+ * failure it is NULL, and @why (may be NULL) gets the sentence, at most @why_size
+ * bytes, terminated.
+ * Errors: SWAKV_EINVALID, SWAKV_ENOMEM.
  */
 int swakv_page_table_new(const struct swakv_page_table_options *options, swakv_page_table **out, char *why,
 			 size_t why_size);
-/* The cells stay as they are. NULL is ignored. */
+/* The cells stay the caller's, as they are. NULL is ignored. */
 void swakv_page_table_free(swakv_page_table *t);
 /* The sentence of the last refused call. Valid until the next call. Never NULL. */
 const char *swakv_page_table_error(const swakv_page_table *t);
@@ -61,19 +62,26 @@ struct swakv_page_table_row {
 	int32_t count;      /* columns [count, width) are cleared */
 };
 
-/* Row b gets the ids [b * width, (b + 1) * width). Refused when the pool has fewer pages. */
+/* Row b gets the ids [b * width, (b + 1) * width). Errors: SWAKV_EINVALID (the pool has fewer pages). */
 int swakv_page_table_set_identity(swakv_page_table *t);
 /* True from swakv_page_table_set_identity() until the next edit, even one that writes the same ids. */
 bool swakv_page_table_is_identity(const swakv_page_table *t);
+/* @ids: K ids of columns [0, @count), the rest is cleared; NULL if @count is 0. Errors: SWAKV_EINVALID. */
 int swakv_page_table_set_row(swakv_page_table *t, int32_t row, const int32_t *ids, int32_t count);
-/* All of the @n rows or none; a row at most once. The sentence names the update at fault by its index. */
+/*
+ * All of the @n rows or none; a row at most once. The sentence names the update at fault by its index.
+ * Errors: SWAKV_EINVALID.
+ */
 int swakv_page_table_set_rows(swakv_page_table *t, const struct swakv_page_table_row *rows, int32_t n);
+/* @page: a K id. Errors: SWAKV_EINVALID. */
 int swakv_page_table_set_entry(swakv_page_table *t, int32_t row, int32_t column, int32_t page);
+/* Errors: SWAKV_EINVALID. */
 int swakv_page_table_clear_entry(swakv_page_table *t, int32_t row, int32_t column);
 /*
  * Row i < @n moves to row @old_to_new[i], or goes when that is -1: each
  * destination in [0, @new_batch) exactly once. Rows from @new_batch on are
- * cleared. No K and V are copied. Also SWAKV_ENOMEM.
+ * cleared. K and V stay where they are.
+ * Errors: SWAKV_EINVALID, SWAKV_ENOMEM.
  */
 int swakv_page_table_compact_rows(swakv_page_table *t, const int32_t *old_to_new, int32_t n, int32_t new_batch);
 
@@ -91,8 +99,9 @@ struct swakv_page_table_view {
 struct swakv_page_table_view swakv_page_table_get_view(const swakv_page_table *t);
 
 /*
- * 0, or SWAKV_EINVALID and the first violation: an id out of range, a V id that
- * is not K id + num_pages, a page twice in a row, a hole in a dense row.
+ * Looks for the first violation: an id out of range, a V id that is not K id +
+ * num_pages, a page twice in a row, a hole in a dense row.
+ * Errors: SWAKV_EINVALID (there is one).
  */
 int swakv_page_table_check(swakv_page_table *t);
 
@@ -105,26 +114,29 @@ struct swakv_page_table_sink {
 	void *arg;
 };
 
-/* What an upload sends is read from memory of its own until the stream has passed it. */
+/* Holds what an upload sends until the stream has passed it. */
 typedef struct swakv_page_table_upload swakv_page_table_upload;
 
 /*
- * Enqueues what differs from the device view: whole rows, adjacent ones as one
- * copy (the first upload sends all); or single entries, adjacent ones as one
- * copy (the first upload fills the view with -1, then sends what is not). A
- * table that fails swakv_page_table_check() is not sent.
- *
- * *@out is NULL when nothing differed: then nothing was enqueued. Else the
- * caller frees it once the stream has passed the copies, also after
- * SWAKV_EDEVICE (the sink refused: what was to be sent still differs). Other
- * codes: SWAKV_EINVALID, SWAKV_ENOMEM.
+ * Enqueues the whole rows that differ from the device view, adjacent ones as one
+ * copy; the first upload sends all. A table that fails swakv_page_table_check()
+ * is not sent. *@out is NULL when nothing differed: then nothing was enqueued.
+ * Otherwise the caller frees it once the stream has passed the copies, also after
+ * SWAKV_EDEVICE.
+ * Errors: SWAKV_EINVALID, SWAKV_ENOMEM, SWAKV_EDEVICE (the sink refused: what was to be sent still differs).
  */
 int swakv_page_table_upload_rows(swakv_page_table *t, const struct swakv_page_table_sink *sink,
 				 swakv_page_table_upload **out);
+/*
+ * The same entry by entry, adjacent ones as one copy; the first upload fills the
+ * view with -1, then sends what is not.
+ * Errors: SWAKV_EINVALID, SWAKV_ENOMEM, SWAKV_EDEVICE (the sink refused: what was to be sent still differs).
+ */
 int swakv_page_table_upload_entries(swakv_page_table *t, const struct swakv_page_table_sink *sink,
 				    swakv_page_table_upload **out);
-/* int32 that travel (fills aside), and the copies that they took; 0 for NULL. */
+/* How many int32 were sent, not counting fills; 0 for NULL. */
 int64_t swakv_page_table_upload_entries_sent(const swakv_page_table_upload *u);
+/* How many copies that took; 0 for NULL. */
 int32_t swakv_page_table_upload_copies(const swakv_page_table_upload *u);
 /* NULL is ignored. */
 void swakv_page_table_upload_free(swakv_page_table_upload *u);

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session.h - attach to a broker, learn what it decided, collect answers
+ * (man 3 swakv_session_attach, man 3 swakv_poll; <swakv/swakv.h> has the rules of all calls)
+ */
+#ifndef SWAKV_SESSION_H
+#define SWAKV_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <swakv/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+typedef struct swakv_session swakv_session;
+typedef struct swakv_request swakv_request;
+
+/* Names a call in flight. Valid until its answer has been collected. */
+typedef uint64_t swakv_ticket;
+
+/* ---- what a model declares ---------------------------------------------------- */
+
+enum swakv_group_kind { SWAKV_SLIDING = 1, SWAKV_FULL = 2 };
+enum swakv_dtype { SWAKV_F16 = 1, SWAKV_BF16 = 2, SWAKV_F32 = 3, SWAKV_FP8 = 4 };
+
+/* One layer group: layers that share a window, a head count and a head size. Spec section 1. */
+struct swakv_group {
+	enum swakv_group_kind kind;
+	int64_t window;       /* tokens, the current one included; 0 for a full group, which keeps every token */
+	uint32_t page_tokens; /* tokens a page, power of two from 16 to 256; 0: 128 */
+	uint32_t layers;
+	uint32_t kv_heads;
+	uint32_t head_dim;   /* elements, of K and, if v_head_dim is 0, of V */
+	uint32_t v_head_dim; /* 0: as K */
+	enum swakv_dtype dtype;
+};
+
+/* Which pages an extend binds. Spec section 3. */
+enum swakv_chunk {
+	SWAKV_CHUNK_RETAINED, /* those of the final window: attention within the chunk uses its own K and V */
+	SWAKV_CHUNK_MAPPED,   /* also those of every token of the chunk, until its complete; may keep a part */
+};
+
+struct swakv_model {
+	/*
+	 * The key of the model's floor and ceiling, and shown in status and logs: 1
+	 * to 127 printable ASCII characters; NULL or "": "unnamed". Sessions of one
+	 * name share one floor and one ceiling, so give different models different names.
+	 */
+	const char *name;
+	const struct swakv_group *groups; /* each has a table, page ids and a reservation of its own */
+	uint32_t n_groups;                /* 1 to 8 */
+	uint32_t max_batch;               /* slots, 1 to 4096 */
+	int64_t max_seq;                  /* tokens one sequence may reach */
+	/*
+	 * What sliding groups reserve for a sequence follows from these (spec section
+	 * 2). 0 (any): pages for a chunk of any length. n: pages for steps of up to n
+	 * tokens; a longer extend takes what it lacks when it is prepared, if there is any.
+	 */
+	int64_t max_advance;
+	/*
+	 * Steps prepared and not yet seen complete; 0: 2. They cost no pages, except on
+	 * streams that keep no order (swakv_stream_set_unordered()).
+	 */
+	uint32_t in_flight;
+	uint32_t max_rewind; /* how many tokens below its longest a sequence may go back */
+	enum swakv_chunk chunk;
+};
+
+/* ---- attach and close ----------------------------------------------------------- */
+
+/* One page-table entry that changes: `page` moves in, `old_page` was there; -1 is empty. K ids. */
+struct swakv_update {
+	int32_t slot;
+	int32_t column; /* logical page */
+	int32_t page;
+	int32_t old_page;
+};
+
+/* Zero-initialise, then set what matters. Everything is copied. */
+struct swakv_attach_options {
+	const char *broker;       /* instance name; NULL: $SWAKV_BROKER, else "default" */
+	const char *socket;       /* socket path; NULL: from the name */
+	const char *pool;         /* NULL: the broker's only pool */
+	const char *cuda_library; /* driver to load; NULL: $SWAKV_CUDA_LIBRARY, else libcuda.so.1 */
+	uint32_t n_streams;       /* 0: 1; at most 64 */
+	uint32_t timeout_ms;      /* of attach, of each synchronous call and of swakv_wait(); 0: 30,000 */
+	uint32_t spin_us;         /* how long a waiting call spins before it sleeps; 0: 50 */
+	/*
+	 * Called just before the updates of an answer to the table of layer group
+	 * @group are enqueued on @stream, in order, from the thread that collects an
+	 * answer; once for each stream and layer group, also when the answer named rows by
+	 * reference. The stream's line is armed already, so it may enqueue work of
+	 * its own on that stream, swakv_stream_launch_host() included; it must make
+	 * no other call into the session.
+	 */
+	void (*on_updates)(void *arg, uint32_t stream, uint32_t group, const struct swakv_update *updates, size_t n);
+	void *on_updates_arg;
+};
+
+/*
+ * Attaches this process as one session. @options may be NULL. On success *@out
+ * is owned by the caller until swakv_session_close(); on failure it is NULL and,
+ * when @why is not NULL, @why gets the sentence (at most @why_size bytes,
+ * terminated). Spec sections 1 and 2.
+ * Errors: SWAKV_EINVALID, SWAKV_EDENIED, SWAKV_EGONE, SWAKV_ENEVER, SWAKV_ENOPAGES, SWAKV_EVERSION, SWAKV_EDEVICE,
+ * SWAKV_EUNSUPPORTED, SWAKV_ESYSTEM, SWAKV_ENOMEM, SWAKV_ETIMEDOUT.
+ */
+int swakv_session_attach(const struct swakv_attach_options *options, const struct swakv_model *model,
+			 swakv_session **out, char *why, size_t why_size);
+
+/*
+ * Ends the session and frees everything that came from it, requests included.
+ * Waits for the streams, whose memory it is about to unmap; when one cannot be
+ * waited for, that memory stays mapped. Always succeeds; NULL is ignored. In a
+ * child of the process that attached it frees only the child's copy.
+ */
+void swakv_session_close(swakv_session *s);
+
+/*
+ * Retries failed completions: synchronises every stream and tells the broker
+ * which of them succeeded. 0: the pages in quarantine have returned and the
+ * poison is lifted. Waits for the broker. Spec section 3.
+ * Errors: common, SWAKV_EPOISONED (a stream failed again, both stay), SWAKV_EBUSY (requests are active, nothing is in
+ * quarantine), SWAKV_EPENDING (a stream has not reached its word).
+ */
+int swakv_session_shutdown(swakv_session *s);
+
+/*
+ * The sentence of the session's last call if that was refused, else ""; until
+ * its next call. Borrowed. Never NULL, not even for a NULL session.
+ */
+const char *swakv_session_error(const swakv_session *s);
+
+/*
+ * One command there and back that does nothing: is the broker alive, and how far away? @ticket: see swakv_poll().
+ * Errors: common.
+ */
+int swakv_session_ping(swakv_session *s, swakv_ticket *ticket);
+
+/* ---- what the broker decided ------------------------------------------------------ */
+
+/* Where this process mapped the pool, and what it is. Pointers are borrowed from the session. */
+struct swakv_session_info {
+	uint32_t session_id;
+	uint32_t generation;
+	uint8_t boot_id[16];
+	uint32_t n_groups;
+	uint32_t n_streams;
+	bool cuda;               /* false: the host backend */
+	const char *device;      /* for people */
+	uint8_t device_uuid[16]; /* of the GPU the pool lies on; zero on the host backend */
+	void *pool;              /* host backend: the mapped pool; CUDA: NULL */
+	uint64_t pool_device;    /* address the kernels use: CUdeviceptr, or the host address */
+	uint64_t pool_bytes;
+};
+/* Zeros for NULL. */
+void swakv_session_get_info(const swakv_session *s, struct swakv_session_info *out);
+
+/*
+ * How kernels address group @group:
+ *   element (page, layer, token, head, d) = base + page * page_stride + layer * layer_stride
+ *                                           + ((token * kv_heads + head) * head_dim + d) * element_bytes
+ * with base = k_base for K ids and v_base for V ids (V id = K id + num_pages), and for V v_head_dim in place of
+ * head_dim. The table is int32 [max_batch][2][width] at `table`: K row, then V row; -1 is empty. Spec section 5.
+ */
+struct swakv_layout {
+	uint64_t k_base, v_base;            /* addresses the kernels use */
+	uint64_t table;                     /* address of the device table */
+	uint64_t page_stride, layer_stride; /* bytes */
+	int32_t num_pages;
+	int32_t width;         /* columns of a row */
+	int32_t private_pages; /* pages that a sequence of max_seq reserves: spec section 2 */
+	uint32_t page_tokens, layers, kv_heads, head_dim, v_head_dim, element_bytes;
+	enum swakv_group_kind kind;
+	int64_t window; /* 0 of a full group */
+	/* page id times stride, in elements, exceeds 31 bits: a kernel that multiplies in 32 reads elsewhere */
+	bool wide_offsets;
+	enum swakv_dtype dtype;
+	/* the broker's host truth, mapped read-only: same layout as the table */
+	const int32_t *host_table;
+};
+/*
+ * Asks nobody: the layout never changes. @group: below n_groups.
+ * Errors: SWAKV_EINVALID.
+ */
+int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swakv_layout *out);
+
+struct swakv_session_counters {
+	uint64_t commands, replies;
+	uint64_t wakeups_sent; /* doorbell rings: 0 while both sides stay awake */
+	uint64_t sleeps;       /* futex waits */
+	uint64_t row_faults;   /* row versions that did not fit and were read again */
+	uint64_t rescues;      /* sleeps that ended by time-out with an answer there: must stay 0 */
+};
+/* Zeros for NULL. */
+void swakv_session_get_counters(const swakv_session *s, struct swakv_session_counters *out);
+
+/* ---- calls in flight -------------------------------------------------------------- */
+
+/*
+ * A call with a ticket argument is synchronous when that is NULL. Otherwise it
+ * returns once the command is in the ring, and its result comes from
+ * swakv_poll() or swakv_wait(). When that result is there, all effects of the
+ * call have happened; answers are taken in the order the broker gave them, so
+ * effects of one call may happen while another is being collected.
+ *
+ * Up to 65,536 tickets may be out. A result other than SWAKV_EAGAIN, or
+ * SWAKV_ETIMEDOUT of swakv_wait(), collects the ticket, which then names nothing.
+ *
+ * A synchronous call that is not answered in time returns SWAKV_ETIMEDOUT. Its
+ * outcome is then unknown to the caller, but not lost: a late answer still takes
+ * effect on the table and the streams, and a request that begins late is
+ * abandoned by the library.
+ */
+/*
+ * Takes what is there and never sleeps.
+ * Errors: those of the call, and SWAKV_EAGAIN (no answer yet), SWAKV_EINVALID (no such ticket), SWAKV_EGONE,
+ * SWAKV_EFORKED.
+ */
+int swakv_poll(swakv_session *s, swakv_ticket ticket);
+/*
+ * Waits for up to timeout_ms of the session.
+ * Errors: those of the call, and SWAKV_ETIMEDOUT (the ticket stays as it was), SWAKV_EINVALID (no such ticket),
+ * SWAKV_EGONE, SWAKV_EFORKED.
+ */
+int swakv_wait(swakv_session *s, swakv_ticket ticket);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif
