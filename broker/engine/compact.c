@@ -14,6 +14,7 @@
 #include "fence.h"
 #include "internal.h"
 #include "slice.h"
+#include "transition.h"
 
 /* Each destination in [0, new_batch) exactly once. Uses the sequences' `map` as marks: place i marks destination i. */
 static int check_map(struct session *s, struct request *r, const int32_t *map, uint32_t n, int32_t new_batch,
@@ -171,7 +172,7 @@ int request_compact_complete(struct session *s, uint64_t handle, const struct wi
 	if (p.failed)
 		return request_poison(s, r, f);
 	transition_end(s, r);
-	note_fence(s, r, &p, NULL);
+	fence_note(s, r, &p, NULL);
 	if (r->move_rows)
 		move_rows(s, r);
 	page_chains_init(&dropped, s->n_groups);

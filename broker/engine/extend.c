@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * extend.c - steps of several tokens, and tokens taken back (end of spec section 3)
+ * extend.c - steps of several tokens, or of tokens that differ (end of spec section 3)
  *
  * `retained`: only the final window is bound, so a long chunk skips pages, and
  * all of it stays. `mapped`: the whole chunk is bound, nothing leaves before the
@@ -8,12 +8,12 @@
  * model's max_advance is taken from the class, and goes back there when every
  * value that the request was given has been reached.
  */
+#include "extend.h"
+
 #include "agenda.h"
-#include "bug.h"
 #include "delivery.h"
-#include "fence.h"
-#include "internal.h"
 #include "slice.h"
+#include "transition.h"
 
 static int32_t count_of(const struct counts *c, uint32_t i)
 {
@@ -180,18 +180,6 @@ static int check_accepted(const struct session *s, const struct request *r, cons
 	return 0;
 }
 
-/* Clears what endpoint @e does not retain of a row, in the order of the columns. */
-static void clear_outside(struct session *s, struct group *g, struct request *r, struct seq *q, const struct mapped *m,
-			  int64_t e, struct leaving *l)
-{
-	int32_t begin = seq_retained_begin(g, q, e), end = window_end(&g->window, e);
-
-	seq_unbind(s, g, r, q, m->lo, m->gap < begin ? m->gap : begin, l);
-	seq_unbind(s, g, r, q, end > m->lo ? end : m->lo, m->gap, l);
-	seq_unbind(s, g, r, q, m->resume, m->hi < begin ? m->hi : begin, l);
-	seq_unbind(s, g, r, q, end > m->resume ? end : m->resume, m->hi, l);
-}
-
 int extend_complete(struct session *s, struct request *r, const struct counts *accepted, const struct wire_fence *fence,
 		    uint64_t armed, struct fault *f)
 {
@@ -211,69 +199,12 @@ int extend_complete(struct session *s, struct request *r, const struct counts *a
 		FOR_EACH_GROUP (g, s) {
 			struct mapped m = seq_mapped(s, g, r, q);
 
-			clear_outside(s, g, r, q, &m, e, &leaving);
+			seq_clear_outside(s, g, r, q, &m, e, &leaving);
 		}
 		seq_settle(s, r, q, e);
 	}
 	transition_end(s, r);
 	agenda_build(s, r);
-	note_fence(s, r, &p, &leaving);
-	return 0;
-}
-
-/* ---- rewind ------------------------------------------------------------------ */
-
-static int check_rewind(const struct session *s, const struct request *r, const int32_t *tokens, uint32_t n,
-			struct fault *f)
-{
-	int32_t beyond = -1;
-
-	if (n != r->n_seqs)
-		return fault_set(f, FAULT_REWIND_COUNT, -1, n, r->n_seqs);
-	for (uint32_t i = 0; i < n; i++) {
-		const struct seq *q = request_seq(s, r, i);
-		int64_t e = seq_endpoint(r, q);
-
-		if (tokens[i] < 0 || tokens[i] > e)
-			return fault_set(f, FAULT_REWIND_TOKENS, (int32_t)i, tokens[i], e);
-		if (beyond < 0 && e - tokens[i] < seq_high(r, q) - (int64_t)s->model.max_rewind)
-			beyond = (int32_t)i;
-	}
-	if (beyond >= 0) {
-		const struct seq *q = request_seq(s, r, (uint32_t)beyond);
-
-		return fault_set(f, FAULT_REWIND_LIMIT, beyond, seq_endpoint(r, q) - tokens[beyond],
-				 seq_high(r, q) - (int64_t)s->model.max_rewind);
-	}
-	return 0;
-}
-
-int request_rewind(struct session *s, uint64_t handle, const int32_t *tokens, uint32_t n, struct fault *f)
-{
-	struct leaving leaving;
-	struct request *r;
-	int code;
-
-	if ((code = request_check_executing(s, handle, &r, f)))
-		return code;
-	if ((code = check_rewind(s, r, tokens, n, f)))
-		return code;
-	leaving_init(s, r, 0, &leaving);
-	for (uint32_t i = 0; i < n; i++) {
-		struct seq *q = request_seq(s, r, i);
-		int64_t e = seq_endpoint(r, q) - tokens[i];
-
-		q->high = seq_high(r, q);
-		FOR_EACH_GROUP (g, s) {
-			struct mapped m = seq_mapped(s, g, r, q);
-
-			clear_outside(s, g, r, q, &m, e, &leaving);
-		}
-		seq_settle(s, r, q, e);
-	}
-	agenda_build(s, r);
-	if (!leaving.through) /* takes no room: the request has a point of that value */
-		point_open(s, r->stream, r->last_value, r, &leaving.staged);
-	s->change++;
+	fence_note(s, r, &p, &leaving);
 	return 0;
 }

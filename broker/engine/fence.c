@@ -2,6 +2,9 @@
 /* fence.c - see fence.h */
 #include "fence.h"
 
+#include "points.h"
+#include "sequence.h"
+
 int fence_resolve(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
 		  struct resolved_fence *out, struct fault *f)
 {
@@ -37,4 +40,15 @@ int fence_resolve_end(const struct session *s, const struct request *r, const st
 	out->value = r->transition == TRANSITION_NONE ? r->last_value : armed;
 	out->reached = out->value <= s->lines[r->stream].reached;
 	return 0;
+}
+
+void fence_note(struct session *s, struct request *r, const struct resolved_fence *p, const struct leaving *l)
+{
+	if (p->value > r->last_value)
+		r->last_value = p->value;
+	if (!p->reached)
+		point_open(s, r->stream, p->value, r, NULL);
+	if (l &&
+	    page_chains_count(&l->staged, s->n_groups) > 0) /* takes no room: the request has a point of that value */
+		point_open(s, r->stream, r->last_value, r, &l->staged);
 }

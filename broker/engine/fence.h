@@ -18,4 +18,7 @@ int fence_resolve(const struct session *s, const struct request *r, const struct
 int fence_resolve_end(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
 		      struct resolved_fence *out, struct fault *f);
 
+/* The request's work has been completed with fence @p: a point, unless it was reached. @l NULL: no pages leave. */
+void fence_note(struct session *s, struct request *r, const struct resolved_fence *p, const struct leaving *l);
+
 #endif

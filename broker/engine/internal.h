@@ -48,32 +48,4 @@ struct engine {
 	uint64_t claims_due;    /* a claim's, 0: none */
 };
 
-/* A complete may open two points (the request's own, and one of dropped sequences), a finish one. */
-#define POINTS_PER_TRANSITION 2
-static inline uint32_t points_spare(const struct session *s)
-{
-	return s->max_points - s->n_points - POINTS_PER_TRANSITION * s->n_transitions - s->n_requests;
-}
-
-/* ---- step.c, extend.c ---- */
-
-void transition_begin(struct session *s, struct request *r, enum transition t);
-void transition_end(struct session *s, struct request *r);
-int transition_check(const struct request *r, enum transition t, struct fault *f);
-struct resolved_fence;
-/* The request's work has been completed with fence @p: a point, unless it was reached. @l NULL: no pages leave. */
-void note_fence(struct session *s, struct request *r, const struct resolved_fence *p, const struct leaving *l);
-
-/* Counts of one entry: @of one a sequence, or NULL: @each for all. */
-struct counts {
-	const int32_t *of;
-	int32_t each;
-};
-/* A step of more than one token, or of tokens that differ. Phase, transition and room for points have been checked. */
-int extend_prepare(struct session *s, struct request *r, const struct counts *tokens, struct delivery *d,
-		   struct fault *f);
-/* Completes a step or an extend; @accepted->each 0 (and no list): all. */
-int extend_complete(struct session *s, struct request *r, const struct counts *accepted, const struct wire_fence *fence,
-		    uint64_t armed, struct fault *f);
-
 #endif

@@ -15,6 +15,7 @@
 #include "internal.h"
 #include "quarantine.h"
 #include "slice.h"
+#include "transition.h"
 
 /* ---- handles ------------------------------------------------------------- */
 

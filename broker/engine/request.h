@@ -34,11 +34,6 @@ struct request {
 int request_find(const struct session *s, uint64_t handle, struct request **r, struct fault *f);
 uint64_t request_handle(const struct session *s, const struct request *r);
 
-/* What every prepare refuses first: an ended or poisoned session, a handle that is not live. */
-int request_check_prepare(struct session *s, uint64_t handle, struct request **out, struct fault *f);
-/* The same, and then a request that is not executing, or between a prepare and its complete. */
-int request_check_executing(struct session *s, uint64_t handle, struct request **out, struct fault *f);
-
 /* Admits @b if that can be done now: 0, or the code of why not. */
 int request_admit(struct session *s, const struct begin *b, uint64_t *handle, struct fault *f);
 /* True when only open points of @s itself stand in the way of @b, which needs @needs. */

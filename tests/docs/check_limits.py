@@ -49,7 +49,7 @@ TEXTS = {
                                "m->max_batch * ((m->in_flight ? m->in_flight : MODEL_IN_FLIGHT) + 3) + 256;",
                                "return n < 65536 ? (uint32_t)n : 65536;"],
     "broker/engine/model.c": ["m->max_seq, INT32_MAX, FAULT_MODEL_SEQ", "n > INT32_MAX / 2", "g->page_tokens > 256"],
-    "broker/engine/step.c": ["FAULT_STEP_COUNT, -1, step->n, s->model.max_batch"],
+    "broker/engine/decode.c": ["FAULT_STEP_COUNT, -1, step->n, s->model.max_batch"],
 }
 
 

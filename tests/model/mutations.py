@@ -32,11 +32,11 @@ MUTATIONS = [
         ("\tl->through = last <= s->lines[r->stream].reached;\n", "\tl->through = true;\n")]),
     ("wrong last_value: that of the step which leaves the page", "sequence.c", [
         ("uint64_t last = value > r->last_value ? value : r->last_value;", "uint64_t last = value;")]),
-    ("wrong last_value: extras are filed under the step's own value", "step.c", [
+    ("wrong last_value: extras are filed under the step's own value", "fence.c", [
         ("\t\tpoint_open(s, r->stream, r->last_value, r, &l->staged);\n",
          "\t\tpoint_open(s, r->stream, p->value > s->lines[r->stream].reached ? p->value : r->last_value, r, "
          "&l->staged);\n")]),
-    ("wrong last_value: a smaller one takes its place", "step.c", [
+    ("wrong last_value: a smaller one takes its place", "fence.c", [
         ("\tif (p->value > r->last_value)\n\t\tr->last_value = p->value;\n", "\tr->last_value = p->value;\n")]),
     ("rejected page lost", "sequence.c", [
         ("\t\tseq_reserved(g, q)[p->n_reserved++] = page;\n",
@@ -52,7 +52,7 @@ MUTATIONS = [
         ("s->points[l->first_point].value <= word", "s->points[l->first_point].value <= word + 1")]),
     ("a point is reached one value late", "points.c", [
         ("s->points[l->first_point].value <= word", "s->points[l->first_point].value < word")]),
-    ("page retired at prepare instead of complete", "step.c", [
+    ("page retired at prepare instead of complete", "decode.c", [
         ("\t\t\t\tbind_next(s, g, r, q, d);\n",
          "\t\t\t\tbind_next(s, g, r, q, d);\n"
          "\t\t\tif (seq_retained_begin(g, q, e) > seq_span(g, q)->begin)\n"
@@ -63,7 +63,7 @@ MUTATIONS = [
         ("\tcollect_list(s, &s->lines[r->stream].stray, d);\n", "")]),
     ("rows of ended requests sent on any stream", "delivery.c", [
         ("collect_list(s, &s->lines[r->stream].stray, d);", "collect_list(s, &s->lines[0].stray, d);")]),
-    ("LIFO to FIFO", "step.c", [
+    ("LIFO to FIFO", "decode.c", [
         ("\tpage = seq_reserved(g, q)[--p->n_reserved];\n",
          "\tpage = seq_reserved(g, q)[0];\n\tp->n_reserved--;\n"
          "\tfor (int32_t i = 0; i < p->n_reserved; i++)\n"
@@ -84,7 +84,7 @@ MUTATIONS = [
         ("\tif (!limited)\n\t\treturn fault_set(f, FAULT_NO_PAGES",
          "\tif (!limited && need[missing].class->n_free > 0)\n\t\tpage_class_take(need[missing].class);\n"
          "\tif (!limited)\n\t\treturn fault_set(f, FAULT_NO_PAGES")]),
-    ("a refused prefill leaves the request executing", "step.c", [
+    ("a refused prefill leaves the request executing", "prefill.c", [
         ("\t\tif (lengths[i] < 1 || lengths[i] > r->capacity)\n",
          "\t\tif (lengths[i] > r->capacity)\n\t\t\t((struct request *)r)->phase = PHASE_EXECUTING;\n"
          "\tfor (uint32_t i = 0; i < n; i++)\n"
@@ -109,9 +109,9 @@ MUTATIONS = [
          "\t\tif (t->line != stream && s->lines[t->line].reached + 1 < t->value)\n")]),
     ("a fence above the armed value is taken", "fence.c", [
         ("if (fence->value > armed)", "if (fence->value > armed + 1)")]),
-    ("the limit is one token early", "step.c", [
+    ("the limit is one token early", "decode.c", [
         ("\tif (e > r->capacity)\n\t\treturn SWAKV_ELIMIT;", "\tif (e >= r->capacity)\n\t\treturn SWAKV_ELIMIT;")]),
-    ("the batch moves on although one sequence is at its limit", "step.c", [
+    ("the batch moves on although one sequence is at its limit", "decode.c", [
         ("\t\tworst = code ? code : worst;\n", "\t\tworst = i == 0 ? code : worst;\n")]),
     ("a step looks at the wrong sequences", "agenda.c", [
         ("seqs[heap[child + 1]].due < seqs[heap[child]].due",
@@ -197,23 +197,23 @@ MUTATIONS = [
     ("a mapped chunk binds its final window only", "sequence.c", [
         ("int32_t begin = s->model.chunk_mapped ? p->begin : seq_retained_begin(g, q, e);",
          "int32_t begin = seq_retained_begin(g, q, e);")]),
-    ("a part of a step is accepted without clearing the tail", "extend.c", [
+    ("a part of a step is accepted without clearing the tail", "sequence.c", [
         ("\tseq_unbind(s, g, r, q, end > m->resume ? end : m->resume, m->hi, l);\n", "")]),
     ("a part of a step is accepted where all must stay", "extend.c", [
         ("if (n < tokens && !s->model.chunk_mapped)", "if (n + 1 < tokens && !s->model.chunk_mapped)")]),
     ("none of a step accepted means all of it", "extend.c", [
         ("return !accepted->of && accepted->each == 0 ? tokens : count_of(accepted, i);",
          "return count_of(accepted, i) == 0 ? tokens : count_of(accepted, i);")]),
-    ("an entry reads the counts of the one before", "step.c", [
+    ("an entry reads the counts of the one before", "decode.c", [
         ("\t\tat += listed(step->entries[i].tokens);\n", "\t\tat += listed(step->entries[i].tokens) / 2;\n")]),
     # rewind
-    ("the rewind bound counts from the endpoint at each call", "extend.c", [
+    ("the rewind bound counts from the endpoint at each call", "rewind.c", [
         ("e - tokens[i] < seq_high(r, q) - (int64_t)s->model.max_rewind", "tokens[i] > (int64_t)s->model.max_rewind")]),
     ("steps inside a page do not raise the highest endpoint", "sequence.h", [
         ("\treturn e > q->high ? e : q->high;\n", "\treturn q->high;\n")]),
     ("begin falls after a rewind", "sequence.h", [
         ("return window_begin(&g->window, e > q->high ? e : q->high);", "return window_begin(&g->window, e);")]),
-    ("rewound extras return before the last point", "extend.c", [
+    ("rewound extras return before the last point", "rewind.c", [
         ("\tleaving_init(s, r, 0, &leaving);\n", "\tleaving_init(s, r, 0, &leaving);\n\tleaving.through = true;\n")]),
     # limits, and begins that wait
     ("a floor is not honoured", "quota.c", [

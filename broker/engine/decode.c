@@ -1,141 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * step.c - prefill and decode: how a window moves (spec sections 2, 3 and 6)
+ * decode.c - steps: one token for every sequence of a request, or several (extend.h)
  *
+ * A step is over many requests, each for itself: an entry says how many tokens.
  * A prepare binds what the new endpoint needs from the sequence's own
  * reservation; what leaves the window stays in the row until the complete, and
- * then goes back there. Inside a page a step only counts.
+ * then goes back there. Inside a page a step only counts: only the sequences that
+ * are due (agenda.h) change more than that.
  */
 #include "agenda.h"
 #include "bug.h"
 #include "delivery.h"
-#include "fence.h"
-#include "quarantine.h"
+#include "extend.h"
 #include "slice.h"
+#include "transition.h"
 
-/* Common to all prepares: refused before anything of the request is looked at. */
-int request_check_prepare(struct session *s, uint64_t handle, struct request **out, struct fault *f)
-{
-	if (s->ended)
-		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
-	if (s->poisoned)
-		return fault_set(f, FAULT_POISONED, -1, session_quarantined(s), 0);
-	return request_find(s, handle, out, f);
-}
-
-int request_check_executing(struct session *s, uint64_t handle, struct request **out, struct fault *f)
-{
-	int code = request_check_prepare(s, handle, out, f);
-	const struct request *r;
-
-	if (code)
-		return code;
-	r = *out;
-	if (r->phase != PHASE_EXECUTING)
-		return fault_set(f, r->phase == PHASE_FINISHING ? FAULT_FINISHING : FAULT_NOT_EXECUTING, -1, r->phase,
-				 0);
-	if (r->transition != TRANSITION_NONE)
-		return fault_set(f, FAULT_TRANSITION_PENDING, -1, r->transition, 0);
-	return 0;
-}
-
-void transition_begin(struct session *s, struct request *r, enum transition t)
-{
-	r->transition = t;
-	s->n_transitions++;
-	s->change++;
-}
-
-void transition_end(struct session *s, struct request *r)
-{
-	r->transition = TRANSITION_NONE;
-	s->n_transitions--;
-	s->change++;
-}
-
-int transition_check(const struct request *r, enum transition t, struct fault *f)
-{
-	if (r->transition != t)
-		return fault_set(f, FAULT_NOT_PENDING, -1, r->transition, t);
-	return 0;
-}
-
-void note_fence(struct session *s, struct request *r, const struct resolved_fence *p, const struct leaving *l)
-{
-	if (p->value > r->last_value)
-		r->last_value = p->value;
-	if (!p->reached)
-		point_open(s, r->stream, p->value, r, NULL);
-	if (l &&
-	    page_chains_count(&l->staged, s->n_groups) > 0) /* takes no room: the request has a point of that value */
-		point_open(s, r->stream, r->last_value, r, &l->staged);
-}
-
-/* ---- prefill -------------------------------------------------------------- */
-
-static int check_prefill(struct session *s, const struct request *r, const int32_t *lengths, uint32_t n,
-			 struct fault *f)
-{
-	if (r->phase != PHASE_ADMITTED)
-		return fault_set(f, r->phase == PHASE_FINISHING ? FAULT_FINISHING : FAULT_NOT_ADMITTED, -1, r->phase,
-				 0);
-	if (n != r->n_seqs)
-		return fault_set(f, FAULT_LENGTH_COUNT, -1, n, r->n_seqs);
-	for (uint32_t i = 0; i < n; i++)
-		if (lengths[i] < 1 || lengths[i] > r->capacity)
-			return fault_set(f, FAULT_LENGTH_RANGE, (int32_t)i, lengths[i], r->capacity);
-	if (points_spare(s) < POINTS_PER_TRANSITION)
-		return fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
-	return 0;
-}
-
-int request_prefill_prepare(struct session *s, uint64_t handle, const int32_t *lengths, uint32_t n, struct delivery *d,
-			    struct fault *f)
-{
-	struct request *r;
-	int code;
-
-	delivery_reset(d);
-	if ((code = request_check_prepare(s, handle, &r, f)) || (code = check_prefill(s, r, lengths, n, f)))
-		return code;
-	for (uint32_t i = 0; i < n; i++) {
-		struct seq *q = request_seq(s, r, i);
-
-		q->length = lengths[i];
-		FOR_EACH_GROUP (g, s)
-			seq_bind(s, g, r, q, window_begin(&g->window, lengths[i]), window_end(&g->window, lengths[i]),
-				 d);
-	}
-	r->phase = PHASE_EXECUTING;
-	transition_begin(s, r, TRANSITION_PREFILL);
-	delivery_collect(s, r, d);
-	return 0;
-}
-
-int request_prefill_complete(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,
-			     struct fault *f)
-{
-	struct resolved_fence p;
-	struct request *r;
-	int code;
-
-	if ((code = request_find(s, handle, &r, f)) || (code = transition_check(r, TRANSITION_PREFILL, f)) ||
-	    (code = fence_resolve(s, r, fence, armed, &p, f)))
-		return code;
-	if (p.failed)
-		return request_poison(s, r, f);
-	transition_end(s, r);
-	for (uint32_t i = 0; i < r->n_seqs; i++) {
-		struct seq *q = request_seq(s, r, i);
-
-		seq_settle(s, r, q, q->length);
-	}
-	agenda_build(s, r);
-	note_fence(s, r, &p, NULL);
-	return 0;
-}
-
-/* ---- decode step ------------------------------------------------------------ */
+/* ---- one token --------------------------------------------------------------- */
 
 /* One more token for @q: 0, or why not. */
 static int advance_fault(const struct session *s, const struct request *r, const struct seq *q)
@@ -228,6 +108,55 @@ static int decode_prepare(struct session *s, struct request *r, struct delivery 
 	return 0;
 }
 
+/* The sequences at the @n_due places in the scratch change more than their count with the step that is done. */
+static void settle_due(struct session *s, struct request *r, uint32_t n_due, const struct resolved_fence *p)
+{
+	int32_t left = slice_part(s, INT32_MAX);
+	struct leaving leaving;
+
+	leaving_init(s, r, p->value, &leaving);
+	for (uint32_t i = 0; i < n_due; i++) {
+		struct seq *q = agenda_seq(s, r, s->slot_scratch[i]);
+		int64_t e = seq_endpoint(r, q);
+
+		FOR_EACH_GROUP (g, s) {
+			int32_t begin = seq_retained_begin(g, q, e);
+
+			if (begin > seq_span(g, q)->begin)
+				seq_unbind(s, g, r, q, seq_span(g, q)->begin, begin, &leaving);
+		}
+		seq_settle(s, r, q, e);
+		slice_step(s, &left, (int32_t)s->n_groups);
+	}
+	slice_rest(s, left);
+	agenda_settle(s, r, n_due);
+	fence_note(s, r, p, &leaving);
+}
+
+/* The step of one token is done for every sequence: only those that are due change more than their count. */
+static int decode_complete(struct session *s, struct request *r, const struct wire_fence *fence, uint64_t armed,
+			   struct fault *f)
+{
+	struct resolved_fence p;
+	uint32_t n_due;
+	int code;
+
+	if ((code = fence_resolve(s, r, fence, armed, &p, f)))
+		return code;
+	if (p.failed)
+		return request_poison(s, r, f);
+	transition_end(s, r);
+	r->steps++;
+	n_due = agenda_due(s, r, r->steps);
+	if (n_due)
+		settle_due(s, r, n_due, &p);
+	else
+		fence_note(s, r, &p, NULL);
+	return 0;
+}
+
+/* ---- a step over several requests ------------------------------------------- */
+
 /* How many counts behind the entries belong to an entry's @value. */
 static uint32_t listed(int32_t value)
 {
@@ -300,53 +229,6 @@ int step_prepare(struct session *s, const struct step *step, struct wire_entry_f
 			faults[(*n_faults)++] = (struct wire_entry_fault){ .entry = i, .fault = one };
 		at += listed(step->entries[i].tokens);
 	}
-	return 0;
-}
-
-/* The sequences at the @n_due places in the scratch change more than their count with the step that is done. */
-static void settle_due(struct session *s, struct request *r, uint32_t n_due, const struct resolved_fence *p)
-{
-	int32_t left = slice_part(s, INT32_MAX);
-	struct leaving leaving;
-
-	leaving_init(s, r, p->value, &leaving);
-	for (uint32_t i = 0; i < n_due; i++) {
-		struct seq *q = agenda_seq(s, r, s->slot_scratch[i]);
-		int64_t e = seq_endpoint(r, q);
-
-		FOR_EACH_GROUP (g, s) {
-			int32_t begin = seq_retained_begin(g, q, e);
-
-			if (begin > seq_span(g, q)->begin)
-				seq_unbind(s, g, r, q, seq_span(g, q)->begin, begin, &leaving);
-		}
-		seq_settle(s, r, q, e);
-		slice_step(s, &left, (int32_t)s->n_groups);
-	}
-	slice_rest(s, left);
-	agenda_settle(s, r, n_due);
-	note_fence(s, r, p, &leaving);
-}
-
-/* The step of one token is done for every sequence: only those that are due change more than their count. */
-static int decode_complete(struct session *s, struct request *r, const struct wire_fence *fence, uint64_t armed,
-			   struct fault *f)
-{
-	struct resolved_fence p;
-	uint32_t n_due;
-	int code;
-
-	if ((code = fence_resolve(s, r, fence, armed, &p, f)))
-		return code;
-	if (p.failed)
-		return request_poison(s, r, f);
-	transition_end(s, r);
-	r->steps++;
-	n_due = agenda_due(s, r, r->steps);
-	if (n_due)
-		settle_due(s, r, n_due, &p);
-	else
-		note_fence(s, r, &p, NULL);
 	return 0;
 }
 
