@@ -7,6 +7,8 @@
  * others; claims, which end soon, are left out. Where several classes want the
  * same extents, the begin is told when it comes again.
  */
+#include "behind.h"
+
 #include <string.h>
 
 #include "internal.h"

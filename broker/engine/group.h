@@ -35,4 +35,14 @@ static inline int32_t group_row(const struct group *g, int32_t slot)
 /* Pages of @g that a sequence of up to @capacity tokens reserves; @unordered: on a stream that keeps no order. */
 int32_t group_reservation(const struct session *s, const struct group *g, int64_t capacity, bool unordered);
 
+/* Makes the groups that the model of @s declares, with their tables, but not yet in an engine. False: memory is short.
+ */
+bool groups_init(struct session *s, const struct geometry geometry[], const struct session_tables *tables);
+/* Safe on what groups_init() has made in part. */
+void groups_deinit(struct session *s);
+/* Each group finds its class in the engine of @s, or makes it. False: out of memory, or of classes; groups_leave()
+ * then. */
+bool groups_enter(struct session *s);
+void groups_leave(struct session *s);
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* query.c - everything of spec section 4 that can be asked for, and the counts */
+/* query.c - the state of a request and of a sequence, as spec section 4 has it */
 #include "quarantine.h"
 #include "slice.h"
 
@@ -152,98 +152,4 @@ int sequence_query(const struct session *s, uint64_t handle, const struct wire_q
 	write_staged(s, g, r, q, &w);
 	*n = w.written;
 	return 0;
-}
-
-int64_t session_free_pages(const struct session *s, uint32_t group)
-{
-	return group < s->n_groups ? engine_available(s->engine, s->groups[group].class_index) : 0;
-}
-
-void engine_count(const struct engine *e, struct engine_counts *out)
-{
-	const struct pool *p = &e->pool;
-	uint64_t held = 0;
-
-	for (int32_t x = 0; x < p->n_extents; x++) {
-		uint64_t start = (uint64_t)x * p->extent_bytes;
-		uint64_t bytes = p->half_bytes - start < p->extent_bytes ? p->half_bytes - start : p->extent_bytes;
-
-		if (p->extent_class[x] >= 0)
-			held += 2 * bytes;
-	}
-	*out = (struct engine_counts){ .total = 2 * p->half_bytes,
-				       .held = held,
-				       .free = 2 * p->half_bytes - held,
-				       .extent_bytes = p->extent_bytes,
-				       .n_classes = (uint32_t)p->n_classes };
-}
-
-int32_t engine_extent_class(const struct engine *e, uint32_t extent)
-{
-	return extent < (uint32_t)e->pool.n_extents ? e->pool.extent_class[extent] : -1;
-}
-
-bool engine_class_count(const struct engine *e, uint32_t index, struct class_counts *out)
-{
-	/* The cache of available pages is the engine's own business: it changes nothing that can be seen. */
-	struct engine *cached = (struct engine *)e;
-	const struct pool *p = &e->pool;
-	const struct page_class *c;
-
-	if (index >= (uint32_t)p->n_classes)
-		return false;
-	c = p->classes[index];
-	*out = (struct class_counts){ .page_bytes = c->page_bytes,
-				      .pages = c->n_usable,
-				      .free = c->n_free + c->n_withheld,
-				      .leased = c->n_leased,
-				      .quarantined = c->n_quarantined,
-				      .available = engine_available(cached, index),
-				      .num_pages = c->num_pages,
-				      .extents = (uint32_t)c->n_extents,
-				      .empty = (uint32_t)c->n_empty,
-				      .sessions = (uint32_t)c->n_sessions };
-	return true;
-}
-
-uint32_t session_class(const struct session *s, uint32_t group)
-{
-	return s->groups[group].class_index;
-}
-
-int64_t session_held_pages(const struct session *s, uint32_t group)
-{
-	return s->groups[group].n_held;
-}
-
-/* Pages that sequences have reserved and not bound. */
-static int64_t count_unbound(const struct session *s)
-{
-	int64_t n = 0;
-
-	for (int32_t i = s->first_request; i >= 0; i = s->requests[i].next)
-		for (uint32_t k = 0; k < s->requests[i].n_seqs; k++)
-			FOR_EACH_GROUP (g, s)
-				n += seq_span(g, request_seq(s, &s->requests[i], k))->n_reserved;
-	return n;
-}
-
-void session_count(const struct session *s, struct session_counts *out)
-{
-	*out = (struct session_counts){ .quarantined = session_quarantined(s),
-					.requests = s->n_requests,
-					.sequences = s->n_sequences,
-					.open_points = s->n_points,
-					.unbound = count_unbound(s),
-					.poisoned = s->poisoned,
-					.ended = s->ended };
-	FOR_EACH_GROUP (g, s) {
-		out->leased += g->n_held;
-		out->bytes += 2 * (uint64_t)g->n_held * g->class->page_bytes;
-	}
-	out->leased -= out->quarantined;
-	for (uint32_t l = 0; l < s->model.n_streams; l++)
-		for (int32_t i = s->lines[l].first_point; i >= 0; i = s->points[i].next)
-			for (uint32_t g = 0; g < s->n_groups; g++)
-				out->behind_points += point_chain(s, &s->points[i], g)->n;
 }

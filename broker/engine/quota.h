@@ -13,29 +13,9 @@
 #include "engine.h"
 #include "floor.h"
 #include "pool.h"
+#include "wait.h"
 
 struct pool_keep;
-
-/* A begin that waits for pages. */
-struct wait {
-	TAILQ_ENTRY(wait) in_quota;
-	TAILQ_ENTRY(wait) in_engine;
-	struct wait *next_free;
-	struct session *session;
-	uint64_t number; /* counts all that ever waited: a smaller one is older */
-	uint64_t ticket;
-	uint64_t since, deadline; /* stamps */
-	uint32_t stream, n_slots;
-	int32_t first_slot; /* chained by the slots */
-	int64_t max_tokens;
-	bool unordered;
-	int64_t needs[WIRE_MAX_GROUPS]; /* pages */
-	bool queued;                    /* the entry is in use */
-	bool overdue;                   /* it has waited so long that it may claim, and be overtaken */
-	uint64_t paused_until;          /* stamp: till then it does not claim */
-	uint32_t refusal;               /* enum fault_reason: it will not be admitted, and why; FAULT_NONE */
-};
-TAILQ_HEAD(wait_list, wait);
 
 struct quota {
 	TAILQ_ENTRY(quota) link;
@@ -87,20 +67,5 @@ uint64_t needs_bytes(const struct session *s, const int64_t *needs);
 void keep_for_others(struct pool_keep *keep, const struct engine *e, const struct quota *own, bool claims);
 /* What @q has not used of its floor. */
 void keep_floor(struct pool_keep *keep, const struct engine *e, const struct quota *q);
-
-/* ---- behind.c ---- */
-
-/* Whether @needs could be had if all open points of @s were reached. */
-bool behind_suffices(const struct session *s, const int64_t *needs);
-
-/* ---- wait.c ---- */
-
-/* Queues @b, which needs @needs. SWAKV_EAGAIN, or the code of why it may not wait. */
-int wait_add(struct session *s, const struct begin *b, const int64_t *needs, struct fault *f);
-/* One of its model waits that none that comes later may overtake. */
-bool wait_holds_up(const struct quota *q);
-/* All that wait in @s are gone, unanswered. */
-void wait_forget(struct session *s);
-bool wait_check(const struct engine *e, char *buf, size_t size);
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "agenda.h"
+#include "behind.h"
 #include "bug.h"
 #include "fence.h"
 #include "internal.h"

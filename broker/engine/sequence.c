@@ -19,13 +19,6 @@
 #include "internal.h"
 #include "slice.h"
 
-int32_t group_reservation(const struct session *s, const struct group *g, int64_t capacity, bool unordered)
-{
-	const struct model *m = &s->model;
-
-	return window_reservation(&g->window, capacity, m->max_advance, unordered ? m->in_flight : 1);
-}
-
 struct mapped seq_mapped_at(const struct session *s, const struct group *g, const struct seq *q, int64_t e)
 {
 	const struct span *p = seq_span(g, q);

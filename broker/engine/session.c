@@ -15,73 +15,9 @@
 #include "quarantine.h"
 #include "slice.h"
 
-struct engine *engine_new(const struct engine_config *config)
-{
-	struct engine *e = calloc(1, sizeof(*e));
-
-	if (!e)
-		return NULL;
-	LIST_INIT(&e->sessions);
-	TAILQ_INIT(&e->quotas);
-	TAILQ_INIT(&e->waits);
-	if (pool_init(&e->pool, config->half_bytes, config->extent_bytes) < 0)
-		return engine_free(e);
-	e->pool.scrub = config->scrub;
-	e->pool.fresh_is_dirty = config->fresh_is_dirty;
-	slice_init(&e->slice, ENGINE_SLICE);
-	e->stamps_a_ms = config->stamps_a_ms ? config->stamps_a_ms : 1;
-	e->wait_claim = config->wait_claim;
-	e->claim_hold = config->claim_hold;
-	e->claim_max = config->claim_max;
-	return e;
-}
-
-uint64_t engine_half_bytes(const struct engine *e)
-{
-	return e->pool.half_bytes;
-}
-
-void engine_stamp(struct engine *e, uint64_t stamp)
-{
-	e->stamp = stamp;
-}
-
-uint32_t engine_trim(struct engine *e, uint32_t budget)
-{
-	int32_t n;
-
-	if (e->n_claims)
-		return 0; /* free pages that are kept stay where they are */
-	n = pool_trim(&e->pool, budget > INT32_MAX ? INT32_MAX : (int32_t)budget);
-
-	if (n > 0)
-		e->retry = true; /* what fits is found class by class: it may be more now */
-	return (uint32_t)n;
-}
-
-struct engine *engine_free(struct engine *e)
-{
-	struct quota *q;
-
-	if (!e)
-		return NULL;
-	MUST(LIST_EMPTY(&e->sessions));
-	while ((q = TAILQ_FIRST(&e->quotas))) {
-		q->floor = q->ceiling = 0;
-		quota_drop(e, q);
-	}
-	pool_deinit(&e->pool);
-	free(e);
-	return NULL;
-}
-
 static void session_release_memory(struct session *s)
 {
-	FOR_EACH_GROUP (g, s) {
-		page_table_deinit(&g->table);
-		free(g->spans);
-		free(g->reserved);
-	}
+	groups_deinit(s);
 	free(s->seqs);
 	free(s->rows);
 	free(s->scratch);
@@ -140,65 +76,6 @@ static void session_fill(struct session *s)
 		s->lines[i] = (struct line){ 0, -1, -1, ROW_LIST_EMPTY, { { { 0 } } } };
 		page_chains_init(&s->lines[i].quarantine, s->n_groups);
 	}
-}
-
-static bool group_init(struct session *s, struct group *g, const struct geometry *geometry,
-		       const struct session_tables *tables)
-{
-	const struct wire_group *declared = &s->model.groups[g->index];
-	size_t n = (size_t)s->model.max_batch;
-
-	g->window = window_kept(declared->window, s->model.max_rewind, declared->page_tokens);
-	g->most_reserved = group_reservation(s, g, s->model.max_seq, true);
-	g->page_bytes = geometry->page_bytes;
-	g->spans = calloc(n, sizeof(*g->spans));
-	g->reserved = calloc(n * (size_t)g->most_reserved, sizeof(*g->reserved));
-	return g->spans && g->reserved &&
-	       page_table_init(&g->table, tables->cells, tables->rows, s->model.max_batch, geometry->width,
-			       geometry->num_pages) == 0;
-}
-
-static bool groups_init(struct session *s, const struct geometry geometry[], const struct session_tables *tables)
-{
-	uint32_t cell = 0;
-
-	FOR_EACH_GROUP (g, s) {
-		uint32_t i = (uint32_t)(g - s->groups);
-
-		g->index = i;
-		if (!group_init(s, g, &geometry[i], &tables[i]))
-			return false;
-		g->table.first_cell = cell;
-		g->table.first_row = i * (uint32_t)s->model.max_batch;
-		cell += (uint32_t)(s->model.max_batch * geometry[i].width);
-		if (g->most_reserved > s->scratch_width)
-			s->scratch_width = g->most_reserved;
-	}
-	return true;
-}
-
-static void groups_leave(struct session *s)
-{
-	FOR_EACH_GROUP (g, s) {
-		if (g->class)
-			g->class->n_sessions--;
-		g->class = NULL;
-	}
-}
-
-static bool groups_enter(struct session *s)
-{
-	int index;
-
-	FOR_EACH_GROUP (g, s) {
-		g->serial = ++s->engine->last_serial;
-		g->class = pool_class(&s->engine->pool, g->page_bytes, &index);
-		if (!g->class)
-			return false;
-		g->class_index = (uint32_t)index;
-		g->class->n_sessions++; /* at once: a class without one may lose its place to the next group's */
-	}
-	return true;
 }
 
 struct session *session_make(const struct model *m, uint64_t half_bytes, const struct session_tables *tables,
@@ -305,4 +182,53 @@ int64_t session_reclaim(struct session *s)
 	for (uint32_t i = 0; i < s->model.n_streams; i++)
 		n += quarantine_release(s, i);
 	return n;
+}
+
+/* ---- what is seen of it -------------------------------------------------------- */
+
+int64_t session_free_pages(const struct session *s, uint32_t group)
+{
+	return group < s->n_groups ? engine_available(s->engine, s->groups[group].class_index) : 0;
+}
+
+uint32_t session_class(const struct session *s, uint32_t group)
+{
+	return s->groups[group].class_index;
+}
+
+int64_t session_held_pages(const struct session *s, uint32_t group)
+{
+	return s->groups[group].n_held;
+}
+
+/* Pages that sequences have reserved and not bound. */
+static int64_t count_unbound(const struct session *s)
+{
+	int64_t n = 0;
+
+	for (int32_t i = s->first_request; i >= 0; i = s->requests[i].next)
+		for (uint32_t k = 0; k < s->requests[i].n_seqs; k++)
+			FOR_EACH_GROUP (g, s)
+				n += seq_span(g, request_seq(s, &s->requests[i], k))->n_reserved;
+	return n;
+}
+
+void session_count(const struct session *s, struct session_counts *out)
+{
+	*out = (struct session_counts){ .quarantined = session_quarantined(s),
+					.requests = s->n_requests,
+					.sequences = s->n_sequences,
+					.open_points = s->n_points,
+					.unbound = count_unbound(s),
+					.poisoned = s->poisoned,
+					.ended = s->ended };
+	FOR_EACH_GROUP (g, s) {
+		out->leased += g->n_held;
+		out->bytes += 2 * (uint64_t)g->n_held * g->class->page_bytes;
+	}
+	out->leased -= out->quarantined;
+	for (uint32_t l = 0; l < s->model.n_streams; l++)
+		for (int32_t i = s->lines[l].first_point; i >= 0; i = s->points[i].next)
+			for (uint32_t g = 0; g < s->n_groups; g++)
+				out->behind_points += point_chain(s, &s->points[i], g)->n;
 }

@@ -13,6 +13,8 @@
  * hinders, with all its points or entries taken, is looked at whenever it is
  * asked. A sweep tries a few at a time (TRIES_A_CALL). Times are stamps.
  */
+#include "wait.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 

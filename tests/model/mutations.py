@@ -148,16 +148,16 @@ MUTATIONS = [
     ("a page that was never bound forgets its user", "page_class.c", [
         ("\tc->link[page] = e->top;\n",
          "\tif (page % 5 == 0)\n\t\tc->user[page] = PAGE_FRESH;\n\tc->link[page] = e->top;\n")]),
-    ("two groups have one name", "session.c", [
+    ("two groups have one name", "group.c", [
         ("\tg->serial = ++s->engine->last_serial;\n", "\tg->serial = 1 + ++s->engine->last_serial % 2;\n")]),
     ("always does not mean always", "page_class.c", [
         ("if (c->user[pages[i]] != PAGE_FRESH)", "if (c->user[pages[i]] != PAGE_FRESH && pages[i] % 3)")]),
     ("a scrub names one column too few", "sequence.c", [
         ("tell_dirty(s, g, q, first, end, d);", "tell_dirty(s, g, q, first, end - 1, d);")]),
     # layer groups
-    ("the window of another group is used", "session.c", [
+    ("the window of another group is used", "group.c", [
         ("&s->model.groups[g->index];\n\tsize_t", "&s->model.groups[0];\n\tsize_t")]),
-    ("cells are counted within their group", "session.c", [
+    ("cells are counted within their group", "group.c", [
         ("\t\tg->table.first_cell = cell;\n", "\t\tg->table.first_cell = 0;\n")]),
     ("one group is admitted only", "request.c", [
         ("\t\tint32_t n = r->reservation[g->index];\n",
@@ -180,7 +180,7 @@ MUTATIONS = [
          "\treturn span < width ? (int32_t)span : width;\n")]),
     ("max_rewind does not count in a reservation", "model.c", [
         ("window_kept(g->window, m->max_rewind, g->page_tokens)", "window_kept(g->window, 0, g->page_tokens)")]),
-    ("steps in flight cost pages", "sequence.c", [
+    ("steps in flight cost pages", "group.c", [
         ("unordered ? m->in_flight : 1)", "m->in_flight)")]),
     ("extra pages are kept", "sequence.c", [
         ("\tif (p->n_extra > 0) {\n\t\tp->n_extra--;", "\tif (p->n_extra > 1) {\n\t\tp->n_extra--;")]),
