@@ -10,6 +10,101 @@
 #include "bug.h"
 #include "provision.h"
 
+/* ---- extents that are chosen ------------------------------------------------------ */
+
+/* The empty extent @x of @c can be had (@n 1), or no longer (-1). */
+static void empty_count(struct pool *p, struct page_class *c, int32_t n)
+{
+	c->n_empty += n;
+	p->n_empty += n;
+	c->turns++;
+	p->turns++;
+}
+
+/* The free page that starts before extent @x and ends in or beyond it, -1: none. */
+static int32_t free_before(const struct pool *p, const struct page_class *c, int32_t x)
+{
+	uint64_t start = extent_start(p, x);
+	int32_t page = (int32_t)(start / c->page_bytes);
+
+	if (start % c->page_bytes == 0 || page >= c->num_pages || c->state[page] != PAGE_FREE)
+		return -1;
+	return p->extents[~c->place[page]].straddler_owed ? -1 : page;
+}
+
+/* The free page @page before extent @x, which was chosen (@n -1) or lifted (1), stops or starts to count where it
+ * starts. */
+static void count_before(struct pool *p, struct page_class *c, int32_t page, int32_t n)
+{
+	int32_t first = ~c->place[page];
+	struct extent *e = &p->extents[first];
+
+	e->n_free += n;
+	if (e->choice)
+		return; /* withheld it is anyway */
+	c->n_free += n;
+	c->n_withheld -= n;
+	extent_file(c, first, extent_kind(e));
+}
+
+void extent_choose(struct pool *p, int32_t x, struct choice *k)
+{
+	struct extent *e = &p->extents[x];
+	struct page_class *c = p->extent_class[x] < 0 ? NULL : p->classes[p->extent_class[x]];
+	int32_t before = c ? free_before(p, c, x) : -1;
+
+	MUST(!e->choice);
+	if (before >= 0 && !page_is_hidden(p, c, before))
+		count_before(p, c, before, -1);
+	e->choice = k;
+	p->n_chosen++;
+	p->hands++;
+	p->n_chosen_free += !c;
+	if (!c)
+		return;
+	extent_unlist(c, x);
+	if (extent_kind_is_empty(e->kind))
+		empty_count(p, c, -1);
+	c->n_free -= e->n_free;
+	c->n_withheld += e->n_free;
+}
+
+void extent_lift(struct pool *p, int32_t x)
+{
+	struct extent *e = &p->extents[x];
+	struct page_class *c = p->extent_class[x] < 0 ? NULL : p->classes[p->extent_class[x]];
+	int32_t before = c ? free_before(p, c, x) : -1;
+
+	MUST(e->choice);
+	e->choice = NULL;
+	p->n_chosen--;
+	p->hands++;
+	p->n_chosen_free -= !c;
+	if (!c)
+		return;
+	extent_enlist(c, x, extent_kind(e));
+	if (extent_kind_is_empty(e->kind))
+		empty_count(p, c, 1);
+	c->n_free += e->n_free;
+	c->n_withheld -= e->n_free;
+	if (before >= 0 && !page_is_hidden(p, c, before))
+		count_before(p, c, before, 1);
+}
+
+void choice_lift(struct pool *p, struct choice *k)
+{
+	for (int32_t x = k->first; x >= 0; x = p->extents[x].next_chosen)
+		extent_lift(p, x);
+}
+
+void choice_restore(struct pool *p, struct choice *k)
+{
+	for (int32_t x = k->first; x >= 0; x = p->extents[x].next_chosen)
+		extent_choose(p, x, k);
+}
+
+/* ---- which are -------------------------------------------------------------------- */
+
 struct picking {
 	struct pool *p;
 	struct page_class *c;

@@ -17,7 +17,8 @@
 #include <stdlib.h>
 
 #include "bug.h"
-#include "pool.h"
+#include "choice.h"
+#include "extents.h"
 
 void page_class_free(struct page_class *c)
 {

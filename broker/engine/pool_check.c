@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "pool.h"
+#include "extents.h"
 
 /* Beside the states of a page: free, and touching a chosen extent. */
 enum { PAGE_WITHHELD = PAGE_QUARANTINED + 1, COUNTS };

@@ -5,7 +5,7 @@
 #ifndef SWAKV_PROVISION_H
 #define SWAKV_PROVISION_H
 
-#include "pool.h"
+#include "extents.h"
 
 /*
  * Pages of @c that could be leased now: free ones, and those that all

@@ -124,7 +124,7 @@ MUTATIONS = [
         ("\t\tpages_quarantine(s, line, &chains);\n\t\tpoint_close(s, p)", "\t\tpoint_close(s, p)")]),
     ("an extent that was taken needlessly", "provision.c", [
         ("\tif (c->n_free >= n)\n\t\treturn;\n\tv.index", "\tif (c->n_free >= ++n)\n\t\treturn;\n\tv.index")]),
-    ("an extent is returned with a live page", "pool.c", [
+    ("an extent is returned with a live page", "extents.c", [
         ("if (!others || p->extents[x].n_live > 0)", "if (!others || p->extents[x].n_live > 1)", "provision.c"),
         ("\tMUST(e->n_live == 0 && !e->choice);\n", "\te->n_live = 0;\n")]),
     ("a page that ends in a second extent keeps only the first", "page_class.c", [
@@ -133,7 +133,7 @@ MUTATIONS = [
         ("next_stretch(p, x, index, true, &first)", "next_stretch(p, x, index, false, &first)")]),
     ("pages of an extent that another class had are clean", "provision.c", [
         ("if (e->former != 0 && e->former != index + 1)", "if (e->former == EXTENT_OF_MANY)")]),
-    ("a page across two extents is used with one", "pool.c", [
+    ("a page across two extents is used with one", "extents.c", [
         ("*hi = (int32_t)(b / c->page_bytes);", "*hi = (int32_t)((b + c->page_bytes / 2) / c->page_bytes);")]),
     ("one update too few travels in a reply", "page_table.c", [
         ("d->n_updates == WIRE_MAX_INLINE_UPDATES", "d->n_updates == WIRE_MAX_INLINE_UPDATES - 1")]),

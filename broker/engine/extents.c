@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * extents.c - see extents.h
+ *
+ * An extent changes hands only when it is empty, and then whole: the pages that
+ * touch it stop being usable for one class and, as far as all their bytes are
+ * held, start being usable for the other.
+ */
+#include "extents.h"
+
+#include "bug.h"
+
+/* ---- where pages lie ------------------------------------------------------------ */
+
+void pages_within(const struct pool *p, const struct page_class *c, int32_t first, int32_t last, int32_t *lo,
+		  int32_t *hi)
+{
+	uint64_t a = extent_start(p, first), b = extent_start(p, last);
+
+	*lo = (int32_t)((a + c->page_bytes - 1) / c->page_bytes);
+	*hi = (int32_t)(b / c->page_bytes);
+	if (*hi < *lo)
+		*hi = *lo;
+}
+
+void page_extents(const struct pool *p, const struct page_class *c, int32_t page, int32_t *first, int32_t *last)
+{
+	uint64_t a = (uint64_t)page * c->page_bytes;
+
+	*first = (int32_t)(a / p->extent_bytes);
+	*last = (int32_t)((a + c->page_bytes - 1) / p->extent_bytes);
+}
+
+bool page_is_whole(const struct pool *p, const struct page_class *c, int index, int32_t page)
+{
+	int32_t first, last;
+
+	page_extents(p, c, page, &first, &last);
+	for (int32_t x = first; x <= last; x++)
+		if (p->extent_class[x] != index)
+			return false;
+	return true;
+}
+
+int border_pages(const struct pool *p, const struct page_class *c, int32_t x, int32_t pages[2])
+{
+	uint64_t s = c->page_bytes, a = extent_start(p, x), b = extent_start(p, x + 1);
+	int n = 0;
+
+	if (a % s)
+		pages[n++] = (int32_t)(a / s);
+	if (b % s && (n == 0 || (uint64_t)pages[0] != b / s))
+		pages[n++] = (int32_t)(b / s);
+	/* The tail behind the last page of the half is no page. */
+	return n > 0 && pages[n - 1] >= c->num_pages ? n - 1 : n;
+}
+
+/* ---- extents change hands --------------------------------------------------------- */
+
+void extent_enlist(struct page_class *c, int32_t x, enum extent_kind kind)
+{
+	struct extent_list *l = &c->lists[kind];
+	struct extent *e = &c->extents[x];
+
+	e->kind = (uint8_t)kind;
+	e->prev = -1;
+	e->next = l->first;
+	if (l->first >= 0)
+		c->extents[l->first].prev = x;
+	else
+		l->last = x;
+	l->first = x;
+}
+
+void extent_unlist(struct page_class *c, int32_t x)
+{
+	struct extent_list *l = &c->lists[c->extents[x].kind];
+	const struct extent *e = &c->extents[x];
+
+	if (e->prev < 0)
+		l->first = e->next;
+	else
+		c->extents[e->prev].next = e->next;
+	if (e->next < 0)
+		l->last = e->prev;
+	else
+		c->extents[e->next].prev = e->prev;
+}
+
+bool extent_kind_is_empty(enum extent_kind kind)
+{
+	return kind == EXTENT_EMPTY || kind == EXTENT_BARE;
+}
+
+void extent_move(struct page_class *c, int32_t x, enum extent_kind kind)
+{
+	int32_t more = extent_kind_is_empty(kind) - extent_kind_is_empty(c->extents[x].kind);
+
+	extent_unlist(c, x);
+	extent_enlist(c, x, kind);
+	c->n_empty += more;
+	c->pool->n_empty += more;
+	c->turns += more != 0;
+	c->pool->turns += more != 0;
+}
+
+/* @n pages, negative when they leave, more or less that are usable and free. */
+static void class_count(struct page_class *c, int32_t n)
+{
+	c->n_usable += n;
+	c->n_free += n;
+}
+
+bool page_is_hidden(const struct pool *p, const struct page_class *c, int32_t page)
+{
+	int32_t first, last;
+
+	page_extents(p, c, page, &first, &last);
+	while (last > first && !p->extents[last].choice)
+		last--;
+	return last > first;
+}
+
+/* The free page @page, which starts in extent @first and ends beyond it, becomes usable (@n 1), or no longer is (-1).
+ */
+static void straddler_come(struct pool *p, struct page_class *c, int32_t first, int32_t page, int32_t n)
+{
+	struct extent *e = &p->extents[first];
+	bool hidden = page_is_hidden(p, c, page);
+
+	e->straddler = n > 0 ? page : -1;
+	if (!hidden)
+		e->n_free += n;
+	class_count(c, n);
+	if (hidden || e->choice) {
+		c->n_free -= n;
+		c->n_withheld += n;
+	}
+	if (!e->choice)
+		extent_file(c, first, extent_kind(e));
+}
+
+void extent_forget(struct pool *p, struct page_class *c, int32_t x)
+{
+	int32_t border[2], page = (int32_t)(extent_start(p, x) / c->page_bytes);
+	int n = border_pages(p, c, x, border);
+
+	if (c->scrub == WIRE_SCRUB_NEVER)
+		return;
+	p->extents[x].unknown = page;
+	/* Those that end in another extent are forgotten at once, the others when they are taken. */
+	for (int i = 0; i < n; i++)
+		c->user[border[i]] = PAGE_USED;
+}
+
+void extent_assign(struct pool *p, struct page_class *c, int index, int32_t x)
+{
+	struct extent *e = &p->extents[x];
+	int32_t lo, hi, border[2];
+	int n;
+
+	MUST(p->extent_class[x] < 0 && !e->choice);
+	p->extent_class[x] = (int16_t)index;
+	p->n_unassigned--;
+	p->n_empty++;
+	p->hands++;
+	c->n_extents++;
+	c->n_empty++;
+	pages_within(p, c, x, x + 1, &lo, &hi);
+	e->n_live = 0;
+	e->n_free = hi - lo;
+	e->top = e->straddler = -1;
+	e->n_owed = 0;
+	e->straddler_owed = false;
+	e->fresh = lo;
+	e->end = hi;
+	extent_enlist(c, x, hi > lo ? EXTENT_EMPTY : EXTENT_BARE);
+	class_count(c, hi - lo);
+	n = border_pages(p, c, x, border);
+	for (int i = 0; i < n; i++) {
+		int32_t page = border[i], first, last;
+
+		if (!page_is_whole(p, c, index, page))
+			continue;
+		MUST(c->state[page] == PAGE_ABSENT);
+		page_extents(p, c, page, &first, &last);
+		c->state[page] = PAGE_FREE;
+		c->place[page] = ~first;
+		straddler_come(p, c, first, page, 1);
+	}
+}
+
+void extent_return(struct pool *p, int32_t x)
+{
+	struct page_class *c = p->classes[p->extent_class[x]];
+	struct extent *e = &p->extents[x];
+	int32_t lo, hi, border[2];
+	int n = border_pages(p, c, x, border);
+
+	MUST(e->n_live == 0 && !e->choice);
+	pages_within(p, c, x, x + 1, &lo, &hi);
+	class_count(c, lo - hi); /* the states of those that lie in it stay: none is live, and that is all they say */
+	for (int i = 0; i < n; i++) {
+		int32_t page = border[i];
+
+		if (c->state[page] == PAGE_ABSENT)
+			continue;
+		MUST(c->state[page] == PAGE_FREE);
+		c->state[page] = PAGE_ABSENT;
+		straddler_come(p, c, ~c->place[page], page, -1);
+	}
+	extent_unlist(c, x);
+	p->extent_class[x] = -1;
+	p->n_unassigned++;
+	p->n_empty--;
+	p->hands++;
+	c->n_extents--;
+	c->n_empty--;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * extents.h - the extents of the pool: which pages lie in one, and how it changes hands
+ *
+ * Extents can be chosen (choice.h): then their free pages are withheld from their
+ * class, also those that come free, and they change hands no more.
+ */
+#ifndef SWAKV_ENGINE_EXTENTS_H
+#define SWAKV_ENGINE_EXTENTS_H
+
+#include "pool.h"
+
+struct choice;
+
+/* An extent as its class sees it; at most one page starts in it and ends beyond it. */
+struct extent {
+	struct choice *choice; /* that it is part of; NULL: none */
+	int32_t next_chosen;
+	int32_t n_quarantined; /* of the live pages */
+	int32_t n_live;        /* live pages that touch it */
+	int32_t n_free;        /* free pages that start in it, but for one that ends in a chosen one */
+	int32_t top;           /* free page that came back last, chained by the class's link; -1: none */
+	int32_t fresh, end;    /* pages [fresh, end) lie in it and were not taken since it came: free, too */
+	int32_t unknown;       /* pages from this one on may hold what another class wrote, and were not taken since */
+	int32_t straddler;     /* the page that ends beyond it, when it is usable; else -1 */
+	int32_t n_owed;        /* of n_live: promised, and still among the free pages as far as these can be seen */
+	int32_t next_owed;     /* extent of the class that owes, too; -1: none */
+	bool straddler_owed;   /* it is among the owed ones, as nothing else may be left for them */
+	int32_t prev, next;    /* in the list of its kind */
+	uint8_t kind;          /* enum extent_kind */
+	bool moved;            /* by the provision that is being made: */
+	int16_t was;           /* then: the class that held it before, -1: none */
+	int16_t former;        /* 1 + the class that held it last; 0: none ever, EXTENT_OF_MANY: one that is gone */
+	int32_t next_moved;    /* -1: none */
+};
+#define EXTENT_OF_MANY INT16_MAX
+
+/* Extent @x joins the list of @kind of its class @c, or leaves the one it is in; the counts stay. */
+void extent_enlist(struct page_class *c, int32_t x, enum extent_kind kind);
+void extent_unlist(struct page_class *c, int32_t x);
+/* True when an extent of @kind may leave its class. */
+bool extent_kind_is_empty(enum extent_kind kind);
+/* Puts extent @x of @c at the head of the list of @kind. */
+void extent_move(struct page_class *c, int32_t x, enum extent_kind kind);
+
+/* What the counts of @e make it. */
+static inline enum extent_kind extent_kind(const struct extent *e)
+{
+	if (e->n_live > 0)
+		return e->n_free > 0 ? EXTENT_PARTIAL : EXTENT_FULL;
+	return e->n_free > 0 ? EXTENT_EMPTY : EXTENT_BARE;
+}
+
+/* The counts of extent @x of @c have changed, and now make it @kind. */
+static inline void extent_file(struct page_class *c, int32_t x, enum extent_kind kind)
+{
+	if (c->extents[x].kind != kind)
+		extent_move(c, x, kind);
+}
+
+/* First byte of extent @x; the end of the half for one past the last. */
+static inline uint64_t extent_start(const struct pool *p, int32_t x)
+{
+	return x >= p->n_extents ? p->half_bytes : (uint64_t)x * p->extent_bytes;
+}
+
+/* Ids of class @c that lie wholly in the extents [first, last): [*lo, *hi), empty when none. */
+void pages_within(const struct pool *p, const struct page_class *c, int32_t first, int32_t last, int32_t *lo,
+		  int32_t *hi);
+/* The extents that page @page touches: [*first, *last]. */
+void page_extents(const struct pool *p, const struct page_class *c, int32_t page, int32_t *first, int32_t *last);
+/* True when every extent that page @page touches belongs to class @index. */
+bool page_is_whole(const struct pool *p, const struct page_class *c, int index, int32_t page);
+
+/* Pages that touch extent @x, but do not lie within it: at most one at each end. Returns how many. */
+int border_pages(const struct pool *p, const struct page_class *c, int32_t x, int32_t pages[2]);
+/* Page @page, which starts in extent @first, ends in a chosen one: it does not count there. */
+bool page_is_hidden(const struct pool *p, const struct page_class *c, int32_t page);
+/* Gives extent @x to class @c: every page that it completes becomes free. */
+void extent_assign(struct pool *p, struct page_class *c, int index, int32_t x);
+/* Takes the empty extent @x from its class: no page that touches it is usable any more. */
+void extent_return(struct pool *p, int32_t x);
+/* Pages in extent @x may hold what another class wrote since this one had them. */
+void extent_forget(struct pool *p, struct page_class *c, int32_t x);
+
+#endif
