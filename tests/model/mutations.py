@@ -127,7 +127,7 @@ MUTATIONS = [
     ("an extent is returned with a live page", "extents.c", [
         ("if (!others || p->extents[x].n_live > 0)", "if (!others || p->extents[x].n_live > 1)", "provision.c"),
         ("\tMUST(e->n_live == 0 && !e->choice);\n", "\te->n_live = 0;\n")]),
-    ("a page that ends in a second extent keeps only the first", "page_class.c", [
+    ("a page that ends in a second extent keeps only the first", "free_stack.c", [
         ("while (++x <= last)", "while (++x < last)")]),
     ("an empty extent of another class does not count as available", "provision.c", [
         ("next_stretch(p, x, index, true, &first)", "next_stretch(p, x, index, false, &first)")]),
@@ -145,7 +145,7 @@ MUTATIONS = [
         ("return former != serial &&", "return former != serial && former + 1 != serial &&")]),
     ("a page stays dirty after it was scrubbed", "page_class.h", [
         ("\tc->user[page] = serial;\n", "\tif (former == PAGE_FRESH)\n\t\tc->user[page] = serial;\n")]),
-    ("a page that was never bound forgets its user", "page_class.c", [
+    ("a page that was never bound forgets its user", "free_stack.c", [
         ("\tc->link[page] = e->top;\n",
          "\tif (page % 5 == 0)\n\t\tc->user[page] = PAGE_FRESH;\n\tc->link[page] = e->top;\n")]),
     ("two groups have one name", "group.c", [
@@ -229,7 +229,7 @@ MUTATIONS = [
         ("if (ceiling && bytes > ceiling)", "if (ceiling && bytes > 2 * ceiling)")]),
     ("free pages are not kept for a claim", "quota.c", [
         ("\tif (claims && e->n_claims)\n\t\tclaims_keep", "\tif (claims && e->n_claims > 1)\n\t\tclaims_keep")]),
-    ("what comes free in a chosen extent is open to all", "page_class.c", [
+    ("what comes free in a chosen extent is open to all", "free_stack.c", [
         ("\tc->n_free -= n;\n\tc->n_withheld += n;\n", "")]),
     ("a claim outlives its begin", "wait.c", [
         ("\tif (q->claim.of == w)\n\t\tclaim_end(s->engine, q);\n", "")]),
