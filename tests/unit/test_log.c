@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -233,4 +234,13 @@ Test(log, lines_that_came_were_lost_and_left_out_add_up)
 	all += LOGGERS * LINES_EACH;
 	cr_assert_eq(came + lost + left_out, all, "%d came, %d were lost, %d left out", came, lost, left_out);
 	cr_assert_geq(left_out, LOGGERS * (LINES_EACH - LOG_LIMIT_BURST) - 100 * LOGGERS, "%d", left_out);
+}
+
+/* What is left when the broker ends is given up, for a reader that takes nothing. */
+Test(log, the_end_does_not_wait_for_a_reader)
+{
+	pipe_stderr();
+	for (int i = 0; i < LOG_QUEUE_LINES; i++) /* more than the pipe holds */
+		log_info("line %d %0900d", i, i);
+	log_stop();
 }

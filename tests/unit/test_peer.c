@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "cleanup.h"
@@ -26,9 +27,11 @@ static pid_t sleeper(void)
 {
 	pid_t pid = fork();
 
-	if (pid == 0)
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* or a test that fails is waited for */
 		for (;;)
 			pause();
+	}
 	return pid;
 }
 
