@@ -20,6 +20,7 @@
 
 #include "cleanup.h"
 #include "driver.h"
+#include "page_shape.h"
 #include "process.h"
 
 #define CLOSE_WAIT_NS 1000000000ull
@@ -239,11 +240,6 @@ void swakv_session_get_info(const swakv_session *s, struct swakv_session_info *o
 	};
 	memcpy(out->boot_id, s->welcome.boot_id, sizeof(out->boot_id));
 	memcpy(out->device_uuid, pool->device_uuid, sizeof(out->device_uuid));
-}
-
-static uint32_t element_bytes(uint32_t dtype)
-{
-	return dtype == WIRE_F32 ? 4 : dtype == WIRE_FP8 ? 1 : 2;
 }
 
 int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swakv_layout *out)

@@ -3,6 +3,7 @@
 #include <limits.h>
 
 #include "engine.h"
+#include "page_shape.h"
 #include "window.h"
 
 /* Largest number of entries of one table: 2 GiB on the device. */
@@ -11,21 +12,6 @@
 #define MAX_KV_HEADS      4096
 #define MAX_LAYERS        4096
 #define MAX_IN_FLIGHT     1024
-
-static int64_t element_bytes(uint32_t dtype)
-{
-	switch (dtype) {
-	case WIRE_F16:
-	case WIRE_BF16:
-		return 2;
-	case WIRE_F32:
-		return 4;
-	case WIRE_FP8:
-		return 1;
-	default:
-		return 0;
-	}
-}
 
 static int check_count(int64_t value, int64_t most, enum fault_reason reason, struct fault *f)
 {
@@ -60,20 +46,19 @@ static int check_group(const struct wire_group *g, struct fault *f)
 static int derive(const struct model *m, const struct wire_group *g, uint64_t half_bytes, struct geometry *out,
 		  struct fault *f)
 {
-	uint32_t dim = g->k_head_dim > g->v_head_dim ? g->k_head_dim : g->v_head_dim;
 	struct window w = window_kept(g->window, m->max_rewind, g->page_tokens);
 	uint64_t n;
 
 	/* At most 2^8 * 2^12 * 2^13 * 2^2 * 2^12 = 2^47 bytes: no overflow. */
-	out->layer_stride = (uint64_t)g->page_tokens * g->kv_heads * dim * (uint64_t)element_bytes(g->dtype);
-	out->page_bytes = out->layer_stride * g->layers;
+	out->layer_stride = shape_layer_stride(g);
+	out->page_bytes = shape_page_bytes(g);
 	if (out->page_bytes > half_bytes)
 		return fault_set(f, FAULT_MODEL_PAGE_BYTES, -1, (int64_t)out->page_bytes, (int64_t)half_bytes);
 	n = half_bytes / out->page_bytes;
 	if (n > INT32_MAX / 2)
 		return fault_set(f, FAULT_MODEL_PAGES, -1, (int64_t)n, INT32_MAX / 2);
 	out->num_pages = (int32_t)n;
-	out->wide = 2 * n * out->page_bytes / (uint64_t)element_bytes(g->dtype) - 1 > INT32_MAX;
+	out->wide = 2 * n * out->page_bytes / element_bytes(g->dtype) - 1 > INT32_MAX;
 	out->width = window_width(&w, m->max_seq);
 	if ((int64_t)out->width * m->max_batch > MAX_TABLE_ENTRIES)
 		return fault_set(f, FAULT_MODEL_TABLE, -1, (int64_t)out->width * m->max_batch, MAX_TABLE_ENTRIES);

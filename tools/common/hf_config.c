@@ -20,23 +20,21 @@
 #include "hf_heads.h"
 #include "hf_keys.h"
 #include "hf_unmapped.h"
+#include "names.h"
 #include "python_json.h"
 
 #define MOST_BYTES ((size_t)64 << 20) /* of a file */
 
-static const char *const dtypes[] = {
-	[WIRE_F16] = "f16", [WIRE_BF16] = "bf16", [WIRE_F32] = "f32", [WIRE_FP8] = "fp8"
-};
-#define N_DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
+NAMES(dtypes, WIRE_DTYPE_COUNT, "", WIRE_DTYPE_NAMES);
 
 const char *hf_dtype_name(uint32_t dtype)
 {
-	return dtype < N_DTYPES ? dtypes[dtype] : NULL;
+	return dtype < WIRE_DTYPE_COUNT ? dtypes[dtype] : NULL;
 }
 
 uint32_t hf_dtype_find(const char *name)
 {
-	for (uint32_t i = 1; i < N_DTYPES; i++)
+	for (uint32_t i = 1; i < WIRE_DTYPE_COUNT; i++)
 		if (strcmp(dtypes[i], name) == 0)
 			return i;
 	return 0;

@@ -73,13 +73,21 @@ static const struct rule *rule_of(const struct sizes *z)
 	return &z->options.rules[z->options.paste_rule];
 }
 
+/* "BF16" of "bf16". */
+static const char *capitals(const char *name, char out[8])
+{
+	size_t n = 0;
+
+	for (; name[n] && n < 7; n++)
+		out[n] = (char)toupper((unsigned char)name[n]);
+	out[n] = '\0';
+	return out;
+}
+
 void print_c(FILE *out, const char *path, const struct hf_config *c, const struct sizes *z)
 {
-	static const char *const dtypes[] = {
-		[WIRE_F16] = "F16", [WIRE_BF16] = "BF16", [WIRE_F32] = "F32", [WIRE_FP8] = "FP8"
-	};
 	const struct rule *r = rule_of(z);
-	char name[NAME], id[NAME + 1];
+	char name[NAME], id[NAME + 1], dtype[8];
 
 	name_of(path, c, name);
 	identifier_of(name, id);
@@ -97,7 +105,7 @@ void print_c(FILE *out, const char *path, const struct hf_config *c, const struc
 			s->page_tokens, s->layers, s->kv_heads, s->k_head_dim);
 		if (s->v_head_dim != s->k_head_dim)
 			fprintf(out, ", .v_head_dim = %" PRIu32, s->v_head_dim);
-		fprintf(out, ", .dtype = SWAKV_%s },\n", dtypes[s->dtype]);
+		fprintf(out, ", .dtype = SWAKV_%s },\n", capitals(hf_dtype_name(s->dtype), dtype));
 	}
 	fprintf(out,
 		"};\n"

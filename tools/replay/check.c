@@ -13,6 +13,7 @@
 #include <swakv/error.h>
 
 #include "forms.h"
+#include "page_shape.h"
 #include "script.h"
 
 /* A name that has been declared: of a worker, of one of its requests, a label. */
@@ -106,14 +107,14 @@ static int64_t of_group(const struct statement *st, enum key key, size_t i, int6
 
 static uint64_t page_bytes(const struct statement *st, uint32_t page_tokens, const struct script_group *g)
 {
-	static const uint64_t element[] = { 2, 2, 4, 1 };
-	uint64_t bytes = element[statement_number(st, KEY_DTYPE, 0)];
-	const uint64_t factors[] = { page_tokens, (uint64_t)g->layers, (uint64_t)g->kv_heads, (uint64_t)g->head_dim };
+	const struct wire_group group = { .page_tokens = page_tokens,
+					  .layers = (uint32_t)g->layers,
+					  .kv_heads = (uint32_t)g->kv_heads,
+					  .k_head_dim = (uint32_t)g->head_dim,
+					  .v_head_dim = (uint32_t)g->head_dim,
+					  .dtype = (uint32_t)statement_number(st, KEY_DTYPE, 0) + 1 };
 
-	for (size_t i = 0; i < sizeof(factors) / sizeof(factors[0]); i++)
-		if (__builtin_mul_overflow(bytes, factors[i], &bytes))
-			return 0;
-	return bytes;
+	return shape_page_bytes(&group);
 }
 
 static void fill_groups(struct script_model *m)
