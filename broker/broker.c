@@ -31,6 +31,7 @@
 #include "process/ready.h"
 #include "ring/ring_thread.h"
 #include "session/listener.h"
+#include "size.h"
 
 enum { RELEASE_WAIT_MS = 10000 };
 
@@ -260,12 +261,12 @@ static void show_status_page(struct broker *b)
 static void say_ready(const struct broker *b, int ready_fd)
 {
 	const struct backend_pool *p = &b->device.backend.pool;
-	char total[PLAN_BYTES], area[PLAN_BYTES], half[PLAN_BYTES], extent[PLAN_BYTES];
+	char total[SIZE_TEXT], area[SIZE_TEXT], half[SIZE_TEXT], extent[SIZE_TEXT];
 
 	log_info("ready: pool %s, %s on %s%s%s, export %s, table area %s, halves of %s, extents of %s, socket %s",
-		 p->name, plan_bytes(p->bytes, total), p->device, p->uuid_text[0] ? " " : "", p->uuid_text,
-		 export_name(p->export_kind), plan_bytes(p->table_area_bytes, area), plan_bytes(p->half_bytes, half),
-		 plan_bytes(p->extent_bytes, extent), b->config->socket);
+		 p->name, size_text(p->bytes, total), p->device, p->uuid_text[0] ? " " : "", p->uuid_text,
+		 export_name(p->export_kind), size_text(p->table_area_bytes, area), size_text(p->half_bytes, half),
+		 size_text(p->extent_bytes, extent), b->config->socket);
 	ready_notify(ready_fd);
 }
 

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,4 +65,16 @@ bool size_read(const char *text, uint64_t *out)
 		return false;
 	*out = n;
 	return true;
+}
+
+const char *size_text(uint64_t bytes, char buf[SIZE_TEXT])
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+	double value = (double)bytes;
+	size_t unit = 0;
+
+	for (; value >= 1024; unit++)
+		value /= 1024;
+	snprintf(buf, SIZE_TEXT, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+	return buf;
 }

@@ -22,4 +22,8 @@
  */
 bool size_read(const char *text, uint64_t *out);
 
+/* "64.0 GiB", "1.5 MiB", "512 B". Writes to @buf and returns it. */
+#define SIZE_TEXT 16
+const char *size_text(uint64_t bytes, char buf[SIZE_TEXT]);
+
 #endif

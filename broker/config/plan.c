@@ -19,6 +19,7 @@
 #include "engine/floor.h"
 #include "extent.h"
 #include "session/area.h"
+#include "size.h"
 
 #define KIB           1024ull
 #define MIB           (1024 * KIB)
@@ -26,20 +27,6 @@
 #define TABLE_ALIGN   (4 * KIB)
 #define HALF_ALIGN    16ull
 #define SMALL_PAGES   (1ull << 18) /* as many of the smallest pages, K and V apart, a pool of up to 1 GiB has */
-
-const char *plan_bytes(uint64_t bytes, char buf[PLAN_BYTES])
-{
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-	double v = (double)bytes;
-	size_t u = 0;
-
-	while (v >= 1024 && u + 1 < sizeof(units) / sizeof(units[0])) {
-		v /= 1024;
-		u++;
-	}
-	snprintf(buf, PLAN_BYTES, u ? "%.1f %s" : "%.0f %s", v, units[u]);
-	return buf;
-}
 
 uint64_t plan_table_share(uint64_t table_area_bytes)
 {
@@ -86,7 +73,7 @@ static uint64_t smallest_page(uint64_t pool_bytes)
 int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_bytes, char why[BACKEND_WHY])
 {
 	const struct config_pool *p = &c->pool;
-	char a[PLAN_BYTES], b[PLAN_BYTES];
+	char a[SIZE_TEXT], b[SIZE_TEXT];
 	uint64_t bytes = p->size.value;
 
 	if (p->size.percent)
@@ -97,7 +84,7 @@ int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_b
 	if (pool->table_area_bytes >= bytes || (bytes - pool->table_area_bytes) / 2 < HALF_ALIGN) {
 		snprintf(why, BACKEND_WHY,
 			 "a pool of %s has no room for pages behind a table area of %s: give more size",
-			 plan_bytes(bytes, a), plan_bytes(pool->table_area_bytes, b));
+			 size_text(bytes, a), size_text(pool->table_area_bytes, b));
 		return EXIT_CODE_CONFIG;
 	}
 	pool->min_page_bytes = c->min_page_bytes ? c->min_page_bytes : smallest_page(bytes);
@@ -106,7 +93,7 @@ int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_b
 		snprintf(why, BACKEND_WHY,
 			 "planar is the bytes of a page: a multiple of %llu, at most a half of the pool (%s); %" PRIu64
 			 " is not",
-			 HALF_ALIGN, plan_bytes(pool->half_bytes, a), p->planar.value);
+			 HALF_ALIGN, size_text(pool->half_bytes, a), p->planar.value);
 		return EXIT_CODE_CONFIG;
 	}
 	if (p->planar.value)
@@ -115,7 +102,7 @@ int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_b
 		p->extent.value ? p->extent.value : extent_default(pool->half_bytes, largest_page(c, pool->half_bytes));
 	if (pool->extent_bytes > pool->half_bytes) {
 		snprintf(why, BACKEND_WHY, "extent of %s is larger than a half of the pool (%s)",
-			 plan_bytes(pool->extent_bytes, a), plan_bytes(pool->half_bytes, b));
+			 size_text(pool->extent_bytes, a), size_text(pool->half_bytes, b));
 		return EXIT_CODE_CONFIG;
 	}
 	return 0;
@@ -175,7 +162,7 @@ static int print_model(const struct backend_pool *pool, const struct config_mode
 	uint64_t lent = pool->half_bytes / pool->extent_bytes * pool->extent_bytes;
 	struct geometry g[WIRE_MAX_GROUPS];
 	uint64_t sequence = 0, tables;
-	char text[192], a[PLAN_BYTES];
+	char text[192], a[SIZE_TEXT];
 	uint64_t most = plan_table_share(pool->table_area_bytes);
 	struct fault f;
 	bool fits;
@@ -203,7 +190,7 @@ static int print_model(const struct backend_pool *pool, const struct config_mode
 	fprintf(out,
 		"%" PRIu64 " bytes (%s): %s; device table%s %" PRIu64 " bytes of %" PRIu64
 		", a session's half of the table area%s\n",
-		sequence, plan_bytes(sequence, a), fits ? "fits" : "does not fit", m->model.n_groups > 1 ? "s" : "",
+		sequence, size_text(sequence, a), fits ? "fits" : "does not fit", m->model.n_groups > 1 ? "s" : "",
 		tables, most, tables <= most ? "" : ": does not fit, give more table_area");
 	return fits && tables <= most ? 0 : EXIT_CODE_POOL;
 }
@@ -246,14 +233,14 @@ int plan_check(const struct config *c, struct backend_pool *pool, char why[BACKE
 /* Limits of the models, and whether the floors go together. */
 static int print_limits(const struct backend_pool *pool, const struct config *c, FILE *out)
 {
-	char a[PLAN_BYTES], b[PLAN_BYTES], why[BACKEND_WHY];
+	char a[SIZE_TEXT], b[SIZE_TEXT], why[BACKEND_WHY];
 
 	for (uint32_t i = 0; i < c->n_models; i++) {
 		const struct config_model *m = &c->models[i];
 
 		if (m->floor.value || m->ceiling.value)
-			fprintf(out, "model %s: floor %s, ceiling %s\n", m->name, plan_bytes(m->floor.value, a),
-				m->ceiling.value ? plan_bytes(m->ceiling.value, b) : "none");
+			fprintf(out, "model %s: floor %s, ceiling %s\n", m->name, size_text(m->floor.value, a),
+				m->ceiling.value ? size_text(m->ceiling.value, b) : "none");
 	}
 	if (plan_floors(pool, c, why) == 0)
 		return 0;
@@ -263,15 +250,15 @@ static int print_limits(const struct backend_pool *pool, const struct config *c,
 
 int plan_print(const struct backend_pool *pool, const struct config *c, FILE *out)
 {
-	char total[PLAN_BYTES], area[PLAN_BYTES], half[PLAN_BYTES], extent[PLAN_BYTES];
+	char total[SIZE_TEXT], area[SIZE_TEXT], half[SIZE_TEXT], extent[SIZE_TEXT];
 	int code = 0;
 
 	fprintf(out,
 		"pool %s: would allocate %" PRIu64 " bytes (%s) on %s, backend %s: table area %s, halves of %s, "
 		"extents of %s, pages of 2 x %" PRIu64 " bytes or more, %" PRIu64 " bytes of each half unusable\n",
-		pool->name, pool->bytes, plan_bytes(pool->bytes, total), pool->device, backend_name(pool->backend),
-		plan_bytes(pool->table_area_bytes, area), plan_bytes(pool->half_bytes, half),
-		plan_bytes(pool->extent_bytes, extent), pool->min_page_bytes, pool->half_bytes % pool->extent_bytes);
+		pool->name, pool->bytes, size_text(pool->bytes, total), pool->device, backend_name(pool->backend),
+		size_text(pool->table_area_bytes, area), size_text(pool->half_bytes, half),
+		size_text(pool->extent_bytes, extent), pool->min_page_bytes, pool->half_bytes % pool->extent_bytes);
 	for (uint32_t i = 0; i < c->n_models; i++)
 		if (print_model(pool, &c->models[i], out) != 0)
 			code = EXIT_CODE_POOL;

@@ -37,8 +37,4 @@ int plan_print(const struct backend_pool *pool, const struct config *c, FILE *ou
 /* How much of a table area one session may have. */
 uint64_t plan_table_share(uint64_t table_area_bytes);
 
-/* "1.5 GiB". @buf has PLAN_BYTES bytes; returns it. */
-#define PLAN_BYTES 16
-const char *plan_bytes(uint64_t bytes, char buf[PLAN_BYTES]);
-
 #endif

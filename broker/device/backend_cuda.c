@@ -16,10 +16,10 @@
 
 #include "backend.h"
 #include "cleanup.h"
-#include "config/plan.h"
 #include "driver.h"
 #include "nvml.h"
 #include "self_test.h"
+#include "size.h"
 
 #define CUDA_ALIGN (2ull << 20)
 
@@ -109,14 +109,14 @@ static int cuda_free_bytes(void *state, uint64_t *bytes, char why[BACKEND_WHY])
 
 static int no_memory(struct cuda *c, const struct backend_pool *pool, char why[BACKEND_WHY])
 {
-	char want[PLAN_BYTES], have[PLAN_BYTES], reason[DRIVER_WHY];
+	char want[SIZE_TEXT], have[SIZE_TEXT], reason[DRIVER_WHY];
 	uint64_t free_bytes = 0;
 
 	snprintf(reason, sizeof(reason), "%s", driver_why(c->driver));
 	if (cuda_free_bytes(c, &free_bytes, why) != 0)
 		return EXIT_CODE_BACKEND;
 	snprintf(why, BACKEND_WHY, "the pool of %s could not be allocated, %s are free on %s: %s",
-		 plan_bytes(pool->bytes, want), plan_bytes(free_bytes, have), pool->device, reason);
+		 size_text(pool->bytes, want), size_text(free_bytes, have), pool->device, reason);
 	return EXIT_CODE_POOL;
 }
 

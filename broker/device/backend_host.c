@@ -16,9 +16,9 @@
 
 #include "backend.h"
 #include "cleanup.h"
-#include "config/plan.h"
 #include "process/process.h"
 #include "session/session_memory.h"
+#include "size.h"
 
 static int host_open(void **state, const struct config *c, struct backend_pool *pool, char why[BACKEND_WHY])
 {
@@ -64,7 +64,7 @@ static int host_free_bytes(void *state, uint64_t *bytes, char why[BACKEND_WHY])
 
 static int host_alloc(void *state, struct backend_pool *pool, char why[BACKEND_WHY])
 {
-	char want[PLAN_BYTES], have[PLAN_BYTES];
+	char want[SIZE_TEXT], have[SIZE_TEXT];
 	unsigned char *map = NULL;
 	uint64_t free_bytes;
 	int r = host_free_bytes(state, &free_bytes, why);
@@ -74,13 +74,13 @@ static int host_alloc(void *state, struct backend_pool *pool, char why[BACKEND_W
 	if (pool->bytes > free_bytes) {
 		snprintf(why, BACKEND_WHY,
 			 "the pool of %s does not fit the free memory of %s: give a smaller size, or a percentage",
-			 plan_bytes(pool->bytes, want), plan_bytes(free_bytes, have));
+			 size_text(pool->bytes, want), size_text(free_bytes, have));
 		return EXIT_CODE_POOL;
 	}
 	r = sealed_memfd("swakv-pool", pool->bytes, F_SEAL_SEAL, &map);
 	if (r < 0) {
 		snprintf(why, BACKEND_WHY, "the pool of %s could not be allocated: %s (%s are free)",
-			 plan_bytes(pool->bytes, want), process_error(-r), plan_bytes(free_bytes, have));
+			 size_text(pool->bytes, want), process_error(-r), size_text(free_bytes, have));
 		return EXIT_CODE_POOL;
 	}
 	munmap(map, pool->bytes); /* the broker itself never looks into the pool */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "names.h"
+#include "size.h"
 #include "text.h"
 
 #define NS_PER_MS 1000000
@@ -50,7 +51,7 @@ static void show_session(const struct admin_session *s)
 	printf("%-9s %8" PRId32 " %6" PRIu32 "  %-20s %-8s %8" PRIu32 " %8" PRIu32 " %8" PRId64 " %11" PRId64
 	       " %10s %8s%s%s\n",
 	       id, s->pid, s->uid, s->model, text_session_state(s->state), s->n_requests, s->n_waiting, s->leased,
-	       s->quarantined, text_bytes(bytes, s->bytes), text_duration(age, (int64_t)(s->age_ns / NS_PER_MS)),
+	       s->quarantined, size_text(s->bytes, bytes), text_duration(age, (int64_t)(s->age_ns / NS_PER_MS)),
 	       s->flags & ADMIN_SESSION_DRAINED ? " drained" : "",
 	       s->flags & ADMIN_SESSION_POISONED ? " poisoned" : "");
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "print.h"
+#include "size.h"
 
 /* "max_advance 1, in_flight 2, max_rewind 0"; "any" */
 static const char *rule_text(const struct rule *r, char buf[96])
@@ -14,20 +15,6 @@ static const char *rule_text(const struct rule *r, char buf[96])
 	else
 		snprintf(buf, 96, "max_advance %" PRId64 ", in_flight %" PRId64 ", max_rewind %" PRId64, r->max_advance,
 			 r->in_flight, r->max_rewind);
-	return buf;
-}
-
-static const char *bytes_text(uint64_t bytes, char buf[32])
-{
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-	double v = (double)bytes;
-	size_t u = 0;
-
-	while (v >= 1024 && u + 1 < sizeof(units) / sizeof(units[0])) {
-		v /= 1024;
-		u++;
-	}
-	snprintf(buf, 32, u ? "%.1f %s" : "%.0f %s", v, units[u]);
 	return buf;
 }
 
@@ -58,7 +45,7 @@ static void print_groups(FILE *out, const struct sizes *z)
 
 static void print_rules(FILE *out, const struct sizes *z)
 {
-	char text[96], bytes[32];
+	char text[96], bytes[SIZE_TEXT];
 
 	if (!z->options.max_seq) {
 		fputs("\nThe file does not say how long a sequence may get: --max-seq N says what one reserves.\n",
@@ -72,7 +59,7 @@ static void print_rules(FILE *out, const struct sizes *z)
 		fprintf(out, "  %s: pages", rule_text(&z->options.rules[i], text));
 		for (uint32_t k = 0; k < z->n_groups; k++)
 			fprintf(out, "%s %" PRId32, k ? " +" : "", r->pages[k]);
-		fprintf(out, ", %" PRIu64 " bytes (%s)", r->bytes, bytes_text(r->bytes, bytes));
+		fprintf(out, ", %" PRIu64 " bytes (%s)", r->bytes, size_text(r->bytes, bytes));
 		if (z->options.pool)
 			fprintf(out, ": %" PRId64 " in the pool", r->fit);
 		fputc('\n', out);
@@ -81,10 +68,10 @@ static void print_rules(FILE *out, const struct sizes *z)
 
 static void print_pool(FILE *out, const struct sizes *z)
 {
-	char pool[32], extent[32];
+	char pool[SIZE_TEXT], extent[SIZE_TEXT];
 
-	fprintf(out, "\npool of %s, extents of %s of each half\n", bytes_text(z->options.pool, pool),
-		bytes_text(z->options.extent, extent));
+	fprintf(out, "\npool of %s, extents of %s of each half\n", size_text(z->options.pool, pool),
+		size_text(z->options.extent, extent));
 	for (uint32_t i = 0; i < z->n_groups; i++) {
 		const struct group_sizes *g = &z->groups[i];
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lifecycle.h"
+#include "size.h"
 #include "status_sums.h"
 #include "text.h"
 #include "view.h"
@@ -43,9 +44,9 @@ static void write_pool(FILE *out, const struct status_snapshot *s)
 	char a[TEXT_SIZE], b[TEXT_SIZE], c[TEXT_SIZE], d[TEXT_SIZE], e[TEXT_SIZE], why[160];
 
 	fprintf(out, "\npool     total %s = held %s + free %s + unusable %s; extents of %s\n",
-		text_bytes(a, s->pool_total), text_bytes(b, s->pool_held), text_bytes(c, s->pool_free),
-		text_bytes(d, s->pool_unusable), text_bytes(e, s->extent_bytes));
-	fprintf(out, "tables   %s of %s used\n", text_bytes(a, s->table_area_used), text_bytes(b, s->table_area_bytes));
+		size_text(s->pool_total, a), size_text(s->pool_held, b), size_text(s->pool_free, c),
+		size_text(s->pool_unusable, d), size_text(s->extent_bytes, e));
+	fprintf(out, "tables   %s of %s used\n", size_text(s->table_area_used, a), size_text(s->table_area_bytes, b));
 	if (status_sums_hold(s, why, sizeof(why)))
 		fprintf(out, "sums     hold: of the pool's bytes, of the pages of each class, of what sessions have\n");
 	else
@@ -70,7 +71,7 @@ static void write_classes(FILE *out, const struct status_snapshot *s)
 		const struct status_class *c = &s->classes[i];
 
 		snprintf(name, sizeof(name), "%" PRIu32, i);
-		write_class_row(out, name, text_bytes(bytes, c->page_bytes), c);
+		write_class_row(out, name, size_text(c->page_bytes, bytes), c);
 		sum.pages += c->pages;
 		sum.free += c->free;
 		sum.leased += c->leased;
@@ -82,7 +83,7 @@ static void write_classes(FILE *out, const struct status_snapshot *s)
 
 static const char *limit_text(char buf[TEXT_SIZE], uint64_t bytes)
 {
-	return bytes ? text_bytes(buf, bytes) : "-";
+	return bytes ? size_text(bytes, buf) : "-";
 }
 
 /* "12 of class 0, 3 of class 1": what the model's sessions hold. */
@@ -114,7 +115,7 @@ static void write_models(FILE *out, const struct sample *s)
 		const struct status_model *m = &snap->models[i];
 
 		fprintf(out, "%-20s %10s %10s %10s %9u %8u %10s %7s %8s  ", m->name, limit_text(a, m->floor),
-			limit_text(b, m->ceiling), text_bytes(c, m->used), m->sessions, m->waiting,
+			limit_text(b, m->ceiling), size_text(m->used, c), m->sessions, m->waiting,
 			m->oldest_wait_ns ? text_duration(d, sample_age_ms(s, m->oldest_wait_ns)) : "-",
 			m->claims ? "yes" : "-", snap->drained || m->drained ? "yes" : "-");
 		write_model_pages(out, snap, m);
@@ -178,7 +179,7 @@ static void write_group(FILE *out, const struct sample *s, uint32_t index, const
 	else
 		fprintf(out, "window %" PRId64 ", ", g->window);
 	fprintf(out, "%u tokens a page of %s, class %u; %d private pages a sequence, %" PRId64 " held\n",
-		g->page_tokens, text_bytes(a, s->snapshot.classes[g->class_index].page_bytes), g->class_index,
+		g->page_tokens, size_text(s->snapshot.classes[g->class_index].page_bytes, a), g->class_index,
 		g->private_pages, g->held);
 }
 

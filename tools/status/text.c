@@ -25,18 +25,6 @@ const char *text_duration(char buf[TEXT_SIZE], int64_t ms)
 	return buf;
 }
 
-const char *text_bytes(char buf[TEXT_SIZE], uint64_t bytes)
-{
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-	double value = (double)bytes;
-	unsigned unit = 0;
-
-	for (; value >= 1024 && unit < 6; unit++)
-		value /= 1024;
-	snprintf(buf, TEXT_SIZE, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-	return buf;
-}
-
 const char *text_op(uint32_t op)
 {
 	NAMES(names, WIRE_OP_COUNT, WIRE_OP_NAMES);

@@ -9,8 +9,6 @@
 
 /* "12 ms", "3.4 s", "5m12s", "2h03m", "4d02h". Writes to @buf and returns it. */
 const char *text_duration(char buf[TEXT_SIZE], int64_t ms);
-/* "64.0 GiB", "1.5 MiB", "512 B". Writes to @buf and returns it. */
-const char *text_bytes(char buf[TEXT_SIZE], uint64_t bytes);
 /* Name of an enum wire_op: "begin", "step-prepare", ...; "none" for 0, "unknown" outside the list. Static. */
 const char *text_op(uint32_t op);
 /* Name of an enum fault_reason as "no-pages", or "reason-117" when it is not known. Writes to @buf and returns it. */
