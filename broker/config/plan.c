@@ -18,6 +18,7 @@
 #include "engine/engine.h"
 #include "engine/floor.h"
 #include "extent.h"
+#include "fit.h"
 #include "session/area.h"
 #include "size.h"
 
@@ -118,48 +119,29 @@ static uint64_t table_bytes(const struct model *m, const struct geometry g[])
 	return bytes;
 }
 
-/*
- * True when a sequence has room in an empty pool: groups with pages of one size
- * share whole extents, a size that is alone takes all of the half that is lent.
- */
+/* True when a sequence has room in an empty pool. */
 static bool sequence_fits(const struct backend_pool *pool, const struct model *m, const struct geometry g[])
 {
-	uint64_t lent = pool->half_bytes / pool->extent_bytes, extents = 0;
-	uint32_t n_sizes = 0;
+	struct fit_need needs[WIRE_MAX_GROUPS];
+	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < m->n_groups; i++) {
-		uint64_t pages = 0;
-		bool first = true;
-
-		for (uint32_t k = 0; k < m->n_groups; k++) {
-			if (g[k].page_bytes != g[i].page_bytes)
-				continue;
-			first = first && k >= i;
-			pages += (uint64_t)g[k].private_pages;
-		}
-		if (!first)
-			continue;
-		if (pages > lent * pool->extent_bytes / g[i].page_bytes)
-			return false;
-		extents += (pages * g[i].page_bytes + pool->extent_bytes - 1) / pool->extent_bytes;
-		n_sizes++;
-	}
-	return n_sizes == 1 || extents <= lent;
+	for (uint32_t i = 0; i < m->n_groups; i++)
+		fit_add(needs, &n, g[i].page_bytes, (uint64_t)g[i].private_pages);
+	return fit_extents(pool->half_bytes, pool->extent_bytes, needs, n, NULL) >= 0;
 }
 
-static void print_groups(const struct config_model *m, const struct geometry g[], uint64_t usable, FILE *out)
+static void print_groups(const struct config_model *m, const struct geometry g[], FILE *out)
 {
 	for (uint32_t i = 0; i < m->model.n_groups; i++)
 		fprintf(out,
 			"model %s, group %" PRIu32 " (%s): a page is 2 x %" PRIu64
-			" bytes; one maximal sequence needs %" PRId32 " of %" PRIu64 " pages\n",
+			" bytes; one maximal sequence needs %" PRId32 " of %" PRId32 " pages\n",
 			m->name, i, m->model.groups[i].kind == WIRE_GROUP_FULL ? "full" : "sliding", g[i].page_bytes,
-			g[i].private_pages, usable / g[i].page_bytes);
+			g[i].private_pages, g[i].num_pages);
 }
 
 static int print_model(const struct backend_pool *pool, const struct config_model *m, FILE *out)
 {
-	uint64_t lent = pool->half_bytes / pool->extent_bytes * pool->extent_bytes;
 	struct geometry g[WIRE_MAX_GROUPS];
 	uint64_t sequence = 0, tables;
 	char text[192], a[SIZE_TEXT];
@@ -180,13 +162,13 @@ static int print_model(const struct backend_pool *pool, const struct config_mode
 	tables = table_bytes(&m->model, g);
 	fits = sequence_fits(pool, &m->model, g);
 	if (m->model.n_groups > 1)
-		print_groups(m, g, lent, out);
+		print_groups(m, g, out);
 	fprintf(out, "model %s: ", m->name);
 	if (m->model.n_groups == 1)
 		fprintf(out, "a page is 2 x %" PRIu64 " bytes; ", g[0].page_bytes);
 	fprintf(out, "one maximal sequence of %" PRId64 " tokens needs ", m->model.max_seq);
 	if (m->model.n_groups == 1)
-		fprintf(out, "%" PRId32 " of %" PRIu64 " pages, ", g[0].private_pages, lent / g[0].page_bytes);
+		fprintf(out, "%" PRId32 " of %" PRId32 " pages, ", g[0].private_pages, g[0].num_pages);
 	fprintf(out,
 		"%" PRIu64 " bytes (%s): %s; device table%s %" PRIu64 " bytes of %" PRIu64
 		", a session's half of the table area%s\n",
@@ -255,10 +237,10 @@ int plan_print(const struct backend_pool *pool, const struct config *c, FILE *ou
 
 	fprintf(out,
 		"pool %s: would allocate %" PRIu64 " bytes (%s) on %s, backend %s: table area %s, halves of %s, "
-		"extents of %s, pages of 2 x %" PRIu64 " bytes or more, %" PRIu64 " bytes of each half unusable\n",
+		"extents of %" PRIu64 " bytes (%s), pages of 2 x %" PRIu64 " bytes or more\n",
 		pool->name, pool->bytes, size_text(pool->bytes, total), pool->device, backend_name(pool->backend),
-		size_text(pool->table_area_bytes, area), size_text(pool->half_bytes, half),
-		size_text(pool->extent_bytes, extent), pool->min_page_bytes, pool->half_bytes % pool->extent_bytes);
+		size_text(pool->table_area_bytes, area), size_text(pool->half_bytes, half), pool->extent_bytes,
+		size_text(pool->extent_bytes, extent), pool->min_page_bytes);
 	for (uint32_t i = 0; i < c->n_models; i++)
 		if (print_model(pool, &c->models[i], out) != 0)
 			code = EXIT_CODE_POOL;

@@ -62,21 +62,29 @@ class Paste(Folder):
                 self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_tool_and_broker_count_the_same(self):
-        """Extents, pages, and what a sequence of any steps reserves: of a small pool, and of one of large pages."""
-        for name, mib in (("gpt-oss-20b", 512), ("gpt-oss-20b", 64 * 1024), ("gemma-3-27b", 4096), ("gemma-3-1b", 256),
-                          ("mimo-v2-flash", 1024)):
-            with self.subTest(name=name, mib=mib):
-                ini = self.good("--ini", "-t", 4096, "-B", 1, f"{name}.json")
-                counted = json.loads(self.good("--json", "-t", 4096, "-p", f"{mib}M", f"{name}.json"))
-                done = self.broker(ini, "--dry-run", f"--size={mib + 64}M", "--table-area=64M")
-                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-                extent = counted["pool"]["extent_bytes"]
-                unusable = int(re.search(r"(\d+) bytes of each half unusable", done.stdout)[1])
-                self.assertIn(f"extents of {extent / MIB:.1f} MiB", done.stdout)
-                self.assertEqual(unusable, mib * MIB // 2 % extent)
-                needs = [int(n) for n in re.findall(r"one maximal sequence needs (\d+) of", done.stdout)]
-                self.assertEqual(needs, counted["sequence"][0]["pages"])
-                self.assertIn(f" {counted['sequence'][0]['bytes']} bytes", done.stdout)
+        """Extents, pages, what a sequence of any steps reserves, and whether one fits: of pools small and large, and of
+        small and large pages, and at the very number of pages that a sequence needs."""
+        answers = set()
+        for name in ("gpt-oss-20b", "gemma-3-27b", "gemma-3-1b", "mimo-v2-flash", "gemma-4-31b"):
+            for tokens in (16, 64, 256):
+                ini = self.good("--ini", "-P", tokens, "-t", 4096, "-B", 1, f"{name}.json")
+                bytes_ = json.loads(self.good("--json", "-P", tokens, "-t", 4096, f"{name}.json"))["sequence"][0]["bytes"]
+                for pool in (1008 * MIB, 64 << 30, 1 << 40, bytes_, bytes_ + 16 * 77, bytes_ * 17 // 16 // 16 * 16):
+                    with self.subTest(name=name, page_tokens=tokens, pool=pool):
+                        answers.add(self.count_both(name, tokens, ini, pool - pool % 32))
+        self.assertEqual(answers, {True, False})
+
+    def count_both(self, name, tokens, ini, pool):
+        counted = json.loads(self.good("--json", "-P", tokens, "-t", 4096, "-p", pool, f"{name}.json"))
+        done = self.broker(ini, "--dry-run", f"--size={pool + 64 * MIB}", "--table-area=64M")
+        extent = int(re.search(r"extents of (\d+) bytes", done.stdout)[1])
+        self.assertEqual(extent, counted["pool"]["extent_bytes"])
+        needs = [tuple(map(int, n)) for n in re.findall(r" needs (\d+) of (\d+) pages", done.stdout)]
+        self.assertEqual([n for n, _ in needs], counted["sequence"][0]["pages"])
+        self.assertEqual([n for _, n in needs], [g["num_pages"] for g in counted["groups"]])
+        self.assertIn(f" {counted['sequence'][0]['bytes']} bytes", done.stdout)
+        self.assertEqual(": fits;" in done.stdout, counted["sequence"][0]["sequences"] > 0, done.stdout)
+        return counted["sequence"][0]["sequences"] > 0
 
     def test_tokens_that_may_be_taken_back_cost_pages_whatever_the_steps(self):
         config = json.dumps({**PLAIN, "model_type": "mistral", "sliding_window": 256})

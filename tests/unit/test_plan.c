@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "config/plan.h"
+#include "engine_fixture.h"
 
 static struct config c;
 static struct backend_pool pool;
@@ -185,6 +186,55 @@ Test(plan, a_model_that_does_not_fit_is_told_and_fails)
 	cr_assert_eq(code, EXIT_CODE_POOL, "%s", text);
 	cr_assert(strstr(text, "does not fit"), "%s", text);
 	free(text);
+}
+
+/* True when an empty pool like this admits a sequence of max_seq tokens. */
+static bool engine_admits(const struct model *m)
+{
+	const struct engine_config empty = { .half_bytes = pool.half_bytes, .extent_bytes = pool.extent_bytes };
+	struct engine *e = engine_new(&empty);
+	const int32_t slot = 0;
+	struct worker w;
+	uint64_t handle;
+	int code;
+
+	worker_open(&w, e, *m, pool.half_bytes, 1);
+	code = begin_on(&w, 0, &handle, 1, &slot);
+	cr_assert(code == 0 || code == SWAKV_ENEVER);
+	worker_close(&w);
+	engine_free(e);
+	return code == 0;
+}
+
+/* The last extent of a half may be short; pages of one size and of several; at, above and below the limit. */
+Test(plan, a_sequence_fits_when_the_engine_admits_it)
+{
+	int n_fit = 0, n_not = 0;
+
+	c.pool.table_area.value = 1 << 20;
+	for (uint64_t i = 0; i < 600; i++) {
+		struct config_model *m = &c.models[0];
+		uint64_t extents = 4 + i % 7, extent = 4096 * (1 + i % 3);
+		char *text;
+		int code;
+
+		setup();
+		c.pool.table_area.value = 1 << 20;
+		add_model(1, 16, 1, 16);
+		m->model.n_groups = 1 + (uint32_t)(i % 3);
+		m->model.max_seq = 16 * (int64_t)(1 + i % 67);
+		for (uint32_t g = 0; g < m->model.n_groups; g++)
+			m->model.groups[g] = make_group(0, 16, (uint32_t)(16 * (1 + (i + 5 * g) % 9)));
+		c.pool.extent.value = extent;
+		c.pool.size.value = (1 << 20) + 2 * (extent * extents + i * 976 % extent);
+		cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+		text = print(&code);
+		cr_assert_eq(strstr(text, ": fits") != NULL, engine_admits(&m->model), "%s", text);
+		*(strstr(text, ": fits") ? &n_fit : &n_not) += 1;
+		free(text);
+	}
+	cr_assert_gt(n_fit, 50);
+	cr_assert_gt(n_not, 50);
 }
 
 Test(plan, a_device_table_that_does_not_fit_is_told_and_fails)

@@ -12,29 +12,25 @@
 #include <stdio.h>
 
 #include "extent.h"
+#include "fit.h"
+#include "page_shape.h"
 #include "window.h"
 
 #define MOST_PAGES (INT32_MAX / 2) /* so that V ids are int32, too */
-
-static uint64_t element_bytes(uint32_t dtype)
-{
-	return dtype == WIRE_F32 ? 4 : dtype == WIRE_FP8 ? 1 : 2;
-}
 
 /* ---- groups ------------------------------------------------------------- */
 
 static void measure(struct group_sizes *g, int64_t max_seq)
 {
 	const struct wire_group *s = &g->shape;
-	uint64_t larger = s->k_head_dim > s->v_head_dim ? s->k_head_dim : s->v_head_dim;
 	uint64_t both = (uint64_t)s->k_head_dim + s->v_head_dim;
 	uint64_t row = s->kv_heads * element_bytes(s->dtype); /* bytes of one element of all heads */
 	struct window w = window_kept(s->window, 0, s->page_tokens);
 
 	g->token_bytes = row * both * s->layers;
-	g->layer_stride = row * larger * s->page_tokens;
-	g->page_bytes = g->layer_stride * s->layers;
-	g->padding = row * (2 * larger - both) * s->page_tokens * s->layers;
+	g->layer_stride = shape_layer_stride(s);
+	g->page_bytes = shape_page_bytes(s);
+	g->padding = 2 * g->page_bytes - g->token_bytes * s->page_tokens;
 	g->width = window_width(&w, max_seq);
 }
 
@@ -145,34 +141,15 @@ static uint64_t extent_of(const struct sizes *z, uint64_t half)
 	return z->options.extent < half ? z->options.extent : half;
 }
 
-/*
- * True when @n sequences of rule @r have room: each size of page takes whole
- * extents, a size that is alone takes all of the half.
- */
+/* True when @n sequences of rule @r have room; @n is at most half / (bytes a sequence): no product overflows. */
 static bool have_room(const struct sizes *z, const struct rule_sizes *r, uint64_t half, int64_t n)
 {
-	uint64_t extents = 0, n_sizes = 0;
+	struct fit_need needs[WIRE_MAX_GROUPS];
+	uint32_t n_needs = 0;
 
-	for (uint32_t i = 0; i < z->n_groups; i++) {
-		uint64_t page = z->groups[i].page_bytes, pages = 0;
-		bool first = true;
-
-		for (uint32_t k = 0; k < z->n_groups; k++) {
-			if (z->groups[k].page_bytes != page)
-				continue;
-			first = first && k >= i;
-			pages += (uint64_t)r->pages[k];
-		}
-		if (!first)
-			continue;
-		/* @n is at most half / (bytes a sequence): no product overflows. */
-		pages *= (uint64_t)n;
-		if (pages > half / page)
-			return false;
-		extents += pages * page / z->options.extent + (pages * page % z->options.extent != 0);
-		n_sizes++;
-	}
-	return n_sizes == 1 || extents <= half / z->options.extent;
+	for (uint32_t i = 0; i < z->n_groups; i++)
+		fit_add(needs, &n_needs, z->groups[i].page_bytes, (uint64_t)r->pages[i] * (uint64_t)n);
+	return fit_extents(half, z->options.extent, needs, n_needs, NULL) >= 0;
 }
 
 static void fit(const struct sizes *z, struct rule_sizes *r, uint64_t half)
