@@ -107,9 +107,8 @@ static int show_status_to(struct broker *b)
 
 	if (gid->n == 0 || fchown(b->status.fd, (uid_t)-1, gid->ids[0]) == 0)
 		return 0;
-	log_error("status_gid: the status page cannot be given to group %u: %s; let the user that runs the broker be "
-		  "in that "
-		  "group",
+	log_error("status_gid: the status page cannot be given to group %u: %s; add the user that runs the broker to "
+		  "that group",
 		  gid->ids[0], process_error(errno));
 	return EXIT_CODE_CONFIG;
 }
@@ -131,15 +130,15 @@ static int take_names(struct broker *b)
 		return show_status_to(b);
 	}
 	if (r == -EEXIST)
-		log_error("a running broker is named \"%s\" already: stop it, or give another name", c->name);
+		log_error("a broker named \"%s\" is running already: stop it, or choose another name", c->name);
 	else if (r == -EPERM)
-		log_error("the name \"%s\" is taken: /dev/shm/swakv-%s belongs to another user or is no plain file: "
-			  "remove it, or give another name",
+		log_error("the name \"%s\" is taken: /dev/shm/swakv-%s belongs to another user or is not a plain file: "
+			  "remove it, or choose another name",
 			  c->name, c->name);
 	else if (r == -EBUSY)
-		log_error("another broker named \"%s\" is just starting: try again, or give another name", c->name);
+		log_error("another broker named \"%s\" is just starting: try again, or choose another name", c->name);
 	else
-		log_error("the status page /dev/shm/swakv-%s cannot be made: %s", c->name, process_error(-r));
+		log_error("the status page /dev/shm/swakv-%s cannot be created: %s", c->name, process_error(-r));
 	return status_exit_code(r);
 }
 
@@ -222,7 +221,7 @@ static int start_serving(struct broker *b)
 
 	listener_beside(&b->admin_listener, &b->listener, ADMIN_SOCKET_SUFFIX);
 	if (anyone(b->config) && listener_shut_in(&b->listener, &b->config->allow_gid, why, sizeof(why)))
-		log_warning("allow_uid, allow_gid or admin_uid lets other users come, but %s", why);
+		log_warning("allow_uid, allow_gid or admin_uid admits other users, but %s", why);
 	r = listener_open(&b->admin_listener, b->config->admin_uid.n, why, sizeof(why));
 	if (r == 0)
 		r = listener_open(&b->listener, any_worker(b->config), why, sizeof(why));
@@ -290,9 +289,9 @@ static void stop(struct broker *b, bool may_free)
 	ring_thread_deinit(&b->ring);
 	control_deinit(&b->control);
 	if (!may_free)
-		log_warning("workers may still have the pool mapped: leaving without freeing it");
+		log_warning("workers may still have the pool mapped: exiting without freeing it");
 	else if (b->device.running && !device_thread_do(&b->device, DEVICE_JOB_RELEASE, RELEASE_WAIT_MS))
-		log_warning("the driver does not finish freeing the pool: leaving it to the process's end");
+		log_warning("the driver has not finished freeing the pool: leaving that to the end of the process");
 	device_thread_deinit(&b->device);
 	b->crash.picture = NULL;
 	memory_guard_remove(b->status.head);

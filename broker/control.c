@@ -48,7 +48,7 @@ static void on_accept(void *owner, uint32_t events)
 	if (r == -EMFILE && c->spare >= 0) { /* the rest at the next turn */
 		client_turn_away(c);
 	} else if (r < 0 && r != -EAGAIN) { /* trying again at once would only burn time */
-		log_refusal(LOG_NOBODY, "no connection can be accepted now: %s", process_error(-r));
+		log_refusal(LOG_NOBODY, "cannot accept connections now: %s", process_error(-r));
 		c->accept_at = clock_ns() + BEAT_MS * NS_PER_MS;
 		pause_accepting(c);
 	} else if (places_crowded(&c->places)) { /* the others wait in the backlog */
@@ -96,7 +96,8 @@ static void on_watch(void *owner, uint32_t events)
 
 static void begin_stop(struct control *c)
 {
-	log_info("stopping: no more workers are taken, %" PRIu64 " are told", c->places.ledger.used[LEDGER_SESSIONS]);
+	log_info("stopping: no new workers are accepted, and %" PRIu64 " are told to leave",
+		 c->places.ledger.used[LEDGER_SESSIONS]);
 	c->stop_at = clock_ns() + c->config->stop_wait_ms * NS_PER_MS;
 	if (c->accepting)
 		pause_accepting(c);
@@ -195,7 +196,7 @@ static void look_after_page(struct control *c, uint64_t now)
 			    c->status->name);
 		mailbox_post_spsc(c->ring->inbox, MAIL_PUBLISH, NULL, 0);
 	} else if (r != c->page_error) {
-		log_warning("the status page /dev/shm%s was cut short or removed, and a new one cannot be made: %s",
+		log_warning("the status page /dev/shm%s was cut short or removed, and a new one cannot be created: %s",
 			    c->status->name, process_error(-r));
 	}
 	c->page_error = r;

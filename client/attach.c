@@ -42,8 +42,9 @@ static int names_fill(struct attach *a, const char *pool, const char *model)
 	size_t longest = strlen(pool);
 
 	if (longest >= WIRE_NAME)
-		return text_set(&a->why, SWAKV_EINVALID, "pool name '%.40s...' has %zu characters, the most are %d",
-				pool, longest, WIRE_NAME - 1);
+		return text_set(&a->why, SWAKV_EINVALID,
+				"pool name '%.40s...' has %zu characters, at most %d are allowed", pool, longest,
+				WIRE_NAME - 1);
 	if (!model_name_valid(model))
 		return text_set(&a->why, SWAKV_EINVALID,
 				"'%.*s%s' (%zu bytes) cannot be the name of a model: a name has " MODEL_NAME_RULE,
@@ -309,7 +310,7 @@ int swakv_session_attach(const struct swakv_attach_options *options, const struc
 	int r;
 
 	if (!out)
-		return text_set(&a.why, SWAKV_EINVALID, "no place for the session was given (NULL)");
+		return text_set(&a.why, SWAKV_EINVALID, "the pointer for the session is NULL");
 	*out = NULL;
 	s = calloc(1, sizeof(*s));
 	if (!s)

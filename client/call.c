@@ -103,7 +103,7 @@ struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_eff
 	if (!c) {
 		if (s->calls.n == CALLS_MAX)
 			session_error(s, SWAKV_ENOMEM,
-				      "%u tickets are out, the most that can be: collect some by swakv_poll() or "
+				      "%u tickets are out, and no more can be: collect some with swakv_poll() or "
 				      "swakv_wait()",
 				      CALLS_MAX);
 		else
@@ -246,7 +246,7 @@ static bool calls_take(struct swakv_session *s)
 			ring_consumer_first_spsc(&s->replies, fill, s->reply);
 		n_slots = reply->n_slots;
 		if (fill < 0 || n_slots == 0 || n_slots > fill || n_slots > s->welcome.max_message_slots) {
-			session_break(s, "the reply ring holds what no broker writes");
+			session_break(s, "the reply ring holds data that no broker writes");
 			break;
 		}
 		if (n_slots > 1)
@@ -311,7 +311,7 @@ static int call_wait_space(struct swakv_session *s, uint32_t n)
 		if (r > 0)
 			return 0;
 		if (r < 0)
-			return session_break(s, "the command ring holds what no broker writes");
+			return session_break(s, "the command ring holds data that no broker writes");
 		calls_drain(s);
 		if (s->gone)
 			return session_error(s, SWAKV_EGONE, "%s", s->gone_why);
@@ -347,8 +347,8 @@ int call_open(struct swakv_session *s, struct call *c, size_t bytes)
 
 	if (bytes > call_max_payload(s))
 		r = session_error(s, SWAKV_EINVALID,
-				  "the command has %zu bytes, the most that one may have are %zu: give fewer "
-				  "sequences or requests at a time",
+				  "the command has %zu bytes, at most %zu are allowed: give fewer sequences or "
+				  "requests at a time",
 				  sizeof(struct wire_command) + bytes,
 				  (size_t)s->welcome.max_message_slots * RING_SLOT);
 	else

@@ -117,10 +117,10 @@ static int connection_failed(const struct connection *c, int e, struct text *why
 		if (stat(c->path, &st) == 0 && !S_ISSOCK(st.st_mode))
 			return text_set(why, SWAKV_EGONE, "%s is not a socket: give the path of a broker's socket",
 					c->path);
-		return text_set(why, SWAKV_EGONE,
-				"nobody listens on %s: the broker has died and left its socket; start it again with "
-				"'%s'",
-				c->path, c->start);
+		return text_set(
+			why, SWAKV_EGONE,
+			"no broker listens on %s: the broker has died and left its socket; start it again with '%s'",
+			c->path, c->start);
 	case EACCES:
 	case EPERM:
 		return text_set(why, SWAKV_EDENIED,
@@ -130,8 +130,7 @@ static int connection_failed(const struct connection *c, int e, struct text *why
 				c->missed ? ", and $XDG_RUNTIME_DIR has none of that name" : "");
 	case ETIMEDOUT:
 		return text_set(why, SWAKV_ETIMEDOUT,
-				"the broker '%s' accepts no connection on %s in the time given; '%s' shows whether "
-				"it is stuck",
+				"the broker '%s' accepted no connection on %s in time;  '%s' shows whether it is stuck",
 				c->broker, c->path, c->look);
 	default:
 		return text_set(why, SWAKV_ESYSTEM, "connecting to %s failed: %s", c->path, strerror(e));
@@ -195,7 +194,7 @@ int connection_open(struct connection *c, const char *broker, const char *socket
 		return r;
 	c->sock = descriptor_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (c->sock < 0)
-		return text_set(why, SWAKV_ESYSTEM, "no socket could be made: %s", strerror(errno));
+		return text_set(why, SWAKV_ESYSTEM, "no socket could be created: %s", strerror(errno));
 	r = socket_path ? connection_try_path(c, socket_path, why) : connection_try_name(c, why);
 	if (r < 0)
 		return r;

@@ -217,8 +217,8 @@ int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *o, s
 	if (r < 0)
 		return r;
 	if (!o || !out)
-		return session_error(s, SWAKV_EINVALID, "no %s (NULL)",
-				     o ? "place for the request was given" : "options were given");
+		return session_error(s, SWAKV_EINVALID, "%s NULL",
+				     o ? "the pointer for the request is" : "the options are");
 	r = session_list(s, "slots", o->slots, o->n_slots, sizeof(o->slots[0]), sizeof(body));
 	if (r < 0)
 		return r;
@@ -253,7 +253,7 @@ int swakv_request_withdraw(swakv_session *s, swakv_ticket begin, swakv_ticket *t
 		return r;
 	waiting = call_find(s, begin);
 	if (!waiting || waiting->op != WIRE_OP_BEGIN)
-		return session_error(s, SWAKV_EINVALID, "ticket %" PRIx64 " is of no begin that is under way", begin);
+		return session_error(s, SWAKV_EINVALID, "ticket %" PRIx64 " is not that of a begin in flight", begin);
 	waiting->wait_until = 0; /* also when it waits here, for its slots */
 	c = call_new(s, WIRE_OP_WITHDRAW, 0, NULL);
 	if (!c)

@@ -58,15 +58,15 @@ int session_list(struct swakv_session *s, const char *what, const void *list, ui
 {
 	if (!list)
 		return session_error(s, SWAKV_EINVALID,
-				     "%s is NULL, and a count of %" PRIu32 " was given: one a sequence "
-				     "is needed",
+				     "%s is NULL, and a count of %" PRIu32 " was given: one per sequence is needed",
 				     what, n);
 	if (call_fits(s, head, n, size))
 		return 0;
-	return session_error(s, SWAKV_EINVALID,
-			     "%" PRIu32 " %s were given, and no more than %zu fit a command: there is one a sequence, "
-			     "of at most %" PRIu32,
-			     n, what, (call_max_payload(s) - head) / size, s->max_batch);
+	return session_error(
+		s, SWAKV_EINVALID,
+		"%" PRIu32
+		" %s were given, and no more than %zu fit a command: one per sequence is needed, of at most %" PRIu32,
+		n, what, (call_max_payload(s) - head) / size, s->max_batch);
 }
 
 int session_refuse(struct swakv_session *s)
@@ -252,7 +252,7 @@ int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swak
 	if (!out || group >= s->welcome.n_groups) /* the sentence is no part of what the caller sees as constant */
 		return session_error((swakv_session *)(uintptr_t)s, SWAKV_EINVALID,
 				     out ? "group %" PRIu32 " is outside 0 to %" PRIu32
-					 : "no place for the layout of group %" PRIu32 " (0 to %" PRIu32 ") was given",
+					 : "the pointer for the layout of group %" PRIu32 " (0 to %" PRIu32 ") is NULL",
 				     group, s->welcome.n_groups - 1);
 	l = &s->welcome.layouts[group];
 	g = &s->groups[group];

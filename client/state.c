@@ -40,7 +40,7 @@ int swakv_request_get_state(swakv_request *r, struct swakv_request_state *out)
 	if (e < 0)
 		return e;
 	if (!out)
-		return session_error(r->session, SWAKV_EINVALID, "no place for the state was given");
+		return session_error(r->session, SWAKV_EINVALID, "the pointer for the state is NULL");
 	e = query(r, WIRE_OP_QUERY_REQUEST, NULL, &state, sizeof(state), &n);
 	if (e < 0)
 		return e;
@@ -180,7 +180,7 @@ int swakv_sequence_get_group_state(swakv_request *r, uint32_t seq, uint32_t grou
 	if (e < 0)
 		return e;
 	if (!out)
-		return session_error(r->session, SWAKV_EINVALID, "no place for the state was given");
+		return session_error(r->session, SWAKV_EINVALID, "the pointer for the state is NULL");
 	if (seq > INT32_MAX)
 		return session_error(r->session, SWAKV_EINVALID,
 				     "sequence %" PRIu32 " is outside the batch (size %" PRIu32 ")", seq, r->n);
@@ -231,7 +231,7 @@ int swakv_session_group_free_pages(swakv_session *s, uint32_t group, int64_t *ou
 	if (r < 0)
 		return r;
 	if (!out)
-		return session_error(s, SWAKV_EINVALID, "no place for the number was given");
+		return session_error(s, SWAKV_EINVALID, "the pointer for the number is NULL");
 	c = call_new(s, WIRE_OP_QUERY_PAGES, 0, free_pages_effect);
 	if (!c)
 		return SWAKV_ENOMEM;

@@ -27,8 +27,8 @@ static bool inside(uint64_t offset, uint64_t bytes, uint64_t total, uint64_t ali
 static int impossible(struct text *why, const char *what, uint64_t value)
 {
 	return text_set(why, SWAKV_EVERSION,
-			"the broker's welcome is impossible (%s: %" PRIu64 "): broker and library do not fit together",
-			what, value);
+			"the broker's welcome is impossible (%s: %" PRIu64 "): broker and library do not match", what,
+			value);
 }
 
 static int check_counts(const struct wire_welcome *w, const struct wire_hello *hello, uint32_t n_fds, struct text *why)

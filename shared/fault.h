@@ -37,9 +37,9 @@
 	REASON(TRANSITION_PENDING, SWAKV_EPHASE, "%a is pending: complete it first (or abandon the request)")          \
 	REASON(NOT_PENDING, SWAKV_EPHASE, "nothing to complete: no %T is pending (pending: %t)")                       \
 	REASON(ACTIVE_REQUESTS, SWAKV_EBUSY, "%g requests are active: finish or abandon them before shutdown")         \
-	REASON(BAD_HANDLE, SWAKV_EINVALID, "request handle 0x%x was never given out to this session")                  \
+	REASON(BAD_HANDLE, SWAKV_EINVALID, "request handle 0x%x was never given to this session")                      \
 	REASON(STALE_HANDLE, SWAKV_EINVALID, "request handle 0x%x belongs to a request that has ended")                \
-	REASON(BATCH_SIZE, SWAKV_EINVALID, "a batch of %g sequences was given, allowed are 1 to %w")                   \
+	REASON(BATCH_SIZE, SWAKV_EINVALID, "a batch has 1 to %w sequences, %g were given")                             \
 	REASON(SLOT_RANGE, SWAKV_EINVALID, "%sslot %g is outside 0 to %w")                                             \
 	REASON(SLOT_TWICE, SWAKV_EINVALID, "%sslot %g is named twice")                                                 \
 	REASON(SLOT_BUSY, SWAKV_EBUSY, "%sslot %g is in use by another request")                                       \
@@ -51,23 +51,23 @@
 	REASON(LENGTH_RANGE, SWAKV_EINVALID, "%slength %g is outside 1 to %w")                                         \
 	REASON(STEP_TOKENS, SWAKV_EINVALID, "%sa step of %g tokens: a sequence advances by 1 to %w")                   \
 	REASON(STEP_ACCEPTED, SWAKV_EINVALID, "%saccepted %g is outside 0 to %w")                                      \
-	REASON(STEP_COUNT, SWAKV_EINVALID, "a step of %g entries was given, allowed are 1 to %w")                      \
+	REASON(STEP_COUNT, SWAKV_EINVALID, "a step has 1 to %w entries, %g were given")                                \
 	REASON(MAP_COUNT, SWAKV_EINVALID, "the mapping has %g entries for a batch of %w sequences")                    \
 	REASON(MAP_RANGE, SWAKV_EINVALID, "%smapping %g is outside -1 to %w")                                          \
 	REASON(MAP_TWICE, SWAKV_EINVALID, "%sdestination %g is used twice")                                            \
-	REASON(MAP_HOLE, SWAKV_EINVALID, "destination %g of %w is given to no sequence")                               \
+	REASON(MAP_HOLE, SWAKV_EINVALID, "no sequence goes to destination %g of %w")                                   \
 	REASON(NEW_BATCH, SWAKV_EINVALID, "new batch size %g is outside 0 to %w")                                      \
 	REASON(FENCE_KIND, SWAKV_EINVALID, "fence kind %g is unknown")                                                 \
 	REASON(FENCE_LINE, SWAKV_EINVALID, "the fence names line %g, the request's stream is %w")                      \
 	REASON(FENCE_NOT_ARMED, SWAKV_EINVALID, "fence value %u was never armed on its line (armed: %U)")              \
 	REASON(FENCE_COUNT, SWAKV_EINVALID, "%g fences were given, expected %w")                                       \
 	REASON(TABLE_ROW, SWAKV_EINVALID, "row %g is outside 0 to %w")                                                 \
-	REASON(TABLE_ROW_TWICE, SWAKV_EINVALID, "row %g is that of update %w already")                                 \
+	REASON(TABLE_ROW_TWICE, SWAKV_EINVALID, "row %g is set by update %w already")                                  \
 	REASON(MAP_ROWS, SWAKV_EINVALID, "the mapping has %g entries for a table of %w rows")                          \
 	REASON(TABLE_COLUMN, SWAKV_EINVALID, "%scolumn %g is outside 0 to %w")                                         \
 	REASON(TABLE_ID, SWAKV_EINVALID, "%spage id %g is outside 0 to %w")                                            \
 	REASON(TABLE_COUNT, SWAKV_EINVALID, "%s%g page ids were given, a row takes 0 to %w")                           \
-	REASON(TABLE_NULL, SWAKV_EINVALID, "%sno page ids were given, but a count of %g")                              \
+	REASON(TABLE_NULL, SWAKV_EINVALID, "%sthe page ids are NULL, but the count is %g")                             \
 	REASON(TABLE_TWICE, SWAKV_EINVALID, "%spage id %g is in the row already, at column %w")                        \
 	REASON(TABLE_GAP, SWAKV_EINVALID, "%scolumn %g: a dense row has no holes, its live part ends at %w")           \
 	REASON(TABLE_IDENTITY, SWAKV_EINVALID, "the identity needs %g pages, the pool has %w")                         \
@@ -79,8 +79,8 @@
 	REASON(POINTS_FULL, SWAKV_EPENDING,                                                                            \
 	       "%g completion points are open, the most this session may have: retry when one is reached")             \
 	REASON(PAGES_PENDING, SWAKV_EPENDING,                                                                          \
-	       "%s%w pages are needed, %g are at hand: the others wait behind %o open completion points (the model "   \
-	       "declared in_flight %d); retry when they are reached")                                                  \
+	       "%s%w pages are needed and %g are available; the others wait behind %o open completion points (the "    \
+	       "model declared in_flight %d): retry when they are reached")                                            \
 	REASON(REQUESTS_FULL, SWAKV_EBUSY, "%g requests are active, the most this session may have: finish one first") \
 	REASON(NEVER_FITS, SWAKV_ENEVER,                                                                               \
 	       "the request needs %g pages, the pool can hold %w of this class: fewer sequences, a lower max_tokens, " \
@@ -96,7 +96,7 @@
 	REASON(MODEL_PAGE_TOKENS, SWAKV_EINVALID, "%Gpage_tokens %g is not a power of two from 16 to 256")             \
 	REASON(MODEL_LAYERS, SWAKV_EINVALID, "%Glayers %g is outside 1 to %w")                                         \
 	REASON(MODEL_DTYPE, SWAKV_EINVALID, "%Gdtype %g is unknown, see enum swakv_dtype")                             \
-	REASON(MODEL_GROUPS, SWAKV_EINVALID, "%g layer groups were declared, allowed are 1 to %w")                     \
+	REASON(MODEL_GROUPS, SWAKV_EINVALID, "a model has 1 to %w layer groups, %g were declared")                     \
 	REASON(MODEL_FULL, SWAKV_EINVALID,                                                                             \
 	       "%Ga full-attention group has no window, but %g was given: window 0, or SWAKV_SLIDING")                 \
 	REASON(MODEL_ADVANCE, SWAKV_EINVALID, "max_advance %g is outside 0 (any) to %w")                               \
@@ -106,15 +106,15 @@
 	REASON(MODEL_TABLE, SWAKV_EINVALID, "%Ga table of %g entries exceeds %w: lower max_batch or max_seq")          \
 	REASON(SHUTDOWN_PENDING, SWAKV_EPENDING,                                                                       \
 	       "quarantined work of stream %g has not reached value %w of its timeline: retry when it has")            \
-	REASON(STREAM_COUNT, SWAKV_EINVALID, "%g streams were declared, allowed are 1 to %w")                          \
+	REASON(STREAM_COUNT, SWAKV_EINVALID, "a session has 1 to %w streams, %g were declared")                        \
 	REASON(POOL_NAME, SWAKV_EINVALID, "the broker has no pool of that name (it serves %w)")                        \
-	REASON(VERSION, SWAKV_EVERSION, "protocol version %g is not spoken by this broker (it speaks %w)")             \
+	REASON(VERSION, SWAKV_EVERSION, "this broker does not speak protocol version %g (it speaks %w)")               \
 	REASON(STRUCT_SIZE, SWAKV_EVERSION, "a wire structure has %g bytes in the client and %w in the broker")        \
 	REASON(RESERVED, SWAKV_EINVALID, "a reserved field holds %g, it must be 0")                                    \
 	REASON(CREDENTIALS, SWAKV_EDENIED,                                                                             \
 	       "uid %g is not on the broker's access list: see its allow_uid and allow_gid")                           \
 	REASON(NO_PIDFD, SWAKV_EDENIED,                                                                                \
-	       "the broker could not get a pidfd of process %g, so its death could not be seen")                       \
+	       "the broker could not get a pidfd of process %g, so it would not notice its death")                     \
 	REASON(SESSIONS_FULL, SWAKV_ENOPAGES,                                                                          \
 	       "%g sessions are attached, and max_sessions is %w: close one, or raise that")                           \
 	REASON(TABLE_AREA, SWAKV_ENOPAGES,                                                                             \
@@ -126,13 +126,13 @@
 	REASON(MODEL_KV_HEADS, SWAKV_EINVALID, "%Gkv_heads %g is outside 1 to %w")                                     \
 	REASON(MODEL_HEAD_DIM, SWAKV_EINVALID, "%Ghead_dim %g is outside 1 to %w")                                     \
 	REASON(MODEL_V_HEAD_DIM, SWAKV_EINVALID, "%Gv_head_dim %g is outside 1 to %w")                                 \
-	REASON(COMPACT_FLAGS, SWAKV_EINVALID, "flags %g hold a bit that is not known (known: %w)")                     \
+	REASON(COMPACT_FLAGS, SWAKV_EINVALID, "flags %g have an unknown bit (known: %w)")                              \
 	REASON(TABLE_NEVER, SWAKV_ENEVER,                                                                              \
 	       "the device tables need %g bytes, and a session may have half of the table area, %w: lower max_batch "  \
 	       "or max_seq, or give the broker a larger table_area")                                                   \
 	REASON(DRAINED, SWAKV_EDENIED,                                                                                 \
-	       "an administrator drains this broker or model: no new sessions and requests until swakv-ctl drain "     \
-	       "--off; what runs may finish")                                                                          \
+	       "an administrator is draining this broker or model: it takes no new sessions or requests until "        \
+	       "swakv-ctl drain --off; those in progress may finish")                                                  \
 	REASON(MODEL_REWIND, SWAKV_EINVALID, "max_rewind %g is outside 0 to %w")                                       \
 	REASON(MODEL_IN_FLIGHT, SWAKV_EINVALID, "in_flight %g is outside 0 (the default, 2) to %w")                    \
 	REASON(STATE_GROUP, SWAKV_EINVALID, "group %g is asked for, the session has %w")                               \
@@ -142,10 +142,10 @@
 	       "%s%g of %w tokens were accepted: only a model with chunk=mapped may keep a part of a step")            \
 	REASON(REWIND_COUNT, SWAKV_EINVALID, "%g token counts were given for a batch of %w sequences")                 \
 	REASON(REWIND_TOKENS, SWAKV_EINVALID, "%sa rewind by %g tokens is outside 0 to %w")                            \
-	REASON(REWIND_LIMIT, SWAKV_ELIMIT, "%sa rewind to %g tokens: by max_rewind no lower than %w")                  \
+	REASON(REWIND_LIMIT, SWAKV_ELIMIT, "%sa rewind to %g tokens goes too far: max_rewind allows %w or more")       \
 	REASON(RESERVE_TOKENS, SWAKV_EINVALID, "max_tokens %g is below the %w that the request has")                   \
 	REASON(STEP_NEVER, SWAKV_ENEVER,                                                                               \
-	       "%sthe step needs %g pages, the pool can hold %w of this class: take fewer tokens a step")              \
+	       "%sthe step needs %g pages, the pool can hold %w of this class: take fewer tokens per step")            \
 	REASON(NEVER_TOGETHER, SWAKV_ENEVER,                                                                           \
 	       "the layer groups of the request need %g bytes together, the pool has %w, in whole extents: fewer "     \
 	       "sequences, a lower max_tokens, or a larger pool")                                                      \
@@ -157,36 +157,36 @@
 	       "the request needs %g bytes of K and V, and the ceiling of its model is %w: fewer sequences, or a "     \
 	       "higher ceiling")                                                                                       \
 	REASON(FLOORS_NEVER, SWAKV_ENEVER,                                                                             \
-	       "the request needs %g bytes of K and V, and the pool has %w beside the floors of other models: fewer "  \
+	       "the request needs %g bytes of K and V, and the pool has %w besides the floors of other models: fewer " \
 	       "sequences, or lower floors")                                                                           \
 	REASON(CEILING, SWAKV_ENOPAGES,                                                                                \
 	       "the request needs %g bytes of K and V, and %w are left below the ceiling of its model now")            \
 	REASON(FLOORS, SWAKV_ENOPAGES,                                                                                 \
-	       "the request needs %g pages, and %w are free now beside what is kept for the floors of other models")   \
+	       "the request needs %g pages, and %w are free now besides what is kept for the floors of other models")  \
 	REASON(FLOORS_EXTENTS, SWAKV_ENOPAGES,                                                                         \
 	       "the request needs %g pages, and would leave fewer than %w extents for the floors of other models")     \
 	REASON(CLAIMED, SWAKV_ENOPAGES,                                                                                \
-	       "the request needs %g pages, and %w are free now beside what is kept for one that has waited long")     \
-	REASON(QUEUE, SWAKV_ENOPAGES,                                                                                  \
-	       "%g requests of this model wait for pages already, and none may overtake them yet")                     \
+	       "the request needs %g pages, and %w are free now besides what is kept for a request that has waited "   \
+	       "long")                                                                                                 \
+	REASON(QUEUE, SWAKV_ENOPAGES, "%g requests of this model are waiting for pages, and may not be overtaken yet") \
 	REASON(WAITED, SWAKV_ENOPAGES, "the request has waited %g ms for %w pages, which did not come free")           \
-	REASON(WAITS_FULL, SWAKV_EBUSY, "%g requests wait already, the most this session may have")                    \
+	REASON(WAITS_FULL, SWAKV_EBUSY, "%g requests are waiting, the most this session may have")                     \
 	REASON(LIMIT_ORDER, SWAKV_EINVALID, "a floor of %g bytes is above the ceiling of %w")                          \
 	REASON(LIMIT_FLOORS, SWAKV_EINVALID,                                                                           \
 	       "a floor of %g bytes is more than the %w that the floors of other models leave of the pool: lower one " \
 	       "of them first")                                                                                        \
 	REASON(LIMIT_NAMES, SWAKV_EBUSY,                                                                               \
-	       "%g models without a session have limits, the most that are kept: free one with swakv-ctl limit MODEL " \
+	       "%g models without a session have limits, and no more are kept: free one with swakv-ctl limit MODEL "   \
 	       "--floor 0 --ceiling none")                                                                             \
 	REASON(FLOORS_PAGES_NEVER, SWAKV_ENEVER,                                                                       \
-	       "the request needs %g pages, and an empty pool has %w beside the floors of other models")               \
+	       "the request needs %g pages, and an empty pool has %w besides the floors of other models")              \
 	REASON(WITHDRAWN, SWAKV_ENOPAGES, "the request was withdrawn while it waited for pages")                       \
 	REASON(FLOORS_EXTENTS_NEVER, SWAKV_ENEVER,                                                                     \
 	       "the request needs %g pages, and in an empty pool would leave fewer than %w extents for the floors of " \
 	       "other models")                                                                                         \
 	REASON(MODEL_NAME, SWAKV_EINVALID, "the model's name is not 1 to %w printable ASCII characters")               \
 	REASON(BROKER_FILES, SWAKV_ENOPAGES,                                                                           \
-	       "the broker can open no more files for another session: raise its limit of open files (ulimit -n, "     \
+	       "the broker cannot open more files for another session: raise its limit of open files (ulimit -n, "     \
 	       "LimitNOFILE), or lower max_sessions and max_half_open")                                                \
 	REASON(FLOORS_BYTES, SWAKV_EINVALID,                                                                           \
 	       "the floors of all models are %g bytes together, and the pool has %w: lower one of them")               \
@@ -194,25 +194,26 @@
 	       "the floors of all models need %g extents together, whole ones for each page size, and the pool has "   \
 	       "%w: lower one of them, or make extents smaller")                                                       \
 	REASON(FINISHING, SWAKV_EPHASE,                                                                                \
-	       "the request is in phase finishing, by its length limit or an empty batch: only finish and abandon "    \
-	       "are left")                                                                                             \
+	       "the request is in phase finishing, because of its length limit or an empty batch: only finish and "    \
+	       "abandon are left")                                                                                     \
 	REASON(UID_HALF_OPEN, SWAKV_ENOPAGES, "a user has %g connections that have not said hello, and may have %w")   \
 	REASON(UID_SESSIONS, SWAKV_ENOPAGES, "a user has %g sessions, and may have %w")                                \
 	REASON(UID_TABLES, SWAKV_ENOPAGES,                                                                             \
-	       "the device tables need %g bytes, more than is left of a user's share of the table area, %w")           \
+	       "the device tables need %g bytes, and %w are left of the user's share of the table area")               \
 	REASON(PAGE_SIZES, SWAKV_ENOPAGES,                                                                             \
-	       "pages of %g bytes are one size more than the %w that models without a section may have together: end " \
-	       "the sessions of one, or give the model a section")                                                     \
-	REASON(UID_PAGE_SIZES, SWAKV_ENOPAGES, "pages of %g bytes are one size more than a user may have, %w")         \
+	       "pages of %g bytes would be one page size more than the %w that models without a section may have "     \
+	       "together: end the sessions of one, or give the model a section")                                       \
+	REASON(UID_PAGE_SIZES, SWAKV_ENOPAGES,                                                                         \
+	       "pages of %g bytes would be one page size more than the %w that a user may have")                       \
 	REASON(LIMIT_POOL, SWAKV_EINVALID, "a floor of %g bytes is more than the pool has for K and V, %w")            \
 	REASON(PAGE_SMALL, SWAKV_EINVALID,                                                                             \
-	       "%Ga page has %g bytes of K, the broker takes none below %w: choose more page_tokens, or have its "     \
-	       "min_page_bytes lowered")                                                                               \
+	       "%Ga page has %g bytes of K, and the broker takes none below %w: choose more page_tokens, or lower "    \
+	       "its min_page_bytes")                                                                                   \
 	REASON(BEGIN_PENDING, SWAKV_EPENDING,                                                                          \
-	       "the request needs %g pages, and those that it lacks wait behind open completion points of this "       \
-	       "session: retry when they are reached")                                                                 \
+	       "the request needs %g pages, and those it lacks wait behind open completion points of this session: "   \
+	       "retry when they are reached")                                                                          \
 	REASON(WAITED_PENDING, SWAKV_EPENDING,                                                                         \
-	       "the request has waited %g ms, and %w pages or its slots still wait behind open completion points of "  \
+	       "the request has waited %g ms, and %w pages, or its slots, are still behind open completion points of " \
 	       "this session")
 
 enum fault_reason {

@@ -108,8 +108,7 @@ static int check_upload(struct swakv_page_table *t, const struct swakv_page_tabl
 		return SWAKV_EINVALID;
 	if (!sink || !sink->copy || !sink->fill || !t->device) {
 		snprintf(t->why, sizeof(t->why),
-			 "an upload wants a device view (see the options) and a sink with copy "
-			 "and fill");
+			 "an upload needs a device view (see the options) and a sink with copy and fill");
 		return SWAKV_EINVALID;
 	}
 	return swakv_page_table_check(t);

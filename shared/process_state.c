@@ -25,8 +25,7 @@ const char *process_silence(char buf[PROCESS_SILENCE], int pid, const char *look
 	char state = pid > 0 ? process_state(pid) : 0;
 
 	if (state == 'T')
-		snprintf(buf, PROCESS_SILENCE, "its process %d is stopped: let it go on with 'kill -CONT %d'", pid,
-			 pid);
+		snprintf(buf, PROCESS_SILENCE, "its process %d is stopped: resume it with 'kill -CONT %d'", pid, pid);
 	else if (state == 't')
 		snprintf(buf, PROCESS_SILENCE, "its process %d is held by a debugger: let that continue it, or detach",
 			 pid);

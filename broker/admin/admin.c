@@ -243,8 +243,7 @@ static int take_place(struct admin *a, const struct peer *p, struct charge *char
 	if (ledger_charge(l, p->uid, LEDGER_ADMINS, 1, charge) == LEDGER_CHARGED)
 		return 0;
 	snprintf(why, size,
-		 "uid %u has %" PRIu64 " of the %d connections that administrators may have together, a user's half: "
-		 "end one",
+		 "uid %u has %" PRIu64 " of the %d connections that administrators share, a user's half: close one",
 		 p->uid, ledger_of(l, p->uid, LEDGER_ADMINS), ADMIN_MAX_CONNECTIONS);
 	return SWAKV_EBUSY;
 }
@@ -288,7 +287,7 @@ static int accept_one(struct admin *a)
 		return errno == ECONNABORTED || errno == EINTR ? 0 : -errno;
 	r = peer_read(&peer, fd);
 	if (r < 0)
-		log_refusal(LOG_NOBODY, "administrator: the kernel does not say whose a connection is: %s",
+		log_refusal(LOG_NOBODY, "administrator: the kernel does not say who owns a connection: %s",
 			    strerror(-r));
 	if (r < 0 || !greet(a, fd, &peer, &charge))
 		return 0;
@@ -333,7 +332,7 @@ static void on_accept(void *owner, uint32_t events)
 		r = accept_one(a);
 	}
 	if (r < 0 && r != -EAGAIN) {
-		log_refusal(LOG_NOBODY, "administrator: no connection can be accepted now: %s", process_error(-r));
+		log_refusal(LOG_NOBODY, "administrator: cannot accept connections now: %s", process_error(-r));
 		a->accept_at = clock_ns() + ACCEPT_PAUSE_MS * NS_PER_MS;
 		pause_accepting(a);
 	} else if (a->n_connections == ADMIN_MAX_CONNECTIONS) {

@@ -82,14 +82,14 @@ static void remark_ceiling(struct admin_reply *r, const struct quota_counts *n)
 	if (n->used > n->ceiling)
 		remark(r,
 		       "; nothing is taken away: begins are refused until %" PRIu64
-		       " bytes of what is in use have come back",
+		       " bytes now in use have been returned",
 		       n->used - n->ceiling);
 	if (n->ceiling < n->least)
 		remark(r, "; its smallest request takes %" PRIu64 " bytes, so every begin will be refused", n->least);
 	else if (n->ceiling < n->sequence)
 		remark(r,
 		       "; a sequence of max_seq takes %" PRIu64
-		       " bytes, so begins will be refused that give no lower max_tokens",
+		       " bytes, so begins without a lower max_tokens will be refused",
 		       n->sequence);
 }
 

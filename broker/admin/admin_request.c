@@ -53,7 +53,7 @@ static bool all_zero(const void *p, size_t bytes)
 static int check_head(const struct admin_request *r, size_t bytes, char *why, size_t size)
 {
 	if (bytes < offsetof(struct admin_request, op) || r->magic != ADMIN_MAGIC)
-		return refuse(why, size, SWAKV_EINVALID, "the message is no swakv administrator's request");
+		return refuse(why, size, SWAKV_EINVALID, "the message is not a swakv administrator's request");
 	if (r->version != ADMIN_VERSION)
 		return refuse(why, size, SWAKV_EVERSION,
 			      "the request has version %u, this broker speaks %d: use its own swakv-ctl", r->version,
@@ -72,9 +72,8 @@ static int check_fields(const struct admin_request *r, char *why, size_t size)
 		return refuse(why, size, SWAKV_EUNSUPPORTED, "operation %u is not known to this broker", r->op);
 	if (r->flags & ~ops[r->op].flags)
 		return refuse(why, size, SWAKV_EINVALID,
-			      "%s: flags %" PRIu32 " hold a bit that is not known (known: "
-			      "%" PRIu32 ")",
-			      name, r->flags, ops[r->op].flags);
+			      "%s: flags %" PRIu32 " have an unknown bit (known: %" PRIu32 ")", name, r->flags,
+			      ops[r->op].flags);
 	if (ops[r->op].session && (r->session == 0 || r->session > ADMIN_MAX_SESSIONS))
 		return refuse(why, size, SWAKV_EINVALID, "%s: session %" PRIu32 " is outside 1 to %d", name, r->session,
 			      ADMIN_MAX_SESSIONS);
@@ -82,14 +81,15 @@ static int check_fields(const struct admin_request *r, char *why, size_t size)
 		return refuse(why, size, SWAKV_EINVALID, "%s takes no session", name);
 	if (!all_zero(r->model, sizeof(r->model)) && !model_name_received(r->model))
 		return refuse(why, size, SWAKV_EINVALID,
-			      "%s: what stands for the model's name is none: " MODEL_NAME_RULE ", and zeroes behind it",
+			      "%s: the model's name is not valid: it has " MODEL_NAME_RULE ", and zeroes after them",
 			      name);
 	if (!ops[r->op].model && r->model[0])
 		return refuse(why, size, SWAKV_EINVALID, "%s takes no model", name);
 	if (r->op == ADMIN_LIMIT && !r->model[0])
 		return refuse(why, size, SWAKV_EINVALID, "limit needs a model");
 	if ((r->floor && !(r->flags & ADMIN_FLOOR)) || (r->ceiling && !(r->flags & ADMIN_CEILING)))
-		return refuse(why, size, SWAKV_EINVALID, "%s takes no such limit, or lacks the flag for it", name);
+		return refuse(why, size, SWAKV_EINVALID, "%s does not take this limit, or the flag for it is missing",
+			      name);
 	if (r->floor > INT64_MAX || r->ceiling > INT64_MAX)
 		return refuse(why, size, SWAKV_EINVALID, "limit: more bytes than any pool can have");
 	if (r->reserved0 || !all_zero(r->reserved, sizeof(r->reserved)))

@@ -25,18 +25,19 @@ int drained_add(struct drained *d, const char model[WIRE_MODEL_NAME], char *why,
 {
 	if (!model[0]) {
 		d->all = true;
-		snprintf(why, size, "draining: no new sessions and no new requests; what runs may finish");
+		snprintf(why, size, "draining: no new sessions and no new requests; those in progress may finish");
 		return 0;
 	}
 	if (find(d, model) < 0) {
 		if (d->n == ADMIN_MAX_DRAINED) {
-			snprintf(why, size, "%d models are drained, the most at a time: end one with drain MODEL --off",
+			snprintf(why, size, "%d models are drained, and no more can be: end one with drain MODEL --off",
 				 ADMIN_MAX_DRAINED);
 			return SWAKV_EBUSY;
 		}
 		memcpy(d->models[d->n++], model, WIRE_MODEL_NAME);
 	}
-	snprintf(why, size, "draining model \"%s\": no new sessions and no new requests; what runs may finish", model);
+	snprintf(why, size, "draining model \"%s\": no new sessions and no new requests; those in progress may finish",
+		 model);
 	return 0;
 }
 
@@ -47,7 +48,7 @@ int drained_remove(struct drained *d, const char model[WIRE_MODEL_NAME], char *w
 	if (!model[0]) {
 		d->all = false;
 		d->n = 0;
-		snprintf(why, size, "no longer draining: sessions and requests of all models are taken");
+		snprintf(why, size, "no longer draining: sessions and requests of all models are accepted");
 		return 0;
 	}
 	if (d->all) {

@@ -132,7 +132,7 @@ static int walk(struct config *c, int argc, char **argv, struct config_arguments
 			r = take_plain_flag(flag, a, e);
 	}
 	if (r == 0 && optind < argc)
-		return config_fail(e, "command line: \"%s\" is no flag; see --help", argv[optind]);
+		return config_fail(e, "command line: \"%s\" is not a flag; see --help", argv[optind]);
 	return r;
 }
 

@@ -49,8 +49,8 @@ static void open_pool(struct config_file *f, const char *name)
 	f->section = SECTION_POOL;
 	f->target = &c->pool;
 	if (name[0] && !config_name_valid(name))
-		FAIL(f, "%s:%d: \"%s\" is no pool name; allowed: 1 to %d of A-Z a-z 0-9 . _ -", f->path, f->line, name,
-		     WIRE_NAME - 1);
+		FAIL(f, "%s:%d: \"%s\" is not a pool name; allowed: 1 to %d of A-Z a-z 0-9 . _ -", f->path, f->line,
+		     name, WIRE_NAME - 1);
 	else if (name[0])
 		strcpy(c->pool.name, name);
 }
@@ -62,8 +62,8 @@ static void open_model(struct config_file *f, const char *name)
 
 	if (strlen(name) > LABEL_MAX || !model_name_valid(name) || strchr(name, ';')) {
 		FAIL(f,
-		     "%s:%d: \"%s\" (%zu bytes) cannot stand in [model NAME]: allowed are 1 to %zu printable ASCII "
-		     "characters but ; and ]. For any other name write [model LABEL], and name = NAME below it",
+		     "%s:%d: \"%s\" (%zu bytes) cannot stand in [model NAME]: allowed: 1 to %zu printable ASCII "
+		     "characters except ; and ]. For any other name write [model LABEL], and name = NAME below it",
 		     f->path, f->line, name, strlen(name), LABEL_MAX);
 		return;
 	}
@@ -121,8 +121,7 @@ static void take_header(struct config_file *f, const char *at)
 	end += strspn(end, " \t\r\n");
 	if (*end && *end != ';' && *end != '#') /* inih would drop it */
 		FAIL(f,
-		     "%s:%d: \"%.*s\" stands behind the ] of a section; a name with ] goes to the key name of a "
-		     "[model] "
+		     "%s:%d: \"%.*s\" follows the ] of a section; put a name with ] into the key name of a [model] "
 		     "section",
 		     f->path, f->line, (int)strcspn(end, "\r\n"), end);
 	open_section(f, section);

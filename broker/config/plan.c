@@ -83,8 +83,7 @@ int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_b
 	pool->table_area_bytes = p->table_area.value ? align_up(p->table_area.value, TABLE_ALIGN)
 						     : align_up(clamp(bytes / 64, 64 * KIB, 64 * MIB), TABLE_ALIGN);
 	if (pool->table_area_bytes >= bytes || (bytes - pool->table_area_bytes) / 2 < HALF_ALIGN) {
-		snprintf(why, BACKEND_WHY,
-			 "a pool of %s has no room for pages behind a table area of %s: give more size",
+		snprintf(why, BACKEND_WHY, "a pool of %s has no room for pages beside a table area of %s: raise size",
 			 size_text(bytes, a), size_text(pool->table_area_bytes, b));
 		return EXIT_CODE_CONFIG;
 	}
@@ -92,8 +91,8 @@ int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_b
 	pool->half_bytes = (bytes - pool->table_area_bytes) / 2 / HALF_ALIGN * HALF_ALIGN;
 	if (p->planar.value % HALF_ALIGN || p->planar.value > pool->half_bytes) {
 		snprintf(why, BACKEND_WHY,
-			 "planar is the bytes of a page: a multiple of %llu, at most a half of the pool (%s); %" PRIu64
-			 " is not",
+			 "planar is the size of a page in bytes: a multiple of %llu, at most a half of the pool (%s); "
+			 "%" PRIu64 " is not",
 			 HALF_ALIGN, size_text(pool->half_bytes, a), p->planar.value);
 		return EXIT_CODE_CONFIG;
 	}
@@ -173,7 +172,7 @@ static int print_model(const struct backend_pool *pool, const struct config_mode
 		"%" PRIu64 " bytes (%s): %s; device table%s %" PRIu64 " bytes of %" PRIu64
 		", a session's half of the table area%s\n",
 		sequence, size_text(sequence, a), fits ? "fits" : "does not fit", m->model.n_groups > 1 ? "s" : "",
-		tables, most, tables <= most ? "" : ": does not fit, give more table_area");
+		tables, most, tables <= most ? "" : ": does not fit, raise table_area");
 	return fits && tables <= most ? 0 : EXIT_CODE_POOL;
 }
 

@@ -159,13 +159,12 @@ static int cuda_alloc(void *state, struct backend_pool *pool, char why[BACKEND_W
 static void caution_mps(const struct cuda *c, char *caution)
 {
 	if (c->platform.mps)
-		snprintf(
-			caution, BACKEND_WHY,
-			"the Multi-Process Service runs (%s): a fault of one worker ends all, and the death of one "
-			"leaves its kernels running: its server is told to end them, and has the grace for it. Tell it "
-			"yourself before you kill a worker: echo terminate_client SERVER_PID WORKER_PID | "
-			"nvidia-cuda-mps-control",
-			c->platform.mps_directory);
+		snprintf(caution, BACKEND_WHY,
+			 "the Multi-Process Service runs (%s): a fault of one worker ends all, and the death of one "
+			 "leaves its kernels running: the broker tells its server to end them, within the grace "
+			 "period. Tell it yourself before you kill a worker: echo terminate_client SERVER_PID "
+			 "WORKER_PID | nvidia-cuda-mps-control",
+			 c->platform.mps_directory);
 }
 
 static int cuda_test(void *state, const struct config *c, const struct backend_pool *pool, char *caution,

@@ -101,7 +101,7 @@ void gpu_watch_open(struct gpu_watch *w, const uint8_t uuid[16], bool mps)
 	w->mps = mps;
 	if (!mps && nvml_open(&w->nvml, uuid, why) == 0)
 		return;
-	log_info("NVML is not asked about dead workers, their pages return after the grace: %s", why);
+	log_info("NVML is not asked about dead workers, and their pages return after the grace period: %s", why);
 }
 
 void gpu_watch_close(struct gpu_watch *w)
@@ -167,8 +167,8 @@ static void terminate(uint32_t pid)
 
 	if (n < 0)
 		log_caused(LOG_NOBODY, LOG_LEVEL_WARNING,
-			   "pid %u: only the grace stands between its kernels and the next owner of its pages, for its "
-			   "work under MPS was not ended: %s",
+			   "pid %u: its work under MPS was not ended, and only the grace period protects the next "
+			   "owner of its pages: %s",
 			   pid, why);
 	else
 		log_caused(LOG_NOBODY, LOG_LEVEL_INFO, "pid %u: its work under MPS %s", pid,

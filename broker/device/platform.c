@@ -104,8 +104,8 @@ const char *platform_cause(const struct platform *p, bool export_fd, char *buf, 
 			 export_fd ? "" : ", or use --export=fd");
 	else
 		snprintf(buf, size,
-			 "driver and kernel module do not fit together, or the device is in exclusive "
-			 "compute mode: see nvidia-smi -q and the kernel log%s",
+			 "driver and kernel module do not match, or the device is in exclusive compute mode: see "
+			 "nvidia-smi -q and the kernel log%s",
 			 export_fd ? "" : "; --export=fd needs less of the driver");
 	return buf;
 }

@@ -18,7 +18,7 @@ void ready_notify(int fd)
 
 	if (fd >= 0) { /* what was inherited may be a pipe that nobody reads: it is not waited for */
 		if (poll(&p, 1, 0) != 1)
-			log_warning("readiness was not written to descriptor %d: it takes nothing now", fd);
+			log_warning("readiness was not written to descriptor %d: it accepts no data now", fd);
 		else if (write(fd, "ready\n", 6) != 6)
 			log_warning("readiness could not be written to descriptor %d: %s", fd, strerror(errno));
 		close(fd);

@@ -291,7 +291,7 @@ static int admit(struct client *c, const void *message, size_t bytes, const stru
 		return refusal_text(r, FAULT_NO_PIDFD, c->peer.pid, 0, why);
 	if (c->peer.pid == 0 && control->pool->mps)
 		return refusal_text(r, FAULT_NO_PIDFD, 0, 0,
-				    "the worker is in a pid namespace that the broker does not see: under the "
+				    "the worker is in a pid namespace that the broker cannot see: under the "
 				    "Multi-Process Service its work could not be ended after its death");
 	if (control->stop_at)
 		return refusal_set(r, FAULT_STOPPING, 0, 0);
@@ -471,7 +471,7 @@ int client_accept(struct control *control)
 		return errno == ECONNABORTED || errno == EINTR ? 0 : -errno;
 	r = peer_read(&peer, fd);
 	if (r < 0) {
-		log_refusal(LOG_NOBODY, "refused a connection: the kernel does not say whose it is: %s", strerror(-r));
+		log_refusal(LOG_NOBODY, "refused a connection: the kernel does not say who owns it: %s", strerror(-r));
 		add_relaxed(&control->ring->refused_attaches, 1);
 		return 0;
 	}
@@ -558,7 +558,7 @@ int client_disconnect(struct client *c, char *why, size_t size)
 	size -= (size_t)(end - why);
 	if (c->session != SESSION_LIVE || c->connection != CONNECTION_OPEN) {
 		snprintf(end, size, "%s",
-			 c->session == SESSION_ATTACHING ? "is attaching just now: try again"
+			 c->session == SESSION_ATTACHING ? "is still attaching: try again"
 							 : "has ended already; its pages wait for proof");
 		return SWAKV_EGONE;
 	}
@@ -654,7 +654,7 @@ static void report_overdue(struct client *c, uint64_t overdue)
 	if (overdue)
 		log_caused(c->peer.uid, LOG_LEVEL_WARNING,
 			   "session %u.%u: %s: a completion point of stream %u has been open for more than %u s: a "
-			   "kernel that does not end, or a mark that did not come? its pages wait",
+			   "kernel that does not end, or a mark that is missing? Its pages wait",
 			   ch->id, ch->generation, c->name, (uint32_t)overdue - 1, c->control->config->watchdog_s);
 	else if (c->session == SESSION_LIVE)
 		log_caused(c->peer.uid, LOG_LEVEL_INFO, "session %u.%u: %s: its completion points are on time again",

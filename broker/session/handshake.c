@@ -61,7 +61,7 @@ static int check_version(struct handshake *h, size_t bytes, struct refusal *r)
 
 	if (bytes < least || hello->magic != WIRE_MAGIC)
 		return refusal_text(r, FAULT_MESSAGE, (int64_t)bytes, (int64_t)sizeof(*hello),
-				    "the first message is no swakv hello");
+				    "the first message is not a swakv hello");
 	if (hello->version_min > hello->version_max || hello->version_max < WIRE_VERSION_MIN)
 		return refusal_set(r, FAULT_VERSION, hello->version_max, WIRE_VERSION_MAX);
 	if (hello->version_min > WIRE_VERSION_MAX)
@@ -89,7 +89,7 @@ static int check_reserved(const struct wire_hello *hello, struct refusal *r)
 	if (memcmp(unused, zeroes, (WIRE_MAX_GROUPS - hello->n_groups) * sizeof(*unused)) != 0)
 		return refusal_text(r, FAULT_RESERVED,
 				    (int64_t)first_set(unused, (WIRE_MAX_GROUPS - hello->n_groups) * sizeof(*unused)),
-				    0, "a layer group behind the last declared one is not zero");
+				    0, "a layer group after the last declared one is not zero");
 	return 0;
 }
 
@@ -113,8 +113,7 @@ static int check_names(const struct wire_hello *hello, const struct backend_pool
 				    "the pool's name is not a terminated, printable text of up to 31 bytes");
 	if (!model_name_received(hello->model))
 		return refusal_text(r, FAULT_MODEL_NAME, 0, WIRE_MODEL_NAME - 1,
-				    "what stands for the model's name is none: " MODEL_NAME_RULE
-				    ", and zeroes behind it");
+				    "the model's name is not valid: it has " MODEL_NAME_RULE ", and zeroes after them");
 	if (hello->pool[0] && strcmp(hello->pool, pool->name) != 0) {
 		fault_set(&r->fault, FAULT_POOL_NAME, -1, 0, 1);
 		snprintf(r->text, sizeof(r->text), "the broker has no pool \"%s\"; it serves \"%s\"", hello->pool,

@@ -28,7 +28,7 @@ static int make_directory(const char *path, bool everyone, char *why, size_t siz
 	dir = dirname(copy);
 	if (mkdir(dir, everyone ? 0755 : 0700) == 0 || errno == EEXIST)
 		return 0;
-	snprintf(why, size, "directory %s for the socket cannot be made: %s; make it, or give " ELSEWHERE, dir,
+	snprintf(why, size, "directory %s for the socket cannot be created: %s; create it, or give " ELSEWHERE, dir,
 		 strerror(errno));
 	return EXIT_CODE_FAILURE;
 }
@@ -55,8 +55,8 @@ static int check_in_the_way(const char *path, char *why, size_t size)
 		if (!is_bound(path))
 			return 0;
 		snprintf(why, size,
-			 "a running process listens on %s, though nobody holds the lock %s.lock (was that file "
-			 "removed?): stop it, or choose another name or socket",
+			 "a running process listens on %s, though its lock %s.lock (was that file removed?) is free: "
+			 "stop it, or choose another name or socket",
 			 path, path);
 		return EXIT_CODE_IN_USE;
 	}
@@ -161,11 +161,10 @@ bool listener_shut_in(const struct listener *l, const struct config_ids *groups,
 			snprintf(folder, sizeof(folder), "%s", above);
 		if (stat(folder, &st) < 0 || may_enter(&st, groups))
 			continue;
-		snprintf(
-			why, size,
-			"%s has mode %04o and keeps them from the socket: give socket a path in a folder that they may "
-			"enter, or open that one",
-			folder, (unsigned)st.st_mode & 07777);
+		snprintf(why, size,
+			 "%s has mode %04o, which keeps them from the socket: set socket to a path in a folder that "
+			 "they may enter, or open that one",
+			 folder, (unsigned)st.st_mode & 07777);
 		return true;
 	} while (folder[1]); /* neither "/" nor "." */
 	return false;

@@ -123,8 +123,8 @@ static int sent_pidfd(const struct peer *p, const struct packet_origin *hello, c
 
 	if (p->pid == 0)
 		return doubt(why, size,
-			     "the worker is in a pid namespace that the broker does not see, and before Linux 6.5 a "
-			     "kernel says no more of it: run both in one");
+			     "the worker is in a pid namespace that the broker cannot see, and a kernel before Linux "
+			     "6.5 says no more about it: run both in one");
 	if (hello->lost)
 		return doubt(why, size, "the pidfd in the hello could not be taken: %s", process_error(EMFILE));
 	if (hello->fd < 0)
@@ -133,11 +133,11 @@ static int sent_pidfd(const struct peer *p, const struct packet_origin *hello, c
 			     "without its pidfd: does a sandbox forbid pidfd_open()?");
 	if (!proc_is_ours())
 		return doubt(why, size,
-			     "before Linux 6.5 the broker needs the /proc of its own pid namespace to know a worker, "
-			     "and /proc is not that");
+			     "before Linux 6.5 the broker needs the /proc of its own pid namespace to identify a "
+			     "worker, and /proc is another's");
 	flags = fcntl(hello->fd, F_GETFL);
 	if (flags < 0 || flags & PIDFD_THREAD || !pidfd_is_of(hello->fd, p->pid))
-		return doubt(why, size, "the descriptor in the hello is no pidfd of the process that sent it, %d",
+		return doubt(why, size, "the descriptor in the hello is not a pidfd of the process that sent it, %d",
 			     p->pid);
 	if (has_ended(hello->fd))
 		return doubt(why, size, "process %d has ended", p->pid);
@@ -158,7 +158,7 @@ int peer_pidfd(const struct peer *p, int socket, const struct packet_origin *hel
 	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &len) == 0)
 		return steal_fd(&fd);
 	if (errno != ENOPROTOOPT)
-		return doubt(why, size, "the kernel gives no pidfd of %s, so its death could not be seen: %s",
+		return doubt(why, size, "the kernel gives no pidfd of %s, so the broker would not notice its death: %s",
 			     peer_name(p, connected), process_error(errno));
 	return sent_pidfd(p, hello, why, size);
 }

@@ -150,7 +150,7 @@ int swakv_stream_launch_host(swakv_session *s, uint32_t stream, void (*fn)(void 
 	if (!fn)
 		return session_error(s, SWAKV_EINVALID, "stream %" PRIu32 ": no function was given", stream);
 	if (!st->backend->launch_host)
-		return session_error(s, SWAKV_EUNSUPPORTED, "stream %" PRIu32 " (%s) runs no host work", stream,
+		return session_error(s, SWAKV_EUNSUPPORTED, "stream %" PRIu32 " (%s) cannot run host work", stream,
 				     st->backend->name);
 	return stream_result(s, st, st->backend->launch_host(st, fn, arg));
 }

@@ -77,9 +77,8 @@ int graph_init(struct stream *st, struct cuda *c, uint32_t steps)
 	int r;
 
 	if (c->writer != SWAKV_WRITER_COUNTER)
-		return stream_fail(
-			st, SWAKV_EINVALID,
-			"steps can be replayed only where the counter writes the word (SWAKV_WRITER_COUNTER)");
+		return stream_fail(st, SWAKV_EINVALID,
+				   "steps can be replayed only if the counter writes the word (SWAKV_WRITER_COUNTER)");
 	if (steps > SWAKV_MAX_GRAPH_STEPS)
 		return stream_fail(st, SWAKV_EINVALID, "%u steps in flight are more than %d", steps,
 				   SWAKV_MAX_GRAPH_STEPS);
@@ -208,9 +207,8 @@ static struct cuda *graph_stream(struct stream *st, int *r)
 
 	*r = 0;
 	if (!c || !c->graph)
-		*r = stream_fail(
-			st, SWAKV_EPHASE,
-			"its steps are not to be replayed: bind it with swakv_stream_bind_cuda2() and graph_steps");
+		*r = stream_fail(st, SWAKV_EPHASE,
+				 "it is not bound for replay: bind it with swakv_stream_bind_cuda2() and graph_steps");
 	return *r == 0 ? c : NULL;
 }
 

@@ -99,7 +99,7 @@ int writer_init(struct stream *st, struct cuda *c, enum swakv_writer wanted)
 		c->writer = wanted;
 		return counter_init(st, c);
 	default:
-		return stream_fail(st, SWAKV_EINVALID, "there is no writer %d", (int)wanted);
+		return stream_fail(st, SWAKV_EINVALID, "writer %d is unknown, see enum swakv_writer", (int)wanted);
 	}
 }
 

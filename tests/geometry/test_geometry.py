@@ -266,7 +266,7 @@ class Refusals(Files):
                 self.refused(1, sentence)
 
     def test_what_is_no_json(self):
-        for text, sentence in (("", "no JSON"), ("{", "no JSON"), ("[]", "no JSON object"), ("3", "no JSON"),
+        for text, sentence in (("", "no JSON"), ("{", "no JSON"), ("[]", "not a JSON object"), ("3", "no JSON"),
                                ('{"a": 1, "a": 2}', "no JSON: duplicate object key"), ("{'a': 1}", "no JSON"),
                                ('{"\x1b[31m', "no JSON"), ("[" * 100000, "no JSON")):
             with self.subTest(text[:20]):

@@ -299,7 +299,7 @@ class Content(Sums):
         self.assertIsNone(page["requests"][0]["sequences"][1]["bindings"])
         self.assertIsNone(page["requests"][1]["sequences"])
         self.assertEqual(page["requests"][1]["n_sequences"], 1)
-        self.assertIn("not every request, sequence or binding fits", text)
+        self.assertIn("not all requests, sequences and bindings fit", text)
 
     def test_every_one_of_1000_samples_adds_up_while_the_writer_flips(self):
         numbers = set()

@@ -80,7 +80,7 @@ Test(admin, what_an_operation_does_not_use_must_be_zero)
 	cr_assert_eq(check(&r, "known: 0"), SWAKV_EINVALID);
 	r = good(ADMIN_DRAIN);
 	r.ceiling = 1;
-	cr_assert_eq(check(&r, "no such limit"), SWAKV_EINVALID);
+	cr_assert_eq(check(&r, "does not take this limit"), SWAKV_EINVALID);
 	r = good(ADMIN_PING);
 	r.reserved[5] = 1;
 	cr_assert_eq(check(&r, "reserved"), SWAKV_EINVALID);

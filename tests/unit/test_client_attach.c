@@ -437,7 +437,7 @@ Test(client_attach, a_models_name_is_sent_whole_or_refused)
 	m.name = "m";
 	name[32] = '\0';
 	cr_expect_eq(swakv_session_attach(&o, &m, &s, why, sizeof(why)), SWAKV_EINVALID);
-	cr_expect_not_null(strstr(why, "has 32 characters, the most are 31"), "%s", why);
+	cr_expect_not_null(strstr(why, "has 32 characters, at most 31 are allowed"), "%s", why);
 	fake_close(&fake);
 }
 

@@ -638,13 +638,13 @@ Test(client_call, a_place_for_the_answer_must_be_given)
 	char why[128] = "";
 
 	cr_expect_eq(swakv_session_attach(NULL, &m, NULL, why, sizeof(why)), SWAKV_EINVALID);
-	cr_expect_str_eq(why, "no place for the session was given (NULL)");
+	cr_expect_str_eq(why, "the pointer for the session is NULL");
 	cr_expect_eq(swakv_session_get_layout(session, 0, NULL), SWAKV_EINVALID);
-	WANTS(swakv_session_free_pages(session, NULL), "no place for the number");
-	WANTS(swakv_request_get_state(r, NULL), "no place for the state");
-	WANTS(swakv_sequence_get_state(r, 0, NULL), "no place for the state");
+	WANTS(swakv_session_free_pages(session, NULL), "the pointer for the number");
+	WANTS(swakv_request_get_state(r, NULL), "the pointer for the state");
+	WANTS(swakv_sequence_get_state(r, 0, NULL), "the pointer for the state");
 	WANTS(swakv_stream_launch_host(session, 0, NULL, NULL), "no function");
-	WANTS(swakv_request_begin(session, NULL, &r, NULL), "no options were given (NULL)");
+	WANTS(swakv_request_begin(session, NULL, &r, NULL), "the options are NULL");
 	cr_expect_null(r);
 }
 

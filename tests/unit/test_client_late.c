@@ -194,7 +194,7 @@ Test(client_late, reply_of_one_slot_more_than_the_most_ends_the_session)
 	fake_take(&fake, WIRE_OP_NOP, &c);
 	reply_of(&c, FAKE_MESSAGE + 1);
 	cr_expect_eq(swakv_wait(session, t), SWAKV_EGONE);
-	cr_expect_not_null(strstr(swakv_session_error(session), "what no broker writes"), "%s",
+	cr_expect_not_null(strstr(swakv_session_error(session), "data that no broker writes"), "%s",
 			   swakv_session_error(session));
 }
 

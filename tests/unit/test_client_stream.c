@@ -68,7 +68,7 @@ Test(client_stream, refused_step_arms_nothing)
 	bind_custom();
 	r = begin(1, 0);
 	cr_expect_eq(decode(r, &d), SWAKV_EPENDING);
-	cr_expect_not_null(strstr(swakv_session_error(session), "2 pages are needed, 1 are at hand"));
+	cr_expect_not_null(strstr(swakv_session_error(session), "2 pages are needed and 1 are available"));
 	cr_expect_eq(load_acquire(&fake.lines[1].armed), 0);
 }
 

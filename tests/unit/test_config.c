@@ -183,9 +183,9 @@ Test(config, a_section_that_libinih_cuts_is_refused)
 {
 	REFUSED("[broker]\n[model x" X43 "]\nfloor = 1\n", "x.ini:2", "(44 bytes)", "1 to 43", "name = NAME");
 	REFUSED("[model]\nfloor = 1\n", "x.ini:1", "(0 bytes)", "1 to 43");
-	REFUSED("[model a]b]\nfloor = 1\n", "x.ini:1", "\"b]\"", "behind the ]");
-	REFUSED("[model a;b]\nfloor = 1\n", "x.ini:1", "a;b", "but ; and ]");
-	REFUSED("[pool " X43 "]\n", "x.ini:1", "no pool name", "1 to 31");
+	REFUSED("[model a]b]\nfloor = 1\n", "x.ini:1", "\"b]\"", "follows the ]");
+	REFUSED("[model a;b]\nfloor = 1\n", "x.ini:1", "a;b", "except ; and ]");
+	REFUSED("[pool " X43 "]\n", "x.ini:1", "not a pool name", "1 to 31");
 	config_init(&c);
 	cr_assert_eq(read_text("[model a] ; of the day\nfloor = 1\n[model b]   # too\r\nfloor = 1\n"), 0, "%s", e.text);
 }

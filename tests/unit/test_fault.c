@@ -75,8 +75,8 @@ Test(fault, pages_that_wait_are_told_with_the_steps_in_flight)
 
 	cr_assert_eq(fault_in_flight(&f, fault_set(&f, FAULT_PAGES_PENDING, 3, 0, 1), 4, 2), SWAKV_EPENDING);
 	fault_format(&f, buf, sizeof(buf));
-	cr_assert_str_eq(buf, "sequence 3: 1 pages are needed, 0 are at hand: the others wait behind 4 open completion "
-			      "points (the model declared in_flight 2); retry when they are reached");
+	cr_assert_str_eq(buf, "sequence 3: 1 pages are needed and 0 are available; the others wait behind 4 open "
+			      "completion points (the model declared in_flight 2): retry when they are reached");
 }
 
 Test(fault, short_buffer_is_terminated)

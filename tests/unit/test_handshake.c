@@ -318,6 +318,6 @@ Test(handshake, a_model_of_tiny_pages_is_refused)
 	strict.min_page_bytes = 1025;
 	cr_expect_eq(handshake_check(&h, &hello, sizeof(hello), &strict, &r), SWAKV_EINVALID);
 	cr_expect_eq(r.fault.reason, FAULT_PAGE_SMALL);
-	cr_expect_str_eq(r.text, "group 1: a page has 1024 bytes of K, the broker takes none below 1025: choose more "
-				 "page_tokens, or have its min_page_bytes lowered");
+	cr_expect_str_eq(r.text, "group 1: a page has 1024 bytes of K, and the broker takes none below 1025: choose "
+				 "more page_tokens, or lower its min_page_bytes");
 }

@@ -198,7 +198,7 @@ Test(page_table, set_rows_with_one_bad_row_changes_none)
 	expect_why("update 1: page id 5 is outside 0 to 4");
 	ROW(0, 1);
 	cr_assert_eq(swakv_page_table_set_rows(t, twice, 2), SWAKV_EINVALID);
-	expect_why("update 1: row 0 is that of update 0 already");
+	expect_why("update 1: row 0 is set by update 0 already");
 	ROW(0, 1);
 }
 

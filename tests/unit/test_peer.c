@@ -111,13 +111,13 @@ Test(peer, an_old_kernel_believes_no_other_descriptor)
 	struct peer p = { .pid = getpid() };
 
 	peerpidfd_error = ENOPROTOOPT;
-	REFUSED(&p, getpid(), childs, "no pidfd of the process that sent it");
-	REFUSED(&p, getpid(), counter, "no pidfd of the process that sent it");
-	REFUSED(&p, getpid(), file, "no pidfd of the process that sent it");
-	REFUSED(&p, getpid(), folder, "no pidfd of the process that sent it");
-	REFUSED(&p, getpid(), pair[1], "no pidfd of the process that sent it");
+	REFUSED(&p, getpid(), childs, "not a pidfd of the process that sent it");
+	REFUSED(&p, getpid(), counter, "not a pidfd of the process that sent it");
+	REFUSED(&p, getpid(), file, "not a pidfd of the process that sent it");
+	REFUSED(&p, getpid(), folder, "not a pidfd of the process that sent it");
+	REFUSED(&p, getpid(), pair[1], "not a pidfd of the process that sent it");
 	if (thread >= 0) /* it would tell the end of one thread */
-		REFUSED(&p, getpid(), thread, "no pidfd of the process that sent it");
+		REFUSED(&p, getpid(), thread, "not a pidfd of the process that sent it");
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 }
@@ -135,7 +135,7 @@ Test(peer, an_old_kernel_takes_no_process_that_has_ended)
 	cr_assert_eq(poll(&ended, 1, 60000), 1);
 	REFUSED(&p, child, childs, "has ended");
 	waitpid(child, NULL, 0);
-	REFUSED(&p, child, childs, "no pidfd of the process that sent it");
+	REFUSED(&p, child, childs, "not a pidfd of the process that sent it");
 }
 
 Test(peer, an_old_kernel_cannot_tell_another_pid_namespace)

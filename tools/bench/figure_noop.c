@@ -53,7 +53,7 @@ static void distribution(struct bench *b, swakv_session *s)
 	uint32_t n = b->options.quick ? 20000 : 100000;
 	uint64_t *t = calloc(n, sizeof(*t));
 	double p50[PASSES], p99[PASSES], p999[PASSES], tail[PASSES];
-	struct curve *c = results_curve(b->results, "a command there and back", "percentile", "ns");
+	struct curve *c = results_curve(b->results, "round trip of a command", "percentile", "ns");
 
 	for (int pass = 0; t && pass < PASSES; pass++) {
 		pings(s, 1000);

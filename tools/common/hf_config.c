@@ -255,7 +255,7 @@ static int read_root(struct hf_config *c, struct hf_json *file, json_t *root, co
 		return refuse_text(file, e);
 	file->object = root;
 	r = json_is_object(root) ? read_model(c, file, dtype)
-				 : hf_json_say(file, HF_BAD, "no JSON object, but another value");
+				 : hf_json_say(file, HF_BAD, "not a JSON object, but another value");
 	json_decref(root);
 	return r;
 }

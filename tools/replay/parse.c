@@ -85,7 +85,7 @@ static int take_refusal(struct line *l, const struct form *form, struct statemen
 	if (arrow == l->n_words)
 		return 0;
 	if (arrow + 2 != l->n_words || strncmp(l->words[arrow + 1], "error=", 6))
-		return FAIL(l, "behind -> exactly error=NAME is allowed");
+		return FAIL(l, "after -> only error=NAME is allowed");
 	if (!form->refusable)
 		return FAIL(l, "%s cannot be refused: -> is not allowed here", form->words);
 	value = l->words[arrow + 1] + 6;
@@ -173,7 +173,7 @@ static int take_key(struct line *l, const struct form *form, struct statement *s
 	enum key key;
 
 	if (word[len] == '\0')
-		return FAIL(l, "\"%s\": a key=value was expected behind %s", word, form->words);
+		return FAIL(l, "\"%s\": a key=value was expected after %s", word, form->words);
 	key = key_find(word, len);
 	if (key != KEY_NONE && form_has(form, key))
 		return add_value(l, form, st, key, word + len + 1);
@@ -223,7 +223,7 @@ static int find_form(struct line *l, const struct form **form)
 		return FAIL(l, "unknown statement \"%s\"", l->words[0]);
 	l->next = strchr((*form)->words, ' ') ? 2 : 1;
 	if ((*form)->kind == ST_EXPECT_COUNTS && second && !strchr(second, '='))
-		return FAIL(l, "unknown word \"%s\" behind expect", second);
+		return FAIL(l, "unknown word \"%s\" after expect", second);
 	return 0;
 }
 
@@ -278,7 +278,7 @@ static int parse_line(struct script *s, struct script_error *e, int number, char
 	char *source, *words;
 
 	if (strlen(text) != len)
-		return FAIL(&l, "a NUL byte: this is no text");
+		return FAIL(&l, "a NUL byte: this is not text");
 	text = trim(text);
 	if (!*text)
 		return 0;

@@ -399,7 +399,7 @@ void run_script(const struct script *s, const struct run_options *options, struc
 	*outcome = (struct outcome){ 0 };
 	e = broker_init(&r.broker, s);
 	if (e) {
-		(void)run_broken(&r, "no folder for the broker: %s", strerror(-e));
+		(void)run_broken(&r, "no folder could be created for the broker: %s", strerror(-e));
 	} else if (broker_has_keys(s) && broker_check_keys(&r.broker, s, &error) != 0) {
 		outcome->result = RUN_UNREADABLE;
 		outcome->line = error.line;

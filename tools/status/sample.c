@@ -72,8 +72,8 @@ static void judge_unopened(struct sample *s, const struct status_reader *r, int 
 	} else if (error == -EPERM) {
 		s->verdict = VERDICT_UNREADABLE;
 		say(&s->reason,
-		    "the page of '%s' belongs to uid %" PRIu32 ", who is not the user of its broker: what it says is "
-		    "not believed",
+		    "the page of '%s' belongs to uid %" PRIu32
+		    ", who is not the user of its broker: its contents are not trusted",
 		    s->instance, r->owner);
 		say(&s->hint, "see who has taken the name (ls -l /dev/shm/swakv-%s), remove it, restart the broker",
 		    s->instance);
@@ -160,7 +160,7 @@ static void judge_stuck(struct sample *s)
 	if (s->process_state == 'T') {
 		say(&s->reason, "the broker's process %d is stopped; no sign of life for %" PRId64 " ms (threads: %s)",
 		    pid, longest, names);
-		say(&s->hint, "let it go on: kill -CONT %d", pid);
+		say(&s->hint, "resume it: kill -CONT %d", pid);
 	} else if (s->process_state == 't') {
 		say(&s->reason,
 		    "the broker's process %d is held by a debugger; no sign of life for %" PRId64 " ms (threads: %s)",

@@ -34,7 +34,7 @@ static void write_broker(FILE *out, const struct sample *s)
 	if (s->has_snapshot)
 		fprintf(out, "page     snapshot %" PRIu64 ", %s old%s\n", s->snapshot.number,
 			text_duration(a, s->age_ms),
-			s->snapshot.truncated ? "; not every request, sequence or binding fits it" : "");
+			s->snapshot.truncated ? "; not all requests, sequences and bindings fit" : "");
 	if (s->has_snapshot && s->snapshot.drained)
 		fprintf(out, "draining no new sessions and requests of any model, until swakv-ctl drain --off\n");
 }

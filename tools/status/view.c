@@ -57,7 +57,7 @@ const char *view_quarantine_reason(const struct status_session *session, char *b
 		break;
 	case STATUS_ENDED:
 		snprintf(buf, size,
-			 "ended for a protocol violation, so its timeline words are not believed: the pages wait until "
+			 "ended for a protocol violation, so its timeline words are not trusted: the pages wait until "
 			 "process %d has exited and the grace has passed",
 			 pid);
 		break;
