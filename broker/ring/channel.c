@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "names.h"
+#include "operation.h"
 
 const char *violation_name(int violation)
 {
@@ -100,7 +101,7 @@ static int channel_reserve(struct channel *c, const struct wire_command *head)
 {
 	uint32_t max_batch = c->memory.layout.max_batch;
 	uint32_t n = head->n < max_batch ? head->n : max_batch;
-	uint32_t need = reply_slots((enum wire_op)head->op, n, c->memory.layout.n_rows) + c->n_waiting;
+	uint32_t need = reply_slots(head->op, n, c->memory.layout.n_rows) + c->n_waiting;
 	int space = ring_producer_space_spsc(&c->replies, need);
 
 	if (space == 0) {

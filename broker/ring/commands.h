@@ -15,11 +15,16 @@
 #include "channel.h"
 #include "ring_trace.h"
 
+struct operation;
+
 /* Private memory a command is copied to, checked in and answered from; one is enough for all sessions. */
 struct workspace {
 	unsigned char *message; /* room for the largest command of any session, cache-line aligned */
 	struct ring_trace trace;
-	/* ---- the outcome of commands_execute() ---- */
+	/* ---- what operation_decode() found ---- */
+	const struct operation *operation; /* NULL: unknown */
+	bool formed;                       /* well-formed as a message: its payload can be read; else fault says why */
+	/* ---- the outcome of operation_execute() ---- */
 	int code;
 	struct fault fault; /* when code is not 0 */
 	uint64_t value;
@@ -42,16 +47,17 @@ struct workspace *workspace_new(void);
 /* Returns NULL; NULL is ignored. */
 struct workspace *workspace_free(struct workspace *w);
 
-/* Of a complete that is well-formed: true when one of its fences is not "done". */
-bool commands_have_fences(const struct workspace *w);
-/* True when the command of @c in w->message is well-formed as a message: its payload can be read. */
-bool commands_are_formed(const struct workspace *w, const struct channel *c);
-/*
- * Executes the command of @c in w->message; fills the outcome. May be repeated
- * when code is not 0. SWAKV_EAGAIN: a begin that waits, to be answered later, by
- * commands_answer().
- */
-void commands_execute(struct workspace *w, struct channel *c, uint64_t now_ns);
+/* The command in w->message, and what follows its header. */
+static inline const struct wire_command *command_head(const struct workspace *w)
+{
+	return (const struct wire_command *)w->message;
+}
+
+static inline const void *command_payload(const struct workspace *w)
+{
+	return w->message + sizeof(struct wire_command);
+}
+
 /* Writes the outcome to the reply ring, where room was found before, and publishes it. */
 void commands_reply(struct workspace *w, struct channel *c);
 /* Answers a begin of @c that has waited. */

@@ -12,6 +12,7 @@
 #include "ring_round.h"
 
 #include "clock.h"
+#include "operation.h"
 #include "ring_bell.h"
 #include "ring_end.h"
 #include "ring_mail.h"
@@ -63,25 +64,6 @@ static void admit_waiting(struct ring_thread *t)
 
 /* ---- commands ----------------------------------------------------------------- */
 
-/* True for operations with a fence that looks at a line: it must be fresh even when no point is open yet. */
-static bool reads_lines(const struct workspace *w)
-{
-	const struct wire_command *head = (const struct wire_command *)w->message;
-
-	switch (head->op) {
-	case WIRE_OP_PREFILL_COMPLETE:
-	case WIRE_OP_STEP_COMPLETE:
-	case WIRE_OP_COMPACT_COMPLETE:
-		return commands_have_fences(w);
-	case WIRE_OP_FINISH:
-	case WIRE_OP_ABANDON:
-	case WIRE_OP_SHUTDOWN:
-		return true;
-	default:
-		return false;
-	}
-}
-
 /* The command of @n_slots slots waits, and is answered another time. False: the session has ended. */
 static bool defer(struct ring_thread *t, struct channel *c, uint32_t n_slots)
 {
@@ -128,7 +110,7 @@ static enum outcome try_again(struct ring_thread *t, struct channel *c)
 	if (ring_poll(t)) {
 		if (c->state != CHANNEL_ATTACHED)
 			return ENDED;
-		commands_execute(t->workspace, c, t->now);
+		operation_execute(t->workspace, c, t->now);
 	}
 	return EXECUTED;
 }
@@ -140,12 +122,13 @@ static enum outcome execute(struct ring_thread *t, struct channel *c, uint32_t n
 	enum outcome outcome = EXECUTED;
 	bool progress = false;
 
+	operation_decode(w, c);
 	if (must_wait(t, c))
 		return LEFT;
-	if (session_has_open(c->session, -1) || reads_lines(w))
+	if (session_has_open(c->session, -1) || operation_reads_lines(w))
 		if (!ring_refresh(t, c, &progress) || c->violated)
 			return ENDED;
-	commands_execute(w, c, t->now);
+	operation_execute(w, c, t->now);
 	if (w->code != 0 && w->starved)
 		outcome = try_again(t, c);
 	if (outcome != EXECUTED)

@@ -2,6 +2,8 @@
 /* weight.c - see weight.h; a command that will be refused for its form weighs nothing */
 #include "weight.h"
 
+#include "operation.h"
+
 /* The greatest of @n counts. */
 static int64_t greatest(const int32_t *counts, uint32_t n)
 {
@@ -20,9 +22,10 @@ static uint64_t entry_weight(const struct channel *c, const struct wire_step_ent
 	return request_weight(c->session, e->request, e->tokens > 0 ? e->tokens : listed);
 }
 
-static uint64_t step_weight(const struct wire_command *head, const struct wire_step_entry *entries,
-			    const struct channel *c)
+uint64_t weight_step(const struct workspace *w, const struct channel *c)
 {
+	const struct wire_command *head = command_head(w);
+	const struct wire_step_entry *entries = command_payload(w);
 	int64_t listed = greatest((const int32_t *)(entries + head->n), (uint32_t)head->request);
 	uint64_t n = 0;
 
@@ -31,47 +34,52 @@ static uint64_t step_weight(const struct wire_command *head, const struct wire_s
 	return n;
 }
 
-static uint64_t reserve_weight(const struct channel *c, uint64_t handle, int64_t max_tokens)
+uint64_t weight_begin(const struct workspace *w, const struct channel *c)
 {
-	struct wire_request_state r;
+	const struct wire_begin *begin = command_payload(w);
 
-	if (request_query(c->session, handle, &r, NULL) != 0)
-		return 0;
-	return 2 * begin_weight(c->session, max_tokens, r.n_seqs);
+	return begin_weight(c->session, begin->max_tokens, command_head(w)->n);
 }
 
-static uint64_t own_weight(const struct workspace *w, const struct channel *c)
+uint64_t weight_tokens(const struct workspace *w, const struct channel *c)
 {
-	const struct wire_command *head = (const struct wire_command *)w->message;
-	const void *payload = w->message + sizeof(*head);
+	const struct wire_command *head = command_head(w);
 
-	switch (head->op) {
-	case WIRE_OP_BEGIN:
-		return begin_weight(c->session, ((const struct wire_begin *)payload)->max_tokens, head->n);
-	case WIRE_OP_PREFILL_PREPARE:
-	case WIRE_OP_REWIND:
-		return request_weight(c->session, head->request, greatest(payload, head->n));
-	case WIRE_OP_STEP_PREPARE:
-	case WIRE_OP_STEP_COMPLETE:
-		return step_weight(head, payload, c);
-	case WIRE_OP_RESERVE:
-		return reserve_weight(c, head->request, *(const int64_t *)payload);
-	case WIRE_OP_COMPACT_BEGIN:
-		return request_weight(c->session, head->request, 0);
-	case WIRE_OP_PREFILL_COMPLETE:
-	case WIRE_OP_COMPACT_COMPLETE:
-	case WIRE_OP_FINISH:
-	case WIRE_OP_ABANDON:
-		return request_weight(c->session, head->request, WEIGHT_WHOLE);
-	case WIRE_OP_SHUTDOWN:
-	case WIRE_OP_CLOSE:
-		return session_weight(c->session);
-	default:
+	return request_weight(c->session, head->request, greatest(command_payload(w), head->n));
+}
+
+uint64_t weight_reserve(const struct workspace *w, const struct channel *c)
+{
+	const int64_t *max_tokens = command_payload(w);
+	struct wire_request_state r;
+
+	if (request_query(c->session, command_head(w)->request, &r, NULL) != 0)
 		return 0;
-	}
+	return 2 * begin_weight(c->session, *max_tokens, r.n_seqs);
+}
+
+uint64_t weight_rows(const struct workspace *w, const struct channel *c)
+{
+	return request_weight(c->session, command_head(w)->request, 0);
+}
+
+uint64_t weight_whole(const struct workspace *w, const struct channel *c)
+{
+	return request_weight(c->session, command_head(w)->request, WEIGHT_WHOLE);
+}
+
+uint64_t weight_session(const struct workspace *w, const struct channel *c)
+{
+	return session_weight(c->session);
 }
 
 uint64_t command_weight(const struct workspace *w, const struct channel *c)
 {
-	return commands_are_formed(w, c) ? own_weight(w, c) + points_weight(c->session) : 0;
+	uint64_t own = 0;
+
+	if (!w->formed)
+		return 0;
+	if (w->operation->weight)
+		own = w->operation->weight(w, c);
+	return own + points_weight(c->session);
 }

@@ -20,6 +20,7 @@
 #include "cleanup.h"
 #include "crash/memory_guard.h"
 #include "engine/bug.h"
+#include "ring/operation.h"
 
 #ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -40,45 +41,20 @@ static uint64_t align_up(uint64_t n, uint64_t to)
 	return (n + to - 1) / to * to;
 }
 
-uint32_t reply_slots(enum wire_op op, uint32_t n, uint32_t n_rows)
+/* Largest message of each direction. */
+static void layout_messages(struct session_layout *l)
 {
 	uint64_t payload = 0;
 
-	switch (op) {
-	case WIRE_OP_STEP_PREPARE:
-	case WIRE_OP_STEP_COMPLETE:
-		payload = (uint64_t)n * sizeof(struct wire_entry_fault);
-		__attribute__((fallthrough));
-	case WIRE_OP_PREFILL_PREPARE:
-	case WIRE_OP_COMPACT_BEGIN:
-	case WIRE_OP_COMPACT_COMPLETE:
-		payload += sizeof(struct wire_delivery) + WIRE_MAX_INLINE_UPDATES * sizeof(struct wire_update) +
-			   (uint64_t)n_rows * (sizeof(struct wire_row) + sizeof(struct wire_scrub));
-		break;
-	case WIRE_OP_QUERY_REQUEST:
-		payload = sizeof(struct wire_request_state);
-		break;
-	case WIRE_OP_QUERY_STATE:
-		payload = sizeof(struct wire_sequence_state) + WIRE_STATE_CHUNK * sizeof(struct wire_binding);
-		break;
-	default:
-		break;
-	}
-	return message_slots(max_u64(payload, sizeof(struct fault)));
-}
-
-/* Largest message of each direction: a step over max_batch requests that lists its counts, or what is constant. */
-static void layout_messages(struct session_layout *l)
-{
-	uint64_t payload = (uint64_t)l->max_batch * (sizeof(struct wire_step_entry) + sizeof(int32_t));
-
-	payload = max_u64(payload, sizeof(struct wire_begin) + (uint64_t)l->max_batch * sizeof(int32_t));
-	payload = max_u64(payload, (uint64_t)l->n_streams * sizeof(struct wire_fence));
-	l->max_command_slots = message_slots(payload);
 	l->max_reply_slots = 0;
-	for (int op = WIRE_OP_NOP; op < WIRE_OP_COUNT; op++)
-		l->max_reply_slots =
-			(uint32_t)max_u64(l->max_reply_slots, reply_slots((enum wire_op)op, l->max_batch, l->n_rows));
+	for (uint32_t op = WIRE_OP_NOP; op < WIRE_OP_COUNT; op++) {
+		const struct operation *o = operation_of(op);
+		uint64_t counts = o->is_step ? (uint64_t)l->max_batch * sizeof(int32_t) : 0;
+
+		payload = max_u64(payload, operation_payload(o, o->per_stream ? l->n_streams : l->max_batch) + counts);
+		l->max_reply_slots = (uint32_t)max_u64(l->max_reply_slots, reply_slots(op, l->max_batch, l->n_rows));
+	}
+	l->max_command_slots = message_slots(payload);
 	/* One limit both ways: a client that fills a command up to it has made no lie, at most a mistake to be told. */
 	l->max_command_slots = (uint32_t)max_u64(l->max_command_slots, l->max_reply_slots);
 	l->ring_slots = MIN_RING_SLOTS;

@@ -55,9 +55,6 @@ static inline uint32_t message_slots(uint64_t payload)
 	return (uint32_t)((32 + payload + RING_SLOT - 1) / RING_SLOT);
 }
 
-/* Largest reply to a command with @n elements; a session whose tables have @n_rows rows together. */
-uint32_t reply_slots(enum wire_op op, uint32_t n, uint32_t n_rows);
-
 /* @m has passed model_check(), which filled @g. */
 void session_layout_init(struct session_layout *l, const struct model *m, const struct geometry *g);
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ring/commands.h"
+#include "ring/operation.h"
 
 #define BATCH   256
 #define WINDOW  1024
@@ -86,7 +86,8 @@ static void serve(void)
 		errx(1, "no command");
 	if (channel_refresh(&channel, &progress) != VIOLATION_NONE)
 		errx(1, "violation");
-	commands_execute(workspace, &channel, 0);
+	operation_decode(workspace, &channel);
+	operation_execute(workspace, &channel, 0);
 	commands_reply(workspace, &channel);
 	channel_release(&channel, (uint32_t)n_slots);
 	fence_store_load();

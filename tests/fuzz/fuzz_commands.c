@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "input.h"
 #include "ring/commands.h"
+#include "ring/operation.h"
 
 enum { N_SESSIONS = 2, MAX_BATCH = 4, N_STREAMS = 2, N_HANDLES = 8, MAX_MOVES = 256 };
 
@@ -532,7 +533,8 @@ static void serve(struct worker *w)
 	if (r == 0)
 		return;
 	ASAN_POISON_MEMORY_REGION(workspace->message + r * RING_SLOT, message_bytes - (size_t)r * RING_SLOT);
-	commands_execute(workspace, c, 1);
+	operation_decode(workspace, c);
+	operation_execute(workspace, c, 1);
 	if (workspace->closed)
 		worker_end(w);
 	if (workspace->code == SWAKV_EAGAIN)
@@ -541,9 +543,8 @@ static void serve(struct worker *w)
 		commands_reply(workspace, c);
 	channel_release(c, (uint32_t)r);
 	ASAN_UNPOISON_MEMORY_REGION(workspace->message, message_bytes);
-	FUZZ_CHECK(c->replies.mine - before <= reply_slots((enum wire_op)head->op,
-							   head->n < MAX_BATCH ? head->n : MAX_BATCH,
-							   c->memory.layout.n_rows));
+	FUZZ_CHECK(c->replies.mine - before <=
+		   reply_slots(head->op, head->n < MAX_BATCH ? head->n : MAX_BATCH, c->memory.layout.n_rows));
 	note_reply(w);
 	store_release(&c->replies.control->head, c->replies.mine); /* the worker has read it */
 }

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * operation.h - all that the ring thread knows of an operation, in one table
+ *
+ * An opcode is looked up once, when its command has been taken from the ring
+ * (operation_decode()). Its number and its name are in wire.h. A new operation
+ * that is not in the table does not compile.
+ */
+#ifndef SWAKV_BROKER_OPERATION_H
+#define SWAKV_BROKER_OPERATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "commands.h"
+#include "fault.h"
+#include "wire.h"
+
+/* Its fences, and when they look at a line. */
+enum fences {
+	FENCES_NONE,
+	FENCES_IF_ANY, /* of a complete: unless all say "done" */
+	FENCES_ALL,    /* of an end: always, as requests have points of their own */
+};
+
+/* What follows the header of its answer, when it was not refused. */
+enum answer {
+	ANSWER_HEADER, /* nothing */
+	ANSWER_DELIVERY,
+	ANSWER_REQUEST,
+	ANSWER_SEQUENCE,
+};
+
+struct operation {
+	/* The payload of its command: bytes, and so many more for each of what the header counts. */
+	uint16_t fixed, each;
+	bool is_step;    /* counted are entries; behind them, and counted by the header's `request`, stand counts */
+	bool per_stream; /* counted are streams; else sequences, or entries */
+	uint8_t fences;  /* enum fences */
+	uint8_t answer;  /* enum answer */
+	/* Of a command whose size is right: clears w->formed, with w->fault, unless the header is right; NULL: it is.
+	 */
+	void (*check)(struct workspace *w, const struct channel *c);
+	/* Returns 0, or a code with w->fault. */
+	int (*execute)(struct workspace *w, struct channel *c, uint64_t now_ns);
+	/* How much it may be (weight.h); NULL: next to nothing. */
+	uint64_t (*weight)(const struct workspace *w, const struct channel *c);
+};
+extern const struct operation operations[WIRE_OP_COUNT];
+
+/* NULL: there is none. */
+static inline const struct operation *operation_of(uint32_t op)
+{
+	return op >= WIRE_OP_NOP && op < WIRE_OP_COUNT ? &operations[op] : NULL;
+}
+
+/* Bytes of the payload of a command that counts @n; of a step, without the counts. */
+static inline uint64_t operation_payload(const struct operation *o, uint32_t n)
+{
+	return o->fixed + (uint64_t)n * o->each;
+}
+
+/* Looks at the command of @c in w->message, once: which operation it is, and whether its payload can be read. */
+void operation_decode(struct workspace *w, const struct channel *c);
+/* True when it looks at a line, which must be fresh then, even when no point is open yet. */
+bool operation_reads_lines(const struct workspace *w);
+/*
+ * Executes the command of @c in w->message, which has been decoded; fills the outcome. May be repeated
+ * when code is not 0. SWAKV_EAGAIN: a begin that waits, to be answered later, by
+ * commands_answer().
+ */
+void operation_execute(struct workspace *w, struct channel *c, uint64_t now_ns);
+
+/*
+ * Slots of the largest answer to operation @op whose header counts @n, in a session
+ * of @n_rows rows; also to one that is unknown.
+ */
+uint32_t reply_slots(uint32_t op, uint32_t n, uint32_t n_rows);
+
+#endif
