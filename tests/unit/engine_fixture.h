@@ -106,6 +106,7 @@ static inline void worker_close(struct worker *w)
 	check_all(w->engine);
 	session_reclaim(w->s);
 	session_free(w->s);
+	w->s = NULL;
 	for (uint32_t g = 0; g < w->m.n_groups; g++) {
 		free(w->tables[g].cells);
 		free(w->tables[g].rows);
