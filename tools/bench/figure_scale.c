@@ -98,6 +98,11 @@ void figure_victim(struct bench *b)
 	results_value(b->results, "victim_over_spinner", UNIT_RATIO, flooded / victim_beside(b, ROLE_SPIN, "spinner"));
 }
 
+static double per_s(const struct lane *l)
+{
+	return (double)l->ops * 1e9 / (double)l->ns;
+}
+
 /* p50, p99 and longest wait of a worker alone, or beside one that makes long work, as figures of @name. Returns the
  * p99. */
 static double beside(struct bench *b, bool busy, const char *name)
@@ -120,10 +125,21 @@ static double beside(struct bench *b, bool busy, const char *name)
 		results_value(b->results, text, UNIT_NS, ns[i]);
 	}
 	if (busy)
-		results_value(b->results, "long_requests", UNIT_PER_S,
-			      (double)g->lanes[1].ops * 1e9 / (double)g->lanes[1].ns);
+		results_value(b->results, "long_requests", UNIT_PER_S, per_s(&g->lanes[1]));
 	stage_free(g);
 	return ns[1];
+}
+
+/* Long requests, with nobody else to look at. */
+static void figure_long_alone(struct bench *b)
+{
+	struct stage *g = stage_new(b, 1);
+
+	g->lanes[0].role = ROLE_LONG;
+	stage_start(g);
+	stage_run(g, b, b->options.quick ? 500000000 : 5000000000);
+	results_value(b->results, "long_alone_requests", UNIT_PER_S, per_s(&g->lanes[0]));
+	stage_free(g);
 }
 
 void figure_long(struct bench *b)
@@ -131,6 +147,7 @@ void figure_long(struct bench *b)
 	double quiet = beside(b, false, "quiet");
 
 	results_value(b->results, "long_over_quiet", UNIT_RATIO, beside(b, true, "long") / quiet);
+	figure_long_alone(b);
 	results_value(b->results, "long_pages", UNIT_COUNT, BENCH_TINY_PAGES);
 }
 
