@@ -38,7 +38,7 @@ void agenda_build(struct session *s, const struct request *r)
 		sift_down(s, r, i);
 }
 
-uint32_t agenda_due(struct session *s, const struct request *r, uint64_t step)
+uint32_t agenda_due(const struct session *s, const struct request *r, uint64_t step)
 {
 	const int32_t *heap = s->agenda + r->first;
 	int32_t *places = s->slot_scratch;

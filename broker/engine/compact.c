@@ -81,7 +81,7 @@ static void row_lift(struct session *s, struct group *g, const struct seq *q)
 	for (int32_t c = p->begin; c < p->end; c++) {
 		saved[c - p->begin] = page_table_get(&g->table, q->slot, c);
 		page_table_put(&g->table, q->slot, c, -1);
-		slice_step(s, &left, 1);
+		slice_step(s, &left, SLICE_CELL);
 	}
 	slice_rest(s, left);
 	page_table_close(&g->table, q->slot);
@@ -96,7 +96,7 @@ static void row_drop(struct session *s, struct group *g, const struct seq *q, in
 	page_table_open(&g->table, slot);
 	for (int32_t c = p->begin; c < p->end; c++) {
 		page_table_put(&g->table, slot, c, saved[c - p->begin]);
-		slice_step(s, &left, 1);
+		slice_step(s, &left, SLICE_CELL);
 	}
 	slice_rest(s, left);
 	page_table_close(&g->table, slot);

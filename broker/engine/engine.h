@@ -51,37 +51,41 @@ uint32_t engine_trim(struct engine *e, uint32_t budget);
 
 /* ---- long work ---------------------------------------------------------- */
 
-/* Operations (of pages, cells, rows) that the engine does before it lets its driver look at others. */
-#define ENGINE_SLICE 4096
+/* Operations (of pages, cells, rows) that the engine does before it lets its driver glance at others. */
+#define ENGINE_SLICE 384
+/* And those between two of its looks at all others: what is more than that is long. */
+#define ENGINE_LONG 4096
 
 /*
- * From now on @pause is called after @slice operations (0: ENGINE_SLICE) in the
- * middle of a call. It may make any call about other sessions than the one whose
- * call it is (session_busy()); a longer one is not cut again. All accounts hold
- * meanwhile: what the call will still take is taken from the counts already, and
- * what it gives back returns bit by bit. NULL: nobody is called.
+ * From now on @pause is called after at most @slice operations (0: ENGINE_SLICE)
+ * in the middle of a call. It may make any call about other sessions than the one
+ * whose call it is (session_busy()); a longer one is not cut again. All accounts
+ * hold meanwhile: what the call will still take is taken from the counts already,
+ * and what it gives back returns bit by bit. NULL: nobody is called.
  */
 void engine_on_pause(struct engine *e, uint32_t slice, void (*pause)(void *arg), void *arg);
 /* True while a call about @s is in the middle of its work. */
 bool session_busy(const struct session *s);
-/* The driver looks at others now: the next slice begins. */
+/* The driver looks at all others now: operations count from here. */
 void engine_looked(struct engine *e);
-/* The driver itself has done @n operations, at most 512 of them since the last call: it may be called, too. */
+/* The driver itself has done @n operations, ENGINE_SLICE / 8 at most: it may be called, too. */
 void engine_spend(struct engine *e, uint32_t n);
-/* Operations since it last did; the most that there ever were; how often it was called. */
+/* Operations since it last looked; the most that there ever were; how often it was called. */
 uint32_t engine_spent(const struct engine *e);
 uint32_t engine_longest(const struct engine *e);
 uint64_t engine_pauses(const struct engine *e);
 
 /*
  * How many operations a call may come to, for a driver that is in a pause: never
- * too few; what is more than ENGINE_SLICE is not counted to its end. Of a request
+ * too few; what is more than ENGINE_LONG is not counted to its end. Of a request
  * whose sequences move by at most so many tokens, or by those of its pending
- * transition, or of all its pages (0: there is no such request); of a begin; of
- * all completion points, when they are reached; of all that a session holds.
+ * transition, or all by one, or of all its pages (0: there is no such request);
+ * of a begin; of all completion points, when they are reached; of all that a
+ * session holds.
  */
 #define WEIGHT_PENDING (-1)
 #define WEIGHT_WHOLE   (-2)
+#define WEIGHT_DECODE  (-3) /* and its complete: WEIGHT_PENDING when an extend is pending */
 uint64_t request_weight(const struct session *s, uint64_t handle, int64_t tokens);
 uint64_t begin_weight(const struct session *s, int64_t max_tokens, uint32_t n_slots);
 uint64_t points_weight(const struct session *s);

@@ -15,10 +15,11 @@
 struct slice {
 	uint32_t most;    /* operations */
 	uint32_t part;    /* of these: what is done between two looks at the count */
-	uint32_t spent;   /* since the driver's last look */
-	uint32_t longest; /* ever spent */
+	uint32_t spent;   /* since the driver was last called, or looked */
+	uint32_t before;  /* until then, since its last look */
+	uint32_t longest; /* ever spent between two looks */
 	bool paused;      /* the driver is being called */
-	uint64_t total, pauses;
+	uint64_t pauses;
 	void (*pause)(void *arg);
 	void *arg;
 };

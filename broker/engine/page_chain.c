@@ -24,7 +24,7 @@ void page_chain_return(struct session *s, struct group *g, const struct page_cha
 		next = g->class->link[page];
 		page_class_put(g->class, page);
 		g->n_held--;
-		slice_step(s, &left, 1);
+		slice_step(s, &left, SLICE_PUT);
 	}
 	slice_rest(s, left);
 }

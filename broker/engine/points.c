@@ -129,7 +129,7 @@ static void chain_give_back(struct session *s, struct group *g, const struct pag
 		next = g->class->link[page];
 		seq_span(g, q)->n_staged--;
 		seq_give_back(g, q, page);
-		slice_step(s, &left, 1);
+		slice_step(s, &left, SLICE_PUT);
 	}
 	slice_rest(s, left);
 }

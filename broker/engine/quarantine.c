@@ -21,7 +21,7 @@ void pages_quarantine(struct session *s, uint32_t line, const struct page_chains
 
 		for (int32_t page = chain->first; page >= 0; page = g->class->link[page]) {
 			page_class_quarantine(g->class, page);
-			slice_step(s, &left, 1);
+			slice_step(s, &left, SLICE_PUT);
 		}
 		slice_rest(s, left);
 		page_chain_append(g->class, &l->quarantine.of[g->index], chain);

@@ -272,7 +272,7 @@ int request_admit(struct session *s, const struct begin *b, uint64_t *handle, st
 	begin_needs(s, b, reservation, needs);
 	if ((code = session_provide(s, needs, NULL, CLAIMS_ALL, f)))
 		return code;
-	if (!slice_holds(s, begin_pages(s, needs)))
+	if (!slice_holds(s, SLICE_PLACE * begin_pages(s, needs)))
 		group_promise(s, needs);
 	*handle = begin(s, b, reservation);
 	return 0;

@@ -158,7 +158,7 @@ void seq_unbind(struct session *s, struct group *g, struct request *r, struct se
 	for (int32_t n; first < end; first += n) {
 		n = slice_part(s, end - first);
 		unbind(s, g, q, first, first + n, waits, &l->staged.of[g->index]);
-		slice_spend(s, n);
+		slice_spend(s, SLICE_CELL * n);
 	}
 	row_list_note(s, g, &r->dirty, q->slot);
 }

@@ -6,8 +6,8 @@
 
 void slice_init(struct slice *w, uint32_t most)
 {
-	w->most = most;
-	w->part = most < 16 ? 1 : most / 16;
+	w->most = most < 3 ? 3 : most;
+	w->part = most < 8 ? 1 : most / 8;
 }
 
 void engine_on_pause(struct engine *e, uint32_t slice, void (*pause)(void *arg), void *arg)
@@ -21,20 +21,21 @@ void engine_looked(struct engine *e)
 {
 	struct slice *w = &e->slice;
 
-	if (w->spent > w->longest)
-		w->longest = w->spent;
-	w->total += w->spent;
+	w->longest = engine_longest(e);
+	w->before = 0;
 	w->spent = 0;
 }
 
 uint32_t engine_spent(const struct engine *e)
 {
-	return e->slice.spent;
+	return e->slice.before + e->slice.spent;
 }
 
 uint32_t engine_longest(const struct engine *e)
 {
-	return e->slice.spent > e->slice.longest ? e->slice.spent : e->slice.longest;
+	uint32_t spent = engine_spent(e);
+
+	return spent > e->slice.longest ? spent : e->slice.longest;
 }
 
 uint64_t engine_pauses(const struct engine *e)
@@ -47,20 +48,29 @@ bool session_busy(const struct session *s)
 	return s->busy;
 }
 
+/* The next slice begins. */
+static void begin_slice(struct slice *w)
+{
+	w->before += w->spent;
+	w->spent = 0;
+}
+
 static void pause_now(struct engine *e)
 {
 	struct slice *w = &e->slice;
 
-	if (w->paused)
-		return; /* goes on counting: a command that is served in a pause was to be a short one */
-	engine_looked(e);
-	if (!w->pause)
+	begin_slice(w);
+	if (w->paused) /* a command that is served in a pause was to be a short one */
 		return;
+	if (!w->pause) {
+		engine_looked(e);
+		return;
+	}
 	w->pauses++;
 	w->paused = true;
 	w->pause(w->arg);
 	w->paused = false;
-	engine_looked(e);
+	begin_slice(w);
 }
 
 void slice_pause(struct session *s)
@@ -95,7 +105,7 @@ void group_take(struct session *s, struct group *g, int32_t *out, int32_t n)
 	if (g->n_promised == 0) {
 		page_class_take_many(g->class, out, n);
 		g->n_held += n;
-		slice_spend(s, n);
+		slice_spend(s, SLICE_PLACE * n);
 		return;
 	}
 	MUST(g->n_promised >= n);
@@ -105,6 +115,6 @@ void group_take(struct session *s, struct group *g, int32_t *out, int32_t n)
 		n -= part; /* the last place is filled first */
 		page_class_place(g->class, out + n, part);
 		g->n_promised -= part;
-		slice_spend(s, part);
+		slice_spend(s, SLICE_PLACE * part);
 	}
 }

@@ -8,11 +8,20 @@
  * sessions: never the one whose command it is. So a loop counts what it does,
  * where pool and classes are whole, and what it will still take was promised to
  * it before (group_promise()).
+ *
+ * Slices of all kinds are to take about the same time, so what takes longer
+ * counts for more than one.
  */
 #ifndef SWAKV_ENGINE_SLICE_H
 #define SWAKV_ENGINE_SLICE_H
 
 #include "internal.h"
+
+enum {
+	SLICE_CELL = 2,  /* a cell of a row that is read, written and told of one by one */
+	SLICE_PLACE = 2, /* a page that is found along its extent's chain */
+	SLICE_PUT = 3,   /* one that goes to its class, or to quarantine, one by one */
+};
 
 void slice_init(struct slice *w, uint32_t most);
 /* Calls the driver. */
@@ -28,7 +37,7 @@ static inline void slice_spend(struct session *s, int32_t n)
 		slice_pause(s);
 }
 
-/* As many of @n operations as may be done before they are spent: at least one. */
+/* As many of @n pages, rows or cells as may be done before they are spent: at least one. */
 static inline int32_t slice_part(const struct session *s, int32_t n)
 {
 	int32_t part = (int32_t)s->engine->slice.part;

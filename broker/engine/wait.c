@@ -240,7 +240,7 @@ static bool must_wait(const struct wait *w)
 
 	for (uint32_t i = 0; i < w->session->n_groups; i++)
 		pages += w->needs[i];
-	return w->session->busy || (e->slice.paused && pages > ENGINE_SLICE / 2);
+	return w->session->busy || (e->slice.paused && engine_spent(e) + pages > ENGINE_LONG / 2);
 }
 
 /* A sweep over those whose turn it is, oldest first, goes on where it was; false: nobody more, or not now. */

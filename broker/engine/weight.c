@@ -3,17 +3,19 @@
  * weight.c - how much a call may have to do, before it is made
  *
  * Never too little; too much does no harm: whoever drives the engine makes a
- * call that may not fit a slice later. Once it is more than a slice nobody
- * counts on, so that asking costs little, too.
+ * call that may not fit a pause later. Once it is long nobody counts on, so that
+ * asking costs little, too.
  */
+#include "agenda.h"
 #include "internal.h"
+#include "slice.h"
 
-/* What may move a page: out of a reservation, into the row, out of it, to a chain, from there to its class. */
-#define MOVES 6
+/* For a page that goes out of a row or a reservation, to a chain, and from there to its class: at most so many. */
+#define MOVES (2 * SLICE_CELL + 3 + SLICE_PUT)
 
 static bool heavy(uint64_t n)
 {
-	return n > ENGINE_SLICE;
+	return n > ENGINE_LONG;
 }
 
 /* Cells of a row that a delivery would look at, and the row. */
@@ -24,29 +26,33 @@ static uint64_t row_weight(const struct group *g, int32_t slot)
 	return 1 + (uint64_t)(d->n ? d->range[d->n - 1].hi - d->range[0].lo : 0);
 }
 
-/* The rows that wait for the next delivery on the stream of @r. */
-static uint64_t stray_weight(const struct session *s, const struct request *r)
+/* Pages of @q in @g that a step of @tokens more or fewer tokens may bind, or take out of the row. */
+static uint64_t moved_pages(const struct group *g, const struct request *r, const struct seq *q, int64_t tokens)
+{
+	int64_t most = tokens > 0 ? tokens : r->transition == TRANSITION_EXTEND ? q->advance : 1;
+
+	if (tokens == WEIGHT_WHOLE || r->transition == TRANSITION_PREFILL || r->phase == PHASE_ADMITTED)
+		return (uint64_t)(r->reservation[g->index] + seq_span(g, q)->n_extra);
+	return (uint64_t)((most - 1) / g->window.per_page + 1);
+}
+
+/* The rows of @list. */
+static uint64_t rows_weight(const struct session *s, const struct row_list *list)
 {
 	int32_t max_batch = s->model.max_batch;
 	uint64_t n = 0;
 
-	for (int32_t i = s->lines[r->stream].stray.first; i >= 0 && !heavy(n); i = s->rows[i].next)
+	for (int32_t i = list->first; i >= 0 && !heavy(n); i = s->rows[i].next)
 		n += row_weight(&s->groups[i / max_batch], i % max_batch);
 	return n;
 }
 
-/* Pages of @q in @g that a step of @tokens more or fewer tokens may move. */
-static uint64_t moved_pages(const struct session *s, const struct group *g, const struct request *r,
-			    const struct seq *q, int64_t tokens)
+/* A step of one token, or its end, moves pages of those that are due. */
+static uint64_t decode_weight(const struct session *s, const struct request *r)
 {
-	int64_t most = tokens == WEIGHT_WHOLE ? INT64_MAX : tokens;
-	int64_t pages = r->reservation[g->index] + seq_span(g, q)->n_extra;
+	uint64_t each = s->n_groups * (2 + MOVES);
 
-	if (tokens == WEIGHT_PENDING)
-		most = r->transition == TRANSITION_EXTEND ? q->advance : 1;
-	if (tokens == WEIGHT_WHOLE || r->transition == TRANSITION_PREFILL || r->phase == PHASE_ADMITTED)
-		return (uint64_t)pages;
-	return (uint64_t)(most / g->window.per_page + 2);
+	return rows_weight(s, &r->dirty) + each * agenda_due(s, r, r->steps + 1);
 }
 
 uint64_t request_weight(const struct session *s, uint64_t handle, int64_t tokens)
@@ -56,12 +62,14 @@ uint64_t request_weight(const struct session *s, uint64_t handle, int64_t tokens
 
 	if (request_find(s, handle, &r, NULL) != 0)
 		return 0;
-	n = stray_weight(s, r);
+	n = rows_weight(s, &s->lines[r->stream].stray);
+	if (tokens == WEIGHT_DECODE && r->phase == PHASE_EXECUTING && r->transition != TRANSITION_EXTEND)
+		return n + decode_weight(s, r);
 	for (uint32_t i = 0; i < r->n_seqs && !heavy(n); i++) {
 		const struct seq *q = request_seq(s, r, i);
 
 		FOR_EACH_GROUP (g, s)
-			n += row_weight(g, q->slot) + MOVES * moved_pages(s, g, r, q, tokens);
+			n += row_weight(g, q->slot) + MOVES * moved_pages(g, r, q, tokens);
 	}
 	return n;
 }
@@ -72,7 +80,7 @@ uint64_t begin_weight(const struct session *s, int64_t max_tokens, uint32_t n_sl
 	uint64_t n = 0;
 
 	FOR_EACH_GROUP (g, s)
-		n += 1 + (uint64_t)group_reservation(s, g, capacity, true);
+		n += 1 + SLICE_PLACE * (uint64_t)group_reservation(s, g, capacity, true);
 	return n * n_slots;
 }
 
@@ -80,10 +88,12 @@ uint64_t points_weight(const struct session *s)
 {
 	uint64_t n = 0;
 
+	if (s->n_points == 0)
+		return 0;
 	for (uint32_t l = 0; l < s->model.n_streams; l++)
 		for (int32_t i = s->lines[l].first_point; i >= 0 && !heavy(n); i = s->points[i].next)
 			for (uint32_t g = 0; g < s->n_groups; g++)
-				n += 1 + (uint64_t)point_chain(s, &s->points[i], g)->n;
+				n += 1 + SLICE_PUT * (uint64_t)point_chain(s, &s->points[i], g)->n;
 	return n;
 }
 

@@ -87,6 +87,7 @@ struct channel {
 	uint32_t blocked_slots; /* reply slots a command waits for, 0: not blocked */
 	uint64_t silent_since;  /* its work was there, and it is expected to ring (ring_bell.h); 0: it is not */
 	bool at_work;           /* its command is being executed */
+	bool left;              /* its command was too much for a pause: until the next round */
 	int violated;           /* enum violation that it is to be ended for, when there is time; 0: none */
 	bool listed;            /* in the ring thread's list and its epoll set */
 	uint64_t words[WIRE_MAX_STREAMS];

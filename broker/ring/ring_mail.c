@@ -32,6 +32,8 @@ static void forget(struct ring_thread *t, struct channel *c)
 {
 	ring_wake_forget(t, c);
 	t->edge.unwatch(t->edge.arg, c->doorbell);
+	if (t->next_glance == c)
+		t->next_glance = NULL;
 	TAILQ_REMOVE(&t->channels, c, link);
 	c->listed = false;
 	mailbox_post_spsc(t->outbox, MAIL_FORGOTTEN, c, 0);

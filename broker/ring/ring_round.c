@@ -8,6 +8,12 @@
  * short time, by the clock, then sleeps (ring_sleep.c). While both sides are
  * awake no system call is made. The clock is read every few turns only, so the
  * times of commands are those of the last look.
+ *
+ * In the middle of a command, every few hundred operations, a glance serves what
+ * lies in the rings of some others: without a look at the clock, and without the
+ * fence that finds who is about to sleep, which would wait for all that the
+ * command has just written. What a glance leaves undone waits for the next round,
+ * which comes within ENGINE_LONG operations, in the middle of the command, too.
  */
 #include "ring_round.h"
 
@@ -27,6 +33,9 @@
 /* Turns between two looks at the clock: idle ones, a command counting for COMMAND_COST of them. */
 #define CREDIT       512
 #define COMMAND_COST 8
+/* Rings that a glance looks at, and commands that it takes from one. */
+#define GLANCE        16
+#define GLANCE_BUDGET 4
 /* A worker that is awake answers sooner: from here on the CPU is offered to others at every look at the clock. */
 #define YIELD_AFTER (10 * NS_PER_US)
 
@@ -96,10 +105,17 @@ enum outcome {
 	ENDED, /* the session has */
 };
 
+/* What may be done of ENGINE_LONG before a round is due: the next glance may be so far away. */
+static uint32_t until_round(const struct ring_thread *t)
+{
+	return (ENGINE_LONG / ENGINE_SLICE - 2) * t->options.slice;
+}
+
 /* In the middle of somebody's long work. */
 static bool must_wait(const struct ring_thread *t, const struct channel *c)
 {
-	return t->had_long && engine_spent(t->engine) + command_weight(t->workspace, c) > ENGINE_SLICE;
+	return (t->had_long || t->in_pause) &&
+	       engine_spent(t->engine) + command_weight(t->workspace, c) > ENGINE_LONG - 2 * ENGINE_SLICE;
 }
 
 /* Refused for want of pages: words may have moved that nobody has looked at since. */
@@ -168,7 +184,7 @@ static void note_wait(struct channel *c)
  */
 static uint32_t take_share(struct ring_thread *t, struct channel *c, uint32_t budget)
 {
-	uint64_t pauses = engine_pauses(t->engine);
+	uint64_t n_long = t->n_long;
 	uint32_t n = 0;
 
 	while (n < budget) {
@@ -180,10 +196,11 @@ static uint32_t take_share(struct ring_thread *t, struct channel *c, uint32_t bu
 		if (r <= 0)
 			break;
 		outcome = execute(t, c, (uint32_t)r);
-		if (outcome == LEFT)
+		c->left = outcome == LEFT;
+		if (c->left)
 			break;
 		n++;
-		if (engine_pauses(t->engine) != pauses) {
+		if (t->n_long != n_long) {
 			t->had_long = true;
 			t->long_channel = c;
 			break;
@@ -194,40 +211,51 @@ static uint32_t take_share(struct ring_thread *t, struct channel *c, uint32_t bu
 	return n;
 }
 
-/* One session's share of a round; returns how many commands. */
-static uint32_t serve(struct ring_thread *t, struct channel *c)
+/* One session's share of a round or of a glance: @budget commands at most; how many. */
+static uint32_t serve(struct ring_thread *t, struct channel *c, uint32_t budget)
 {
 	bool was_blocked = c->blocked_slots != 0;
 	uint32_t n;
 
-	engine_looked(t->engine);
 	c->at_work = true;
-	n = take_share(t, c, t->options.budget);
+	n = take_share(t, c, budget);
 	c->at_work = false;
 	if (c->blocked_slots && (n || !was_blocked))
 		c->n_rounds_blocked++;
 	if (n || c->rounds_waited)
 		note_wait(c);
-	if (n || c->state == CHANNEL_KICKED)
-		ring_wake_note(t, c);
 	return n;
+}
+
+/* Closed just now: most are idle already. */
+static void look_if_idle(struct ring_thread *t, struct channel *c)
+{
+	bool progress;
+
+	if (c->state == CHANNEL_CLOSING && c->ended_ns == t->now)
+		ring_refresh(t, c, &progress);
 }
 
 static uint32_t serve_all(struct ring_thread *t)
 {
 	struct channel *c;
 	uint32_t n = 0;
-	bool progress;
 
 	TAILQ_FOREACH (c, &t->channels, link) {
 		if (c->at_work || (c->session && session_busy(c->session)))
 			continue;
 		if (c->violated && !t->in_pause)
 			ring_kick(t, c, c->violated);
-		if (c->state == CHANNEL_ATTACHED && !c->violated)
-			n += serve(t, c);
-		if (c->state == CHANNEL_CLOSING && c->ended_ns == t->now) /* closed just now: most are idle already */
-			ring_refresh(t, c, &progress);
+		if (c->state == CHANNEL_ATTACHED && !c->violated) {
+			uint32_t served;
+
+			engine_looked(t->engine);
+			served = serve(t, c, t->options.budget);
+			if (served || c->state == CHANNEL_KICKED)
+				ring_wake_note(t, c);
+			n += served;
+		}
+		look_if_idle(t, c);
 	}
 	if (n)
 		t->changed = true;
@@ -242,20 +270,57 @@ static void beat(struct ring_thread *t)
 	store_relaxed(&t->status->head->threads[STATUS_THREAD_RING].heartbeat_ns, t->now);
 }
 
-void ring_pause(void *ring)
+static bool worth_a_glance(struct channel *c)
 {
-	struct ring_thread *t = ring;
-	struct workspace *w = t->workspace;
+	return c->state == CHANNEL_ATTACHED && !c->at_work && !c->left && !c->blocked_slots && !c->violated &&
+	       ring_consumer_fill_spsc(&c->commands) != 0 && !session_busy(c->session);
+}
+
+static void glance(struct ring_thread *t)
+{
+	struct channel *first = t->next_glance ? t->next_glance : TAILQ_FIRST(&t->channels), *c = first;
+
+	for (int i = 0; i < GLANCE && c; i++) {
+		if (worth_a_glance(c) && serve(t, c, GLANCE_BUDGET)) {
+			t->changed = true;
+			ring_wake_glance(t, c);
+			look_if_idle(t, c);
+		}
+		c = TAILQ_NEXT(c, link);
+		if (!c)
+			c = TAILQ_FIRST(&t->channels);
+		if (c == first)
+			break;
+	}
+	t->next_glance = c;
+}
+
+static void round_in_between(struct ring_thread *t)
+{
 	bool had_long = t->had_long;
 
-	t->workspace = t->spare;
-	t->in_pause = t->had_long = true;
+	engine_looked(t->engine);
+	t->n_long++;
+	t->had_long = true;
 	t->now = t->edge.now(t->edge.arg);
 	engine_stamp(t->engine, t->now);
 	beat(t);
 	serve_all(t);
-	t->in_pause = false;
 	t->had_long = had_long;
+}
+
+void ring_pause(void *ring)
+{
+	struct ring_thread *t = ring;
+	struct workspace *w = t->workspace;
+
+	t->workspace = t->spare;
+	t->in_pause = true;
+	if (engine_spent(t->engine) > until_round(t))
+		round_in_between(t);
+	else
+		glance(t);
+	t->in_pause = false;
 	t->workspace = w;
 }
 

@@ -60,6 +60,8 @@ int ring_thread_make(struct ring_thread *t, const struct ring_options *o, struct
 	int r = 0;
 
 	*t = (struct ring_thread){ .options = *o, .status = status, .epoll = -1, .poll_interval = RING_POLL_SHORTEST };
+	if (t->options.slice == 0 || t->options.slice > ENGINE_SLICE)
+		t->options.slice = ENGINE_SLICE;
 	TAILQ_INIT(&t->channels);
 	TAILQ_INIT(&t->noted);
 	TAILQ_INIT(&t->to_wake);

@@ -32,18 +32,34 @@ static void find_sleepers(struct ring_thread *t)
 	}
 }
 
-void ring_wake_round(struct ring_thread *t)
+static void wake(struct ring_thread *t, int most)
 {
 	struct channel *c;
 
-	if (!TAILQ_EMPTY(&t->noted))
-		find_sleepers(t);
-	for (int i = 0; i < RING_WAKES_A_ROUND && (c = TAILQ_FIRST(&t->to_wake)); i++) {
+	for (int i = 0; i < most && (c = TAILQ_FIRST(&t->to_wake)); i++) {
 		TAILQ_REMOVE(&t->to_wake, c, in_waking);
 		c->waking = WAKING_NOT;
 		t->edge.wake(t->edge.arg, channel_wake_word(c));
 		t->counters.wakeups++;
 	}
+}
+
+void ring_wake_round(struct ring_thread *t)
+{
+	if (!TAILQ_EMPTY(&t->noted))
+		find_sleepers(t);
+	wake(t, RING_WAKES_A_ROUND);
+}
+
+void ring_wake_glance(struct ring_thread *t, struct channel *c)
+{
+	ring_wake_note(t, c);
+	if (c->waking == WAKING_NOTED && channel_sleeps(c)) {
+		TAILQ_REMOVE(&t->noted, c, in_waking);
+		c->waking = WAKING_DUE;
+		TAILQ_INSERT_TAIL(&t->to_wake, c, in_waking);
+	}
+	wake(t, 1);
 }
 
 bool ring_wake_due(const struct ring_thread *t)

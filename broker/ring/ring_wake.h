@@ -11,6 +11,11 @@
 void ring_wake_note(struct ring_thread *t, struct channel *c);
 /* After a round: those noted that sleep are to be woken; wakes the first RING_WAKES_A_ROUND of all who are. */
 void ring_wake_round(struct ring_thread *t);
+/*
+ * In a glance @c got something: it is woken now if it is seen to sleep, and
+ * noted if not, since without a fence that says little. Wakes one.
+ */
+void ring_wake_glance(struct ring_thread *t, struct channel *c);
 /* True while there are more. */
 bool ring_wake_due(const struct ring_thread *t);
 /* @c is about to be forgotten. */

@@ -16,10 +16,15 @@ static int64_t greatest(const int32_t *counts, uint32_t n)
 
 static uint64_t entry_weight(const struct channel *c, const struct wire_step_entry *e, bool complete, int64_t listed)
 {
+	int64_t tokens = e->tokens > 0 ? e->tokens : listed;
+
 	if (complete)
-		return request_weight(c->session, e->request,
-				      e->fence.kind == WIRE_FENCE_FAILED ? WEIGHT_WHOLE : WEIGHT_PENDING);
-	return request_weight(c->session, e->request, e->tokens > 0 ? e->tokens : listed);
+		tokens = e->accepted == 0 || e->accepted == 1 ? WEIGHT_DECODE : WEIGHT_PENDING;
+	else if (e->tokens == 1)
+		tokens = WEIGHT_DECODE;
+	if (complete && e->fence.kind == WIRE_FENCE_FAILED)
+		tokens = WEIGHT_WHOLE;
+	return request_weight(c->session, e->request, tokens);
 }
 
 uint64_t weight_step(const struct workspace *w, const struct channel *c)
@@ -29,7 +34,7 @@ uint64_t weight_step(const struct workspace *w, const struct channel *c)
 	int64_t listed = greatest((const int32_t *)(entries + head->n), (uint32_t)head->request);
 	uint64_t n = 0;
 
-	for (uint32_t i = 0; i < head->n && n <= ENGINE_SLICE; i++)
+	for (uint32_t i = 0; i < head->n && n <= ENGINE_LONG; i++)
 		n += entry_weight(c, &entries[i], head->op == WIRE_OP_STEP_COMPLETE, listed);
 	return n;
 }

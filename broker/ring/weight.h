@@ -5,7 +5,7 @@
 
 #include "commands.h"
 
-/* At most so many operations of the engine for the command of @c in @w; more than ENGINE_SLICE is as good as any. */
+/* At most so many operations of the engine for the command of @c in @w; more than ENGINE_LONG is as good as any. */
 uint64_t command_weight(const struct workspace *w, const struct channel *c);
 
 /* What an operation itself may do, for the table of operations (operation.h): */

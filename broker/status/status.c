@@ -113,7 +113,7 @@ uint32_t status_session_state(const struct channel *c)
 	}
 }
 
-#define AT_A_TIME 512 /* bindings, between two looks at whether others wait */
+#define AT_A_TIME (ENGINE_SLICE / 8) /* bindings, between two looks at whether others wait */
 
 /* Copies @n bindings from number q->first of the engine's order on to the end of the array. */
 static void copy_bindings(struct status_snapshot *s, struct ring_thread *t, const struct channel *c, uint64_t handle,

@@ -30,6 +30,7 @@ static void look_in_between(void *arg)
 	struct world *w = arg;
 	char why[256];
 
+	engine_looked(w->engine);
 	if (w->n_pauses++ % 8 == 0 && !w->pool.error[0] && !engine_check(w->engine, why, sizeof why))
 		ref_complain(&w->pool, "in the middle of a command: %s", why);
 }

@@ -22,7 +22,7 @@
 #include "ring/ring_wake.h"
 #include "session/handshake.h"
 
-enum { MOST = 20, PAGES = 64, RESERVED = 9 /* pages of a sequence: window 64, pages of 16 tokens */ };
+enum { MOST = 48, PAGES = 64, RESERVED = 9 /* pages of a sequence: window 64, pages of 16 tokens */ };
 
 /* Both halves hold PAGES pages of 16 tokens, each of 64 values of 2 bytes. */
 static struct backend_pool pool = { .name = "main",
@@ -526,7 +526,7 @@ static void setup_long(void)
 static void teardown_long(void)
 {
 	world.at_now = NULL;
-	cr_expect_leq(engine_longest(ring.engine), ENGINE_SLICE, "%u operations between two looks at the rings",
+	cr_expect_leq(engine_longest(ring.engine), ENGINE_LONG, "%u operations between two looks at the rings",
 		      engine_longest(ring.engine));
 	teardown();
 }
@@ -563,12 +563,12 @@ Test(ring_long, others_are_served_in_the_middle_of_a_begin_and_of_a_finish)
 	send_begin_of(at_length, LONG_BATCH);
 	turns(1);
 	cr_assert(answered(at_length) && at_length->code == 0);
-	cr_expect_geq(n_served, LONG / ENGINE_SLICE - 1);
+	cr_expect_geq(n_served, LONG / ENGINE_LONG - 1);
 	n_served = 0;
 	send_finish(at_length, at_length->handle, 0);
 	turns(1);
 	cr_assert(answered(at_length) && at_length->code == 0);
-	cr_expect_geq(n_served, LONG / ENGINE_SLICE - 1);
+	cr_expect_geq(n_served, LONG / ENGINE_LONG - 1);
 }
 
 static void begin_both(void)
@@ -631,6 +631,126 @@ Test(ring_long, ends_wait_for_the_end_of_a_long_command)
 	cr_expect_geq(n_served, 8, "begin, death and reclaim are cut");
 }
 
+static uint32_t n_glances, most_glances;
+
+static void begin_count(void)
+{
+	if (n_glances > most_glances)
+		most_glances = n_glances;
+	n_glances = 0;
+	send_nop(brief);
+}
+
+static void ping_again(void)
+{
+	n_glances++;
+	answered(brief);
+	sleeps(brief);
+	send_nop(brief);
+}
+
+/* Rounds in the middle of a command look at the clock, glances do not. */
+Test(ring_long, others_are_served_many_times_between_two_rounds)
+{
+	at_length = attach_model(WIRE_GROUP_FULL, LONG_BATCH);
+	brief = attach();
+	sleeps(brief);
+	world.at_now = begin_count;
+	world.at_wake = ping_again;
+	send_begin_of(at_length, LONG_BATCH);
+	turns(1);
+	world.at_wake = NULL;
+	cr_assert(answered(at_length) && at_length->code == 0);
+	cr_expect_geq(most_glances, 6, "%u", most_glances);
+}
+
+enum { MANY = 40, AT_A_GLANCE = 16 };
+static uint32_t n_found, last_found_at, n_at_once, most_at_once, longest_to_find;
+
+static void find(void)
+{
+	uint32_t spent = engine_spent(ring.engine);
+
+	n_at_once = n_found++ > 0 && spent == last_found_at ? n_at_once + 1 : 1;
+	most_at_once = n_at_once > most_at_once ? n_at_once : most_at_once;
+	longest_to_find = spent > longest_to_find ? spent : longest_to_find;
+	last_found_at = spent;
+}
+
+static void end_of_glances(void)
+{
+	world.at_wake = NULL;
+}
+
+Test(ring_long, a_glance_is_at_a_few_of_many_and_nobody_is_passed_over)
+{
+	struct worker *w[MANY];
+
+	at_length = attach_model(WIRE_GROUP_FULL, LONG_BATCH);
+	for (int i = 0; i < MANY; i++) {
+		w[i] = attach();
+		sleeps(w[i]);
+	}
+	send_begin_of(at_length, LONG_BATCH);
+	for (int i = 0; i < MANY; i++)
+		send_nop(w[i]);
+	world.at_wake = find;
+	world.at_now = end_of_glances;
+	turns(1);
+	cr_expect_eq(n_found, MANY, "%u before the first round", n_found);
+	cr_expect_eq(most_at_once, AT_A_GLANCE, "%u", most_at_once);
+	cr_expect_lt(longest_to_find, ENGINE_LONG / 2, "%u", longest_to_find);
+	for (int i = 0; i < MANY; i++)
+		cr_expect(answered(w[i]));
+}
+
+static uint32_t woken_by_round[2];
+
+static void fall_asleep(void)
+{
+	world.at_wake = NULL;
+	cr_expect(answered(brief));
+	sleeps(brief);
+}
+
+static void count_woken(void)
+{
+	if (n_served < 2)
+		woken_by_round[n_served] = times_woken(brief);
+	n_served++;
+}
+
+/* It looked for its answer before that was there, as seen from its own CPU. */
+Test(ring_long, whoever_falls_asleep_behind_a_glance_is_woken_by_the_next_round)
+{
+	at_length = attach_model(WIRE_GROUP_FULL, LONG_BATCH);
+	brief = attach();
+	brief2 = attach();
+	sleeps(brief2);
+	send_begin_of(at_length, LONG_BATCH);
+	send_nop(brief);
+	send_nop(brief2);
+	world.at_wake = fall_asleep;
+	world.at_now = count_woken;
+	turns(1);
+	cr_expect_gt(n_served, 1);
+	cr_expect_eq(woken_by_round[0], 0);
+	cr_expect_eq(woken_by_round[1], 1);
+}
+
+Test(ring_long, a_session_that_closes_with_much_is_reclaimed_once)
+{
+	brief = attach();
+	at_length = attach_model(WIRE_GROUP_FULL, LONG_BATCH);
+	send_begin_of(at_length, LONG_BATCH);
+	turns(1);
+	cr_assert(answered(at_length) && at_length->code == 0);
+	send(at_length, WIRE_OP_CLOSE, 0, 0, NULL, 0);
+	turns(1);
+	cr_expect_eq(at_length->channel.state, CHANNEL_RECLAIMED);
+	cr_expect_eq(ring.counters.reclaimed_pages, LONG);
+}
+
 static void close_and_ping(void)
 {
 	if (n_served++ == 0)
@@ -658,7 +778,7 @@ Test(ring_long, others_are_served_in_the_middle_of_a_snapshot)
 	world.at_now = close_and_ping;
 	world.now += NS_PER_S;
 	turns(1); /* the status page is due */
-	cr_expect_geq(n_served, LONG / ENGINE_SLICE, "%u", n_served);
+	cr_expect_geq(n_served, LONG / ENGINE_LONG, "%u", n_served);
 	cr_expect_eq(brief2->channel.state, CHANNEL_RECLAIMED);
 	world.at_now = NULL;
 	turns(2);

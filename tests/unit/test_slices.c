@@ -22,6 +22,7 @@ static void on_pause(void *arg)
 	uint32_t busy = 0;
 
 	n_pauses++;
+	engine_looked(engine);
 	for (int i = 0; i < WORKERS; i++)
 		busy += workers[i].s && session_busy(workers[i].s);
 	cr_expect_eq(busy, 1, "%u sessions are at work", busy);
@@ -29,6 +30,7 @@ static void on_pause(void *arg)
 	if (in_pause)
 		in_pause();
 	check_all(engine);
+	engine_looked(engine);
 }
 
 /* Extents of 5 pages and a half: every other border has a page across it. */
