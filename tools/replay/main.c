@@ -37,7 +37,7 @@ static void usage(FILE *out)
 	      "  -t, --trace    print every statement, command and answer\n"
 	      "      --backend=host|cuda\n"
 	      "                 play on this one, whatever the files say\n"
-	      "  -k, --keep     leave the broker's log, and say where it is\n"
+	      "  -k, --keep     keep the broker's log, and say where it is\n"
 	      "      --json     one JSON object a file\n"
 	      "  -h, --help     this text\n"
 	      "      --version  version\n\n"
