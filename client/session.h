@@ -16,6 +16,7 @@
 #include <swakv/swakv.h>
 
 #include "call.h"
+#include "clock.h"
 #include "connect.h"
 #include "pool_import.h"
 #include "process.h"
@@ -173,7 +174,6 @@ int scrub_refuse(struct swakv_session *s);
 
 /* ---- wait.c ---------------------------------------------------------------- */
 
-uint64_t clock_ns(void);
 /* Rings the broker's doorbell. */
 void session_wake_broker(struct swakv_session *s);
 /*

@@ -26,14 +26,6 @@
 #define LOOK_NS         250000000ull
 #define RESCUE_GRACE_NS 100000000ull
 
-uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 void session_wake_broker(struct swakv_session *s)
 {
 	uint64_t one = 1;

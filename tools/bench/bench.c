@@ -7,21 +7,12 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cleanup.h"
 #include "peer.h"
 
 #define DRIFT 1.35 /* brackets further apart: the machine changed under the sample */
-
-uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void bench_die(const char *format, ...)
 {
@@ -87,13 +78,13 @@ bool bench_more(const struct bench *b, const struct series *s, uint64_t started_
 	uint32_t wanted = b->options.quick ? 9 : 21;
 	uint64_t limit = b->options.quick ? 700000000 : 6000000000;
 
-	return s->n + s->n_second + s->dropped == 0 || (s->n < wanted && now_ns() - started_ns < limit);
+	return s->n + s->n_second + s->dropped == 0 || (s->n < wanted && clock_ns() - started_ns < limit);
 }
 
 struct figure *bench_figure(struct bench *b, const char *name, sample_fn *fn, void *arg)
 {
 	struct series s = { 0 };
-	uint64_t started = now_ns();
+	uint64_t started = clock_ns();
 
 	while (bench_more(b, &s, started))
 		bench_sample(b, &s, fn, arg);
@@ -144,11 +135,11 @@ static pid_t find_thread(pid_t pid, const char *name)
 
 void bench_pin_broker(struct bench *b)
 {
-	uint64_t started = now_ns();
+	uint64_t started = clock_ns();
 	pid_t tid;
 
 	/* The thread names itself when it first runs. */
-	while ((tid = find_thread(b->broker.pid, "swakvd-ring")) == 0 && now_ns() - started < 5000000000)
+	while ((tid = find_thread(b->broker.pid, "swakvd-ring")) == 0 && clock_ns() - started < 5000000000)
 		usleep(1000);
 	if (tid == 0)
 		bench_die("the broker has no thread swakvd-ring");

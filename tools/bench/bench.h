@@ -18,6 +18,7 @@
 
 #include <swakv/swakv.h>
 
+#include "clock.h"
 #include "private_broker.h"
 #include "results.h"
 #include "status_page.h"
@@ -52,7 +53,6 @@ _Noreturn void bench_die(const char *format, ...) __attribute__((format(printf, 
 
 /* ---- clock ---- */
 
-uint64_t now_ns(void);
 /* A time stamp counter where there is one, else nanoseconds. */
 static inline uint64_t ticks(void)
 {
@@ -66,7 +66,7 @@ static inline uint64_t ticks(void)
 	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(v));
 	return v;
 #else
-	return now_ns();
+	return clock_ns();
 #endif
 }
 

@@ -14,10 +14,10 @@
 /* Attach and close. */
 static double sample_attach(struct bench *b, void *arg)
 {
-	uint64_t start = now_ns();
+	uint64_t start = clock_ns();
 
 	swakv_session_close(bench_attach(b, 1024, 16, 0));
-	return (double)(now_ns() - start);
+	return (double)(clock_ns() - start);
 }
 
 void figure_attach(struct bench *b)
@@ -45,11 +45,11 @@ static double sample_kill(struct bench *b, void *arg)
 	store_release(&g->go, 1);
 	if (free_pages(arg) >= before)
 		bench_die("the worker holds no pages");
-	start = now_ns();
+	start = clock_ns();
 	kill(g->lanes[0].pid, SIGKILL);
 	while (free_pages(arg) < before)
 		;
-	start = now_ns() - start;
+	start = clock_ns() - start;
 	waitpid(g->lanes[0].pid, NULL, 0);
 	stage_free(g);
 	return (double)start;
@@ -94,11 +94,11 @@ void figure_idle(struct bench *b)
 	uint64_t before, start;
 
 	usleep(300000);
-	start = now_ns();
+	start = clock_ns();
 	before = cpu_ns(b->broker.pid);
 	usleep(b->options.quick ? 2000000 : 10000000);
 	results_value(b->results, "idle_cpu", UNIT_PERCENT,
-		      100.0 * (double)(cpu_ns(b->broker.pid) - before) / (double)(now_ns() - start));
+		      100.0 * (double)(cpu_ns(b->broker.pid) - before) / (double)(clock_ns() - start));
 	swakv_session_close(s);
 }
 

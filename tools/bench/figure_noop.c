@@ -36,9 +36,9 @@ static double sample_noop(struct bench *b, void *arg)
 	uint64_t start;
 
 	pings(arg, 500);
-	start = now_ns();
+	start = clock_ns();
 	pings(arg, n);
-	return (double)(now_ns() - start) / n;
+	return (double)(clock_ns() - start) / n;
 }
 
 static int by_ticks(const void *a, const void *b)

@@ -153,12 +153,12 @@ static double sample_flow(struct bench *b, void *arg)
 
 	for (uint32_t k = 0; k < BATCH; k++)
 		bench_ok(o->s, swakv_session_ping(o->s, &tickets[k]), "ping");
-	start = now_ns();
+	start = clock_ns();
 	for (uint32_t i = 0; i < n; i++) {
 		bench_ok(o->s, swakv_wait(o->s, tickets[i % BATCH]), "ping");
 		bench_ok(o->s, swakv_session_ping(o->s, &tickets[i % BATCH]), "ping");
 	}
-	double ns = (double)(now_ns() - start) / n;
+	double ns = (double)(clock_ns() - start) / n;
 
 	for (uint32_t k = 0; k < BATCH; k++)
 		bench_ok(o->s, swakv_wait(o->s, tickets[(n + k) % BATCH]), "ping");
@@ -187,7 +187,7 @@ static void in_turn(struct bench *b, struct oneway *o)
 	};
 	enum { N = sizeof(kinds) / sizeof(kinds[0]) };
 	struct series *s = calloc(N, sizeof(*s));
-	uint64_t started = now_ns();
+	uint64_t started = clock_ns();
 	double median[N];
 
 	if (!s)

@@ -165,9 +165,9 @@ void figure_trace(struct bench *b)
 		for (uint32_t k = 0; k < g->n; k++)
 			g->lanes[k].role = ROLE_TRACE;
 		stage_start(g);
-		start = now_ns();
+		start = clock_ns();
 		stage_finish(g);
-		s = (double)(now_ns() - start) / 1e9;
+		s = (double)(clock_ns() - start) / 1e9;
 		for (uint32_t k = 0; k < g->n; k++) {
 			merge(&latency, &g->lanes[k].latency);
 			tokens += g->lanes[k].ops;

@@ -114,7 +114,7 @@ static void pair(struct bench *b, struct wake *w, const char *name, sample_fn *f
 		 sample_fn *bare_fn)
 {
 	static struct series ours, bare;
-	uint64_t started = now_ns();
+	uint64_t started = clock_ns();
 	char over[64];
 	double a, c;
 

@@ -258,11 +258,11 @@ static void choose_cpus(struct bench_options *o)
 
 static void calibrate(struct bench *b)
 {
-	uint64_t ns = now_ns(), t = ticks();
+	uint64_t ns = clock_ns(), t = ticks();
 
-	while (now_ns() - ns < 100000000)
+	while (clock_ns() - ns < 100000000)
 		;
-	b->ns_per_tick = (double)(now_ns() - ns) / (double)(ticks() - t);
+	b->ns_per_tick = (double)(clock_ns() - ns) / (double)(ticks() - t);
 }
 
 static void start(struct bench *b)

@@ -82,8 +82,8 @@ static void do_futex(struct peer *p)
 
 		while (load_acquire(&p->ping) != i)
 			cpu_relax();
-		until = now_ns() + p->size;
-		while (now_ns() < until)
+		until = clock_ns() + p->size;
+		while (clock_ns() < until)
 			cpu_relax();
 		store_release(&p->pong, i);
 		futex_wake(&p->pong);
@@ -187,10 +187,10 @@ double peer_spin(struct peer *p, uint64_t n)
 	peer_start(p, PEER_SPIN, n + WARM_TRIPS, 0);
 	for (uint32_t i = 1; i <= n + WARM_TRIPS; i++) {
 		if (i == WARM_TRIPS + 1)
-			start = now_ns();
+			start = clock_ns();
 		store_release(&p->ping, i);
 		while (load_acquire(&p->pong) != i)
 			cpu_relax();
 	}
-	return (double)(now_ns() - start) / (double)n;
+	return (double)(clock_ns() - start) / (double)n;
 }

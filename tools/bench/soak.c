@@ -68,7 +68,7 @@ static void look(struct bench *b, struct soak *k)
 bool soak_run(struct bench *b, uint64_t sleeps)
 {
 	struct soak k = { .s = bench_attach(b, 1024, 1, 1), .random = 0x9e3779b97f4a7c15u };
-	uint64_t started = now_ns(), shown = started;
+	uint64_t started = clock_ns(), shown = started;
 
 	do {
 		for (int i = 1; i <= LOOK_EVERY && k.worker_sleeps + (uint64_t)i <= sleeps; i++, k.commands++) {
@@ -78,8 +78,8 @@ bool soak_run(struct bench *b, uint64_t sleeps)
 				flood(&k);
 		}
 		look(b, &k);
-		if (b->results->live && now_ns() - shown > 10000000000u) {
-			shown = now_ns();
+		if (b->results->live && clock_ns() - shown > 10000000000u) {
+			shown = clock_ns();
 			printf("%" PRIu64 " sleeps after %" PRIu64 " s\n", k.worker_sleeps + k.broker_sleeps,
 			       (shown - started) / 1000000000u);
 			fflush(stdout);

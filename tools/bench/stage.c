@@ -123,11 +123,11 @@ void stage_run(struct stage *g, struct bench *b, uint64_t ns)
 	release(&g->go);
 	nap(ns);
 	store_release(&g->stop, 1);
-	stopped = now_ns();
+	stopped = clock_ns();
 	do {
 		nap(10000000);
 		bench_read_status(b);
-	} while (b->snapshot->published_ns < stopped && now_ns() - stopped < 2000000000);
+	} while (b->snapshot->published_ns < stopped && clock_ns() - stopped < 2000000000);
 	release(&g->end);
 	collect(g);
 }
@@ -235,9 +235,9 @@ int stage_worker(const char *where)
 	l->session = info.session_id;
 	add_relaxed(&g->ready, 1);
 	wait_for_release(&g->go);
-	start = now_ns();
+	start = clock_ns();
 	run_lane(g, l, s, index);
-	l->ns = now_ns() - start;
+	l->ns = clock_ns() - start;
 	wait_for_release(&g->end);
 	swakv_session_close(s);
 	return 0;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "clock.h"
 #include "instance.h"
 #include "process_state.h"
 #include "status_page.h"
@@ -36,10 +37,7 @@ struct asking {
 
 static int64_t now_ms(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+	return (int64_t)(clock_ns() / NS_PER_MS);
 }
 
 #define SAY(a, ...) snprintf((a)->out->text, sizeof((a)->out->text), __VA_ARGS__)

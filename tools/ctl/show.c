@@ -5,11 +5,10 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "clock.h"
 #include "names.h"
 #include "size.h"
 #include "text.h"
-
-#define NS_PER_MS 1000000
 
 static const char *op_name(uint32_t op)
 {

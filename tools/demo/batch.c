@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "clock.h"
 #include "kvgen.h"
 #include "worker.h"
 
@@ -149,7 +150,7 @@ static bool form_next(struct worker *w)
 static void back_off(struct worker *w)
 {
 	w->stats.nopages++;
-	w->retry_ns = worker_now() + w->backoff_ns;
+	w->retry_ns = clock_ns() + w->backoff_ns;
 	w->backoff_ns = w->backoff_ns * 2 < BACKOFF_MAX ? w->backoff_ns * 2 : BACKOFF_MAX;
 }
 
@@ -158,7 +159,7 @@ static void pages_returned(struct worker *w)
 {
 	w->backoff_ns = BACKOFF_MIN;
 	if (w->retry_ns)
-		w->retry_ns = worker_now() + BACKOFF_MIN;
+		w->retry_ns = clock_ns() + BACKOFF_MIN;
 }
 
 static int begin_failed(struct worker *w, int rc)
@@ -268,7 +269,7 @@ int batch_admit(struct worker *w)
 
 		if (!w->next && !form_next(w))
 			return w->code;
-		if (w->n_free_slots < w->next->n_seqs || worker_now() < w->retry_ns)
+		if (w->n_free_slots < w->next->n_seqs || clock_ns() < w->retry_ns)
 			return 0;
 		struct job *job = w->next;
 		rc = begin(w);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "worker.h"
 
 #define REPORT_EVERY   1000000000ull /* ns */
@@ -82,7 +83,7 @@ static json_t *report_json(const struct worker *w, const char *state)
 	add(r, "session", w->info.session_id);
 	json_object_set_new(r, "model", model(w));
 	add(r, "seed", w->opt.seed);
-	json_object_set_new(r, "seconds", json_real((double)(worker_now() - w->started_ns) / 1e9));
+	json_object_set_new(r, "seconds", json_real((double)(clock_ns() - w->started_ns) / 1e9));
 	add(r, "rows", w->trace.n_rows);
 	add(r, "rows_done", s->rows_done);
 	add(r, "rows_clipped", s->rows_clipped);
@@ -141,7 +142,7 @@ static void print_progress(const struct worker *w)
 
 void report_tick(struct worker *w)
 {
-	uint64_t now = worker_now();
+	uint64_t now = clock_ns();
 
 	if (now >= w->next_report_ns) {
 		w->next_report_ns = now + REPORT_EVERY;
@@ -161,7 +162,7 @@ static void print_text(const struct worker *w, const char *state)
 
 	if (w->session)
 		swakv_session_get_counters(w->session, &c);
-	printf("%s: %s after %.1f s\n", w->opt.name, state, (double)(worker_now() - w->started_ns) / 1e9);
+	printf("%s: %s after %.1f s\n", w->opt.name, state, (double)(clock_ns() - w->started_ns) / 1e9);
 	printf("  rows       %" PRIu64 " done %s %zu, %" PRIu64 " clipped to %" PRId64 " tokens\n", s->rows_done,
 	       w->opt.loop ? "in rounds of" : "of", w->trace.n_rows, s->rows_clipped, w->opt.max_seq);
 	printf("  tokens     %" PRIu64 " prefilled, %" PRIu64 " decoded in %" PRIu64 " steps\n", s->tokens_prefilled,

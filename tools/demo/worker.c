@@ -17,17 +17,10 @@
 #include <time.h>
 
 #include "batch.h"
+#include "clock.h"
 #include "report.h"
 
 #define PENDING_LIMIT 60000000000ull /* ns that "pending" may last with an idle stream */
-
-uint64_t worker_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 int worker_fail_detail(struct worker *w, int code, const char *what, const char *detail)
 {
@@ -289,7 +282,7 @@ int worker_init(struct worker *w, const struct options *opt)
 	char why[384] = "";
 	int rc;
 
-	*w = (struct worker){ .opt = *opt, .started_ns = worker_now(), .backoff_ns = 1000000 };
+	*w = (struct worker){ .opt = *opt, .started_ns = clock_ns(), .backoff_ns = 1000000 };
 	if (load_trace(w) || attach(w))
 		return w->code;
 	rc = device_open(&w->device, w->session, why, sizeof(why));
@@ -342,9 +335,9 @@ static int prepare(struct worker *w, struct frame *f, uint32_t *n_steps)
 		return rc;
 	TAILQ_FOREACH (job, &w->jobs, link)
 		w->steps[n++] = (struct swakv_step){ .request = job->request };
-	from = worker_now();
+	from = clock_ns();
 	rc = swakv_step_prepare(w->session, w->steps, n, NULL);
-	histogram_add(&w->stats.prepare, worker_now() - from);
+	histogram_add(&w->stats.prepare, clock_ns() - from);
 	if (rc && rc != SWAKV_EPENDING)
 		return worker_fail(w, rc, "preparing a step");
 	n = 0;
@@ -377,9 +370,9 @@ static int complete(struct worker *w, const struct frame *f, uint32_t n_steps)
 
 	for (uint32_t i = 0; i < n_steps; i++)
 		w->steps[i].fence = f->fence;
-	from = worker_now();
+	from = clock_ns();
 	rc = swakv_step_complete(w->session, w->steps, n_steps, NULL);
-	histogram_add(&w->stats.complete, worker_now() - from);
+	histogram_add(&w->stats.complete, clock_ns() - from);
 	return rc ? worker_fail(w, rc, "completing a step") : 0;
 }
 
@@ -403,8 +396,8 @@ static int wait_pending(struct worker *w)
 	if (rc)
 		return rc;
 	if (!w->pending_since_ns)
-		w->pending_since_ns = worker_now();
-	if (worker_now() - w->pending_since_ns > PENDING_LIMIT)
+		w->pending_since_ns = clock_ns();
+	if (clock_ns() - w->pending_since_ns > PENDING_LIMIT)
 		return worker_fail_detail(w, SWAKV_EPENDING, "preparing a step",
 					  "refused for 60 s although all work of the stream has ended");
 	nanosleep(&pause, NULL);
@@ -434,7 +427,7 @@ static int step(struct worker *w)
 /* Nothing to do until pages are there: looks again after the pause that batch_admit() has set. */
 static void wait_pages(struct worker *w)
 {
-	uint64_t now = worker_now(), until = w->retry_ns > now ? w->retry_ns - now : 1000000;
+	uint64_t now = clock_ns(), until = w->retry_ns > now ? w->retry_ns - now : 1000000;
 
 	if (until > 250000000)
 		until = 250000000;
@@ -446,7 +439,7 @@ int worker_run(struct worker *w, const volatile int *stop)
 	while (!w->code) {
 		report_tick(w);
 		if (!w->winding_down &&
-		    (*stop || (w->opt.time_limit_ns && worker_now() - w->started_ns > w->opt.time_limit_ns)))
+		    (*stop || (w->opt.time_limit_ns && clock_ns() - w->started_ns > w->opt.time_limit_ns)))
 			batch_wind_down(w);
 		if (batch_admit(w) || batch_retire(w))
 			break;

@@ -100,9 +100,6 @@ struct worker {
 	char why[512];
 };
 
-/* CLOCK_MONOTONIC. */
-uint64_t worker_now(void);
-
 /*
  * Attaches and makes everything ready. Non-zero: failed, why is in w->code and
  * w->why. worker_deinit() in either case.

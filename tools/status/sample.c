@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "cleanup.h"
+#include "clock.h"
 #include "instance.h"
 #include "names.h"
 #include "process_state.h"
@@ -215,13 +216,11 @@ static void judge_opened(struct sample *s, const struct status_reader *r, int co
 void sample_take(struct sample *s, const char *instance)
 {
 	struct status_reader r;
-	struct timespec now;
 	int e;
 
 	memset(s, 0, offsetof(struct sample, snapshot));
 	strlcpy(s->instance, instance, sizeof(s->instance));
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	s->now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	s->now_ns = clock_ns();
 	e = status_reader_open(&r, instance);
 	if (e < 0) {
 		judge_unopened(s, &r, e);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "clock.h"
 
 enum { SCROLL_COLUMNS = 8, MAX_LEFT = 400 };
 
@@ -109,10 +110,9 @@ static bool scroll_by(struct corner *at, int key)
 /* Answers keys until the next sample is due. False: quit. */
 static bool keys(int wait_ms, struct corner *at)
 {
-	struct timespec start, now;
+	uint64_t start = clock_ns();
 	int left = wait_ms;
 
-	clock_gettime(CLOCK_MONOTONIC, &start);
 	while (left > 0 && !interrupted) {
 		int key;
 
@@ -122,8 +122,7 @@ static bool keys(int wait_ms, struct corner *at)
 			return false;
 		if (key == KEY_RESIZE || scroll_by(at, key))
 			return true;
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		left = wait_ms - (int)((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000);
+		left = wait_ms - (int)((clock_ns() - start) / NS_PER_MS);
 	}
 	return !interrupted;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clock.h - the one clock: CLOCK_MONOTONIC in nanoseconds (vdso, no system call) */
-#ifndef SWAKV_BROKER_CLOCK_H
-#define SWAKV_BROKER_CLOCK_H
+#ifndef SWAKV_CLOCK_H
+#define SWAKV_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
