@@ -24,8 +24,8 @@ static const struct {
 	{ "decode", figure_decode },   { "begin", figure_begin }, { "prefill", figure_prefill },
 	{ "compact", figure_compact }, { "wake", figure_wake },   { "workers", figure_scale },
 	{ "victim", figure_victim },   { "long", figure_long },   { "attach", figure_attach },
-	{ "kill", figure_kill },       { "idle", figure_idle },   { "pool", figure_pool },
-	{ "memory", figure_memory },   { "trace", figure_trace },
+	{ "kill", figure_kill },       { "idle", figure_idle },   { "memory", figure_memory },
+	{ "trace", figure_trace },
 };
 
 static struct bench bench = { .options = { .pin = true, .cpu = { -1, -1 } } };

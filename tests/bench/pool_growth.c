@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * figure_pool.c - does anything grow with the pool? The engine alone, with 1,000 and with 10 million pages
+ * pool_growth.c - does anything grow with the pool? The engine alone, with 1,000 and with 10 million pages
  *
  * A host pool is allocated in full when it is made, so a pool of 10 million
  * pages is made here without its memory: the page engine in this process, which
- * is all of the broker that knows of pages.
+ * is all of the broker that knows of pages. Samples of the two pools take turns,
+ * so that what disturbs the machine disturbs both; medians of 9 samples.
+ *
+ * usage: pool-growth     prints one JSON object
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
 #include "cleanup.h"
+#include "clock.h"
 #include "engine/engine.h"
+#include "names.h"
 
 #define BATCH 16
 #define P     128
@@ -19,14 +24,16 @@
 #define TURNS 50
 #define STEPS 64
 
+enum { N_SAMPLES = 9 };
+
 /* What is timed, one after the other. */
 enum part { PART_BEGIN, PART_PREFILL, PART_STEP, PART_FINISH, N_PARTS };
 
-static const char *const part_names[N_PARTS] = { "begin", "prefill", "step", "finish" };
+NAMES(part_names, N_PARTS, "begin", "prefill", "step", "finish");
 
 struct pool_run {
-	double part[N_PARTS]; /* ns of all lives so far */
-	enum part wanted;
+	double part[N_PARTS]; /* ns of all lives of this sample */
+	double sample[N_PARTS][N_SAMPLES];
 	struct engine *engine;
 	struct session *session;
 	struct session_tables tables;
@@ -37,6 +44,12 @@ struct pool_run {
 	} w;
 };
 
+static _Noreturn void die(const char *what)
+{
+	fprintf(stderr, "pool-growth: %s\n", what);
+	exit(1);
+}
+
 static void fail(int code, const struct fault *f)
 {
 	char text[256];
@@ -44,7 +57,7 @@ static void fail(int code, const struct fault *f)
 	if (code == 0)
 		return;
 	fault_format(f, text, sizeof(text));
-	bench_die("page engine: %s", text);
+	die(text);
 }
 
 static void pool_init_run(struct pool_run *p, uint64_t pages)
@@ -67,13 +80,13 @@ static void pool_init_run(struct pool_run *p, uint64_t pages)
 
 	p->engine = engine_new(&config);
 	if (!p->engine)
-		bench_die("out of memory");
+		die("out of memory");
 	fail(model_check(&m, config.half_bytes, g, &f), &f);
 	p->tables.cells = calloc((size_t)BATCH * 2 * (size_t)g[0].width, sizeof(int32_t));
 	p->tables.rows = calloc(BATCH, sizeof(*p->tables.rows));
 	p->session = p->tables.cells && p->tables.rows ? session_new(p->engine, &m, &p->tables, 1) : NULL;
 	if (!p->session)
-		bench_die("out of memory");
+		die("out of memory");
 }
 
 static void pool_deinit_run(struct pool_run *p)
@@ -86,11 +99,11 @@ static void pool_deinit_run(struct pool_run *p)
 	free(p->tables.rows);
 }
 
-static uint64_t part_ends(const struct bench *b, struct pool_run *p, enum part part, uint64_t since)
+static uint64_t part_ends(struct pool_run *p, enum part part, uint64_t since)
 {
-	uint64_t now = ticks();
+	uint64_t now = clock_ns();
 
-	p->part[part] += (double)(now - since) * b->ns_per_tick;
+	p->part[part] += (double)(now - since);
 	return now;
 }
 
@@ -108,13 +121,13 @@ static void step(struct pool_run *p, struct wire_step_entry *e, struct delivery 
 }
 
 /* Begin, prefill, STEPS steps, finish. */
-static void life(const struct bench *b, struct pool_run *p)
+static void life(struct pool_run *p)
 {
 	struct delivery d = { .updates = p->w.updates, .rows = p->w.rows };
 	struct wire_fence done = { .kind = WIRE_FENCE_DONE }, point = { .kind = WIRE_FENCE_POINT };
 	struct wire_step_entry e = { .tokens = 1 };
 	int32_t slots[BATCH], lengths[BATCH];
-	uint64_t t = ticks();
+	uint64_t t = clock_ns();
 	struct fault f;
 
 	for (int i = 0; i < BATCH; i++) {
@@ -122,37 +135,37 @@ static void life(const struct bench *b, struct pool_run *p)
 		lengths[i] = 4000;
 	}
 	fail(request_begin(p->session, 0, 0, slots, BATCH, &e.request, &f), &f);
-	t = part_ends(b, p, PART_BEGIN, t);
+	t = part_ends(p, PART_BEGIN, t);
 	fail(request_prefill_prepare(p->session, e.request, lengths, BATCH, &d, &f), &f);
 	fail(request_prefill_complete(p->session, e.request, &done, 0, &f), &f);
-	t = part_ends(b, p, PART_PREFILL, t);
+	t = part_ends(p, PART_PREFILL, t);
 	for (int i = 0; i < STEPS; i++)
 		step(p, &e, &d);
-	t = part_ends(b, p, PART_STEP, t);
+	t = part_ends(p, PART_STEP, t);
 	fail(request_finish(p->session, e.request, &point, 0, &f), &f);
-	part_ends(b, p, PART_FINISH, t);
+	part_ends(p, PART_FINISH, t);
 }
 
-static double sample_part(struct bench *b, void *arg)
+static void take_sample(struct pool_run *p, int index)
 {
-	struct pool_run *p = arg;
-
 	memset(p->part, 0, sizeof(p->part));
 	for (int i = 0; i < TURNS; i++)
-		life(b, p);
-	return p->part[p->wanted] / (TURNS * (p->wanted == PART_STEP ? STEPS : 1));
+		life(p);
+	for (int part = 0; part < N_PARTS; part++)
+		p->sample[part][index] = p->part[part] / (TURNS * (part == PART_STEP ? STEPS : 1));
 }
 
-/* One figure for each part, and for all of them together; their medians to @median. */
-static void parts(struct bench *b, struct pool_run *p, const char *pool, double median[N_PARTS])
+static int by_value(const void *a, const void *b)
 {
-	char name[48];
+	double x = *(const double *)a, y = *(const double *)b;
 
-	for (int i = 0; i < N_PARTS; i++) {
-		snprintf(name, sizeof(name), "pool_%s_%s", pool, part_names[i]);
-		p->wanted = (enum part)i;
-		median[i] = bench_figure(b, name, sample_part, p)->median;
-	}
+	return (x > y) - (x < y);
+}
+
+static double median(double values[N_SAMPLES])
+{
+	qsort(values, N_SAMPLES, sizeof(*values), by_value);
+	return values[N_SAMPLES / 2];
 }
 
 static double resident_self(void)
@@ -167,26 +180,35 @@ static double resident_self(void)
 	return kib * 1024;
 }
 
-void figure_pool(struct bench *b)
+static void print(struct pool_run *small, struct pool_run *large, double bytes)
 {
-	struct pool_run *p = calloc(1, sizeof(*p));
-	double small[N_PARTS], large[N_PARTS], before;
-	char name[48];
-
-	if (!p)
-		bench_die("out of memory");
-	pool_init_run(p, 1000);
-	parts(b, p, "1e3", small);
-	pool_deinit_run(p);
-	before = resident_self();
-	pool_init_run(p, 10000000);
-	life(b, p); /* gives the class its extent: every page is counted as free */
-	results_value(b->results, "memory_10m_pages", UNIT_BYTES, resident_self() - before);
-	parts(b, p, "1e7", large);
-	pool_deinit_run(p);
+	printf("{\n \"memory_10m_pages_bytes\": %.0f", bytes);
 	for (int i = 0; i < N_PARTS; i++) {
-		snprintf(name, sizeof(name), "pool_%s_1e7_over_1e3", part_names[i]);
-		results_value(b->results, name, UNIT_RATIO, large[i] / small[i]);
+		double few = median(small->sample[i]), many = median(large->sample[i]);
+
+		printf(",\n \"pool_1e3_%s_ns\": %.1f,\n \"pool_1e7_%s_ns\": %.1f,\n \"pool_%s_1e7_over_1e3\": %.3f",
+		       part_names[i], few, part_names[i], many, part_names[i], many / few);
 	}
-	free(p);
+	puts("\n}");
+}
+
+int main(void)
+{
+	static struct pool_run small, large;
+	double before;
+
+	pool_init_run(&small, 1000);
+	life(&small);
+	before = resident_self();
+	pool_init_run(&large, 10000000);
+	life(&large); /* gives the class its extent: every page is counted as free */
+	before = resident_self() - before;
+	for (int i = 0; i < N_SAMPLES; i++) {
+		take_sample(&small, i);
+		take_sample(&large, i);
+	}
+	pool_deinit_run(&small);
+	pool_deinit_run(&large);
+	print(&small, &large, before);
+	return 0;
 }
