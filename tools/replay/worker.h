@@ -47,6 +47,8 @@ int worker_main(int fd);
 
 /* NULL when no such request was begun. */
 struct worker_request *worker_request_find(struct worker *w, const char *name);
+/* The request that @command names; NULL: there is none, or its begin was refused. */
+swakv_request *worker_request_of(struct worker *w, const json_t *command);
 
 /* ---- inspect.c: commands that only look; each fills @answer and returns a code ---- */
 

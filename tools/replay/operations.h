@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * operations.h - what a worker does when it is told to: an operation each, of the
+ * name that the command has
+ *
+ * Each returns a code of <swakv/error.h> and adds to @answer what worker.h says.
+ */
+#ifndef SWAKV_REPLAY_OPERATIONS_H
+#define SWAKV_REPLAY_OPERATIONS_H
+
+#include "worker.h"
+
+typedef int operation(struct worker *w, const json_t *command, json_t *answer);
+
+/* ---- begin.c: a request comes, waits and goes ---- */
+
+operation do_begin, do_queue, do_admitted, do_withdraw, do_reserve, do_finish, do_abandon, do_last_updates;
+/* Of begins that nobody has asked the answer of. */
+void forget_waiting(struct worker *w);
+
+/* ---- steps.c: what it does meanwhile ---- */
+
+operation do_prefill_prepare, do_prefill_complete, do_prefill, do_decode_prepare, do_decode_complete, do_decode,
+	do_extend_prepare, do_extend_complete, do_extend, do_rewind, do_compact_begin, do_compact_complete, do_compact;
+
+#endif
