@@ -44,11 +44,6 @@ struct engine *engine_free(struct engine *e)
 	return NULL;
 }
 
-uint64_t engine_half_bytes(const struct engine *e)
-{
-	return e->pool.half_bytes;
-}
-
 void engine_stamp(struct engine *e, uint64_t stamp)
 {
 	e->stamp = stamp;

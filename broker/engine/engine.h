@@ -147,18 +147,17 @@ struct session *session_free(struct session *s);
 /*
  * The same in two parts each. What is large, the tables and their like, is made
  * and freed without the engine, by any thread; entering and leaving take no time.
+ * @g is what model_check() derived from @m and the pool that it will enter.
  * session_enter() false: memory is short, or there are too many page classes;
  * nothing has changed.
  */
-struct session *session_make(const struct model *m, uint64_t half_bytes, const struct session_tables *tables,
+struct session *session_make(const struct model *m, const struct geometry g[], const struct session_tables *tables,
 			     uint32_t tag);
 bool session_enter(struct session *s, struct engine *e);
 void session_leave(struct session *s);
 struct session *session_discard(struct session *s);
 /* True between the two. */
 bool session_entered(const struct session *s);
-/* Bytes of each half of the pool. */
-uint64_t engine_half_bytes(const struct engine *e);
 
 /*
  * Line @line has reached @word. Pages staged behind values up to it return. The

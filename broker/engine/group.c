@@ -14,9 +14,9 @@ int32_t group_reservation(const struct session *s, const struct group *g, int64_
 	return window_reservation(&g->window, capacity, m->max_advance, unordered ? m->in_flight : 1);
 }
 
-static bool group_init(struct session *s, struct group *g, const struct geometry *geometry,
-		       const struct session_tables *tables)
+static bool group_init(struct session *s, struct group *g, const struct session_tables *tables)
 {
+	const struct geometry *geometry = &s->geometry[g->index];
 	const struct wire_group *declared = &s->model.groups[g->index];
 	size_t n = (size_t)s->model.max_batch;
 
@@ -30,7 +30,7 @@ static bool group_init(struct session *s, struct group *g, const struct geometry
 			       geometry->num_pages) == 0;
 }
 
-bool groups_init(struct session *s, const struct geometry geometry[], const struct session_tables *tables)
+bool groups_init(struct session *s, const struct session_tables *tables)
 {
 	uint32_t cell = 0;
 
@@ -38,11 +38,11 @@ bool groups_init(struct session *s, const struct geometry geometry[], const stru
 		uint32_t i = (uint32_t)(g - s->groups);
 
 		g->index = i;
-		if (!group_init(s, g, &geometry[i], &tables[i]))
+		if (!group_init(s, g, &tables[i]))
 			return false;
 		g->table.first_cell = cell;
 		g->table.first_row = i * (uint32_t)s->model.max_batch;
-		cell += (uint32_t)(s->model.max_batch * geometry[i].width);
+		cell += (uint32_t)(s->model.max_batch * s->geometry[i].width);
 		if (g->most_reserved > s->scratch_width)
 			s->scratch_width = g->most_reserved;
 	}

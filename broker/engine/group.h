@@ -37,7 +37,7 @@ int32_t group_reservation(const struct session *s, const struct group *g, int64_
 
 /* Makes the groups that the model of @s declares, with their tables, but not yet in an engine. False: memory is short.
  */
-bool groups_init(struct session *s, const struct geometry geometry[], const struct session_tables *tables);
+bool groups_init(struct session *s, const struct session_tables *tables);
 /* Safe on what groups_init() has made in part. */
 void groups_deinit(struct session *s);
 /* Each group finds its class in the engine of @s, or makes it. False: out of memory, or of classes; groups_leave()

@@ -112,7 +112,6 @@ uint64_t quota_used(const struct quota *q)
 int session_join(struct session *s, const char *name)
 {
 	struct quota *q = quota_get(s->engine, name), *former = s->quota;
-	struct geometry g[WIRE_MAX_GROUPS];
 
 	if (!q)
 		return fault_set(NULL, FAULT_BROKER_MEMORY, -1, 0, 0);
@@ -123,8 +122,7 @@ int session_join(struct session *s, const char *name)
 	s->quota = q;
 	LIST_INSERT_HEAD(&q->sessions, s, sharers);
 	q->n_sessions++;
-	if (model_check(&s->model, s->engine->pool.half_bytes, g, NULL) == 0)
-		quota_learn(q, &s->model, g);
+	quota_learn(q, &s->model, s->geometry);
 	s->engine->retry = true; /* its floor may be kept in other pages now */
 	if (former != q)
 		quota_drop(s->engine, former);

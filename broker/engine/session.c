@@ -78,24 +78,21 @@ static void session_fill(struct session *s)
 	}
 }
 
-struct session *session_make(const struct model *m, uint64_t half_bytes, const struct session_tables *tables,
+struct session *session_make(const struct model *m, const struct geometry g[], const struct session_tables *tables,
 			     uint32_t tag)
 {
-	struct geometry g[WIRE_MAX_GROUPS];
-	struct session *s;
+	struct session *s = tag <= UINT16_MAX ? calloc(1, sizeof(*s)) : NULL;
 
-	if (tag > UINT16_MAX || model_check(m, half_bytes, g, NULL) != 0)
-		return NULL;
-	s = calloc(1, sizeof(*s));
 	if (!s)
 		return NULL;
 	s->model = *m;
+	memcpy(s->geometry, g, m->n_groups * sizeof(g[0]));
 	s->n_groups = m->n_groups;
 	s->groups_end = s->groups + m->n_groups;
 	if (s->model.in_flight == 0)
 		s->model.in_flight = MODEL_IN_FLIGHT;
 	s->tag = tag;
-	if (!groups_init(s, g, tables) || !session_allocate(s))
+	if (!groups_init(s, tables) || !session_allocate(s))
 		return session_discard(s);
 	session_fill(s);
 	return s;
@@ -115,8 +112,11 @@ bool session_enter(struct session *s, struct engine *e)
 
 struct session *session_new(struct engine *e, const struct model *m, const struct session_tables *tables, uint32_t tag)
 {
-	struct session *s = session_make(m, e->pool.half_bytes, tables, tag);
+	struct geometry g[WIRE_MAX_GROUPS];
+	struct session *s = NULL;
 
+	if (model_check(m, e->pool.half_bytes, g, NULL) == 0)
+		s = session_make(m, g, tables, tag);
 	return !s || session_enter(s, e) ? s : session_discard(s);
 }
 

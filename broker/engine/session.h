@@ -38,6 +38,7 @@ struct session {
 	uint32_t tag;
 	uint32_t n_groups;
 	struct model model;
+	struct geometry geometry[WIRE_MAX_GROUPS]; /* derived when it attached */
 	struct group groups[WIRE_MAX_GROUPS];
 	struct group *groups_end;
 	bool poisoned;

@@ -23,7 +23,7 @@ const char *violation_name(int violation)
 	return NAME_OF(names, violation);
 }
 
-bool channel_make(struct channel *c, uint64_t half_bytes)
+bool channel_make(struct channel *c)
 {
 	const struct session_layout *l = &c->memory.layout;
 	struct session_tables tables[WIRE_MAX_GROUPS];
@@ -41,13 +41,13 @@ bool channel_make(struct channel *c, uint64_t half_bytes)
 			.rows = (struct wire_row_head *)(c->memory.tables + l->rows[i]),
 		};
 	c->begun_ns = calloc(l->max_batch, sizeof(*c->begun_ns));
-	c->session = c->begun_ns ? session_make(&c->model, half_bytes, tables, c->tag) : NULL;
+	c->session = c->begun_ns ? session_make(&c->model, c->geometry, tables, c->tag) : NULL;
 	return c->session != NULL;
 }
 
 bool channel_start(struct channel *c, struct engine *e)
 {
-	if (!c->session && !channel_make(c, engine_half_bytes(e)))
+	if (!c->session && !channel_make(c))
 		return false;
 	c->declared_otherwise = engine_declared_otherwise(e, c->model_name, &c->model, c->geometry);
 	return session_enter(c->session, e) && session_join(c->session, c->model_name) == 0;

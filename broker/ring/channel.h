@@ -115,9 +115,9 @@ const char *violation_name(int violation);
 /*
  * Binds rings and lines to @c->memory, which is fresh, and makes the session: all
  * that takes time where tables are large, and nothing of the ring thread's.
- * @half_bytes: of the pool. False: memory is short.
+ * False: memory is short.
  */
-bool channel_make(struct channel *c, uint64_t half_bytes);
+bool channel_make(struct channel *c);
 /* Enters the session, made here if channel_make() was not called, into the engine. False: memory is short. */
 bool channel_start(struct channel *c, struct engine *e);
 /* The session, reclaimed or never used, leaves the engine; its memory stays until channel_stop(). */

@@ -264,7 +264,7 @@ static int make_channel(struct client *c, struct refusal *r)
 	take_id(c);
 	code = room_take(&c->room, &c->control->places, c->peer.uid, ch->model_name, &l, h->geometry, r);
 	made = code == 0 ? session_memory_init(&ch->memory, &l) : 0;
-	if (code == 0 && made == 0 && !channel_make(ch, c->control->pool->half_bytes))
+	if (code == 0 && made == 0 && !channel_make(ch))
 		made = -ENOMEM;
 	if (made < 0)
 		code = refusal_because(r, FAULT_BROKER_MEMORY, (int64_t)(l.session_bytes + l.tables_bytes), -made);

@@ -274,6 +274,7 @@ Test(channel_groups, every_group_has_its_own_rows)
 	cr_assert_eq(handshake_check(&h, &hello, sizeof(hello), &pool, &r), 0, "%s", r.text);
 	session_layout_init(&l, &h.model, h.geometry);
 	channel = (struct channel){ .id = 1, .generation = 1, .tag = 1, .model = h.model, .doorbell = -1 };
+	memcpy(channel.geometry, h.geometry, sizeof(channel.geometry));
 	cr_assert_eq(session_memory_init(&channel.memory, &l), 0);
 	engine =
 		engine_new(&(struct engine_config){ .half_bytes = pool.half_bytes, .extent_bytes = pool.extent_bytes });
