@@ -3,7 +3,7 @@
  * control.c - see control.h
  *
  * The loop, the mail from the ring thread, and the orderly stop. What happens
- * to one connection lies in client.c. Memory of a client is freed at the end of
+ * to one connection lies in session/client.c. Memory of a client is freed at the end of
  * a turn of the loop, when no event of that turn can name it any more.
  */
 #include "control.h"
@@ -22,50 +22,9 @@
 #include "log/log.h"
 #include "process/process.h"
 #include "session/client.h"
+#include "session/entry.h"
 
-enum { BEAT_MS = 500, ACCEPTS_A_TURN = 16 };
-
-void control_keep_spare(struct control *c)
-{
-	if (c->spare < 0)
-		c->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-}
-
-static void pause_accepting(struct control *c)
-{
-	dispatcher_remove(&c->dispatcher, &c->listener_source);
-	c->accepting = false;
-}
-
-static void on_accept(void *owner, uint32_t events)
-{
-	struct control *c = owner;
-	int r = 0;
-
-	(void)events;
-	for (int i = 0; r == 0 && i < ACCEPTS_A_TURN && !places_crowded(&c->places); i++)
-		r = client_accept(c);
-	if (r == -EMFILE && c->spare >= 0) { /* the rest at the next turn */
-		client_turn_away(c);
-	} else if (r < 0 && r != -EAGAIN) { /* trying again at once would only burn time */
-		log_refusal(LOG_NOBODY, "cannot accept connections now: %s", process_error(-r));
-		c->accept_at = clock_ns() + BEAT_MS * NS_PER_MS;
-		pause_accepting(c);
-	} else if (places_crowded(&c->places)) { /* the others wait in the backlog */
-		pause_accepting(c);
-	}
-}
-
-static int accept_again(struct control *c, uint64_t now)
-{
-	int r;
-
-	if (c->accepting || c->stop_at || places_crowded(&c->places) || now < c->accept_at)
-		return 0;
-	r = dispatcher_add(&c->dispatcher, &c->listener_source, c->listener->fd, EPOLLIN, on_accept, c);
-	c->accepting = r == 0;
-	return r;
-}
+enum { BEAT_MS = 500 };
 
 void control_take_mail(struct control *c)
 {
@@ -91,7 +50,7 @@ static void on_watch(void *owner, uint32_t events)
 
 	(void)events;
 	eventfd_read(c->watch->told, &n);
-	client_gone(c);
+	registry_each(&c->registry, client_left_gpu);
 }
 
 static void begin_stop(struct control *c)
@@ -99,11 +58,9 @@ static void begin_stop(struct control *c)
 	log_info("stopping: no new workers are accepted, and %" PRIu64 " are told to leave",
 		 c->places.ledger.used[LEDGER_SESSIONS]);
 	c->stop_at = clock_ns() + c->config->stop_wait_ms * NS_PER_MS;
-	if (c->accepting)
-		pause_accepting(c);
-	listener_close(c->listener);
+	acceptor_close(&c->acceptor);
 	admin_stop(&c->admin);
-	client_stop_all(c);
+	registry_each(&c->registry, client_stop);
 }
 
 void control_stop(struct control *c)
@@ -132,17 +89,16 @@ int control_init(struct control *c, const struct config *config, const struct ba
 	*c = (struct control){ .config = config,
 			       .pool = pool,
 			       .watch = watch,
-			       .listener = listener,
 			       .ring = ring,
 			       .status = status,
 			       .signals = signals,
 			       .spare = -1 };
-	control_keep_spare(c);
+	acceptor_keep_spare(&c->spare);
 	memcpy(c->boot_id, boot_id, sizeof(c->boot_id));
-	TAILQ_INIT(&c->clients);
-	TAILQ_INIT(&c->done);
+	registry_init(&c->registry);
+	acceptor_init(&c->acceptor, &entry_calls, c, &c->dispatcher, &c->spare);
 	admin_init(&c->admin, c);
-	c->listener_source.fd = c->mail_source.fd = c->signal_source.fd = c->watch_source.fd = -1;
+	c->mail_source.fd = c->signal_source.fd = c->watch_source.fd = -1;
 	r = places_init(&c->places, config, pool);
 	if (r == 0)
 		r = dispatcher_init(&c->dispatcher);
@@ -153,13 +109,13 @@ int control_init(struct control *c, const struct config *config, const struct ba
 		r = dispatcher_add(&c->dispatcher, &c->signal_source, signals, EPOLLIN, on_signal, c);
 	if (r == 0)
 		r = dispatcher_add(&c->dispatcher, &c->watch_source, watch->told, EPOLLIN, on_watch, c);
-	return r == 0 ? accept_again(c, clock_ns()) : r;
+	return r == 0 ? acceptor_serve(&c->acceptor, listener) : r;
 }
 
 /* Milliseconds until the next deadline, no more than a heartbeat. */
 static int turn_ms(const struct control *c, uint64_t now)
 {
-	uint64_t next = client_next_deadline(c), admin = admin_next_deadline(&c->admin), ms;
+	uint64_t next = registry_next_deadline(&c->registry), admin = admin_next_deadline(&c->admin), ms;
 
 	if (admin && (next == 0 || admin < next))
 		next = admin;
@@ -176,7 +132,7 @@ static bool stopped(const struct control *c, uint64_t now)
 {
 	if (!c->stop_at)
 		return false;
-	return !client_any_importer(c) || now >= c->stop_at || c->n_stop_signals > 1;
+	return !registry_any_importer(&c->registry) || now >= c->stop_at || c->n_stop_signals > 1;
 }
 
 /* A status page that was cut short or removed is replaced: readers find the new one by its name. */
@@ -210,30 +166,25 @@ bool control_run(struct control *c)
 		store_relaxed(&c->status->head->threads[STATUS_THREAD_CONTROL].heartbeat_ns, now);
 		dispatcher_run(&c->dispatcher, turn_ms(c, now));
 		now = clock_ns();
-		client_deadlines(c, now);
+		registry_deadlines(&c->registry, now);
 		admin_deadlines(&c->admin, now);
-		client_report_overdue(c);
-		client_memory_lost(c);
+		registry_each(&c->registry, client_report_overdue);
+		registry_each(&c->registry, client_memory_lost);
 		look_after_page(c, now);
-		control_keep_spare(c);
-		client_free_done(c);
+		acceptor_keep_spare(&c->spare);
+		registry_free_done(&c->registry);
 		log_left_out();
-		if (accept_again(c, now) < 0)
-			c->accept_at = now + BEAT_MS * NS_PER_MS;
+		acceptor_again(&c->acceptor, now);
 		store_relaxed(&c->ring->table_area_used, c->places.tables.used);
 	}
-	return !client_any_importer(c);
+	return !registry_any_importer(&c->registry);
 }
 
 void control_deinit(struct control *c)
 {
-	struct client *client;
-
-	if (!c->clients.tqh_last) /* never initialised */
+	if (!c->config) /* never initialised */
 		return;
-	while ((client = TAILQ_FIRST(&c->clients)))
-		client_drop(client);
-	client_free_done(c);
+	registry_deinit(&c->registry);
 	close_fd(&c->spare);
 	admin_deinit(&c->admin);
 	places_deinit(&c->places);

@@ -2,15 +2,14 @@
 /*
  * control.h - the control thread: connections, processes, reclaim, stop
  *
- * Accepts, checks who asks, makes session memory, watches sockets and pidfds,
- * and tells the ring thread. It never looks into a ring.
+ * The loop over what session/ and admin/ do: accepting, judging who asks, watching
+ * sockets and pidfds, telling the ring thread. It never looks into a ring.
  */
 #ifndef SWAKV_BROKER_CONTROL_H
 #define SWAKV_BROKER_CONTROL_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 #include "admin/admin.h"
 #include "config/config.h"
@@ -18,43 +17,32 @@
 #include "device/gpu_watch.h"
 #include "process/dispatcher.h"
 #include "ring/ring_thread.h"
-#include "session/listener.h"
+#include "session/acceptor.h"
 #include "session/places.h"
+#include "session/registry.h"
 #include "status_page.h"
-
-#define CONTROL_MAX_SESSIONS GPU_WATCH_PLACES
-
-struct client;
-TAILQ_HEAD(client_list, client);
 
 struct control {
 	const struct config *config;
 	const struct backend_pool *pool;
 	struct gpu_watch *watch;
-	struct listener *listener;
 	struct ring_thread *ring;
 	struct status_writer *status;
 	uint8_t boot_id[16];
 	struct dispatcher dispatcher;
-	struct source listener_source;
 	struct source mail_source;
 	struct source signal_source;
 	struct source watch_source;
 	int signals;
 	int spare; /* descriptor that is given up to turn somebody away when no other is left */
 	struct places places;
-	struct client_list clients;
-	struct client_list done; /* to be freed when no event can name them any more */
+	struct registry registry;
+	struct acceptor acceptor;
 	uint32_t n_stop_signals;
 	uint64_t stop_at; /* when waiting for workers ends, 0: not stopping */
-	uint32_t next_tag;
-	struct client *by_id[CONTROL_MAX_SESSIONS];
-	uint32_t generation[CONTROL_MAX_SESSIONS];
 	struct admin admin;
 	uint64_t page_at; /* not before: the status page is looked after */
 	int page_error;   /* of the last try to replace it */
-	bool accepting;
-	uint64_t accept_at; /* not before: descriptors had run out */
 };
 
 /*
@@ -68,8 +56,6 @@ int control_init(struct control *c, const struct config *config, const struct ba
 bool control_run(struct control *c);
 /* As the first signal that stops the broker; a second one asks for haste. */
 void control_stop(struct control *c);
-/* Takes a descriptor aside, where one can be had, for the time when none can: whoever needs that one closes it. */
-void control_keep_spare(struct control *c);
 /* Handles what the ring thread has said so far. */
 void control_take_mail(struct control *c);
 /* After the ring thread's end: frees every client. */

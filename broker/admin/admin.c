@@ -28,10 +28,8 @@
 #include "control.h"
 #include "log/log.h"
 #include "process/process.h"
-#include "session/client.h"
+#include "session/client_order.h"
 #include "session/peer.h"
-
-enum { ACCEPT_PAUSE_MS = 500, REFUSALS_A_TURN = 16 };
 
 enum admin_state {
 	ADMIN_ASKING,  /* greeted; its request has not come */
@@ -109,7 +107,7 @@ static struct client *find_session(struct admin_connection *c)
 {
 	const struct admin_request *q = &c->job.request;
 	struct admin_reply *r = &c->job.reply;
-	struct client *client = c->admin->control->by_id[q->session - 1];
+	struct client *client = registry_find(&c->admin->control->registry, q->session);
 
 	if (client && (q->generation == 0 || client_generation(client) == q->generation))
 		return client;
@@ -274,22 +272,14 @@ static bool greet(struct admin *a, int fd, const struct peer *p, struct charge *
 	return false;
 }
 
-/* 0; -EAGAIN: none is waiting; other negative errno: none can be taken now. */
-static int accept_one(struct admin *a)
+static int take_connection(void *owner, int *fd, const struct peer *p)
 {
-	AUTO_CLOSE int fd = accept4(a->listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct admin *a = owner;
 	struct charge charge = { 0 };
 	struct admin_connection *c;
-	struct peer peer;
 	int r;
 
-	if (fd < 0)
-		return errno == ECONNABORTED || errno == EINTR ? 0 : -errno;
-	r = peer_read(&peer, fd);
-	if (r < 0)
-		log_refusal(LOG_NOBODY, "administrator: the kernel does not say who owns a connection: %s",
-			    strerror(-r));
-	if (r < 0 || !greet(a, fd, &peer, &charge))
+	if (!greet(a, *fd, p, &charge))
 		return 0;
 	c = calloc(1, sizeof(*c));
 	if (!c) {
@@ -298,80 +288,53 @@ static int accept_one(struct admin *a)
 	}
 	c->admin = a;
 	c->charge = charge;
-	c->peer = peer;
-	peer_name(&peer, c->name);
+	c->peer = *p;
+	peer_name(p, c->name);
 	c->deadline = clock_ns() + a->control->config->hello_timeout_ms * NS_PER_MS;
-	r = dispatcher_add(&a->control->dispatcher, &c->source, fd, EPOLLIN | EPOLLRDHUP, on_socket, c);
+	r = dispatcher_add(&a->control->dispatcher, &c->source, *fd, EPOLLIN | EPOLLRDHUP, on_socket, c);
 	if (r < 0) {
 		charge_release(&c->charge);
 		free(c);
 		return r;
 	}
-	c->socket = steal_fd(&fd);
+	c->socket = steal_fd(fd);
 	TAILQ_INSERT_TAIL(&a->connections, c, link);
 	a->n_connections++;
 	return 0;
 }
 
-static void pause_accepting(struct admin *a)
+static bool full(const void *owner)
 {
-	dispatcher_remove(&a->control->dispatcher, &a->source);
-	a->accepting = false;
+	const struct admin *a = owner;
+
+	return a->n_connections == ADMIN_MAX_CONNECTIONS;
 }
 
-static void on_accept(void *owner, uint32_t events)
-{
-	struct admin *a = owner;
-	int r = 0;
-
-	(void)events;
-	for (int i = 0; r == 0 && i < REFUSALS_A_TURN && a->n_connections < ADMIN_MAX_CONNECTIONS; i++)
-		r = accept_one(a);
-	if (r == -EMFILE && a->control->spare >= 0) { /* one that may be called to help gets the last descriptor */
-		close_fd(&a->control->spare);
-		r = accept_one(a);
-	}
-	if (r < 0 && r != -EAGAIN) {
-		log_refusal(LOG_NOBODY, "administrator: cannot accept connections now: %s", process_error(-r));
-		a->accept_at = clock_ns() + ACCEPT_PAUSE_MS * NS_PER_MS;
-		pause_accepting(a);
-	} else if (a->n_connections == ADMIN_MAX_CONNECTIONS) {
-		pause_accepting(a);
-	}
-}
-
-static int accept_again(struct admin *a)
-{
-	int r;
-
-	if (a->accepting || !a->listener || a->n_connections == ADMIN_MAX_CONNECTIONS)
-		return 0;
-	r = dispatcher_add(&a->control->dispatcher, &a->source, a->listener->fd, EPOLLIN, on_accept, a);
-	a->accepting = r == 0;
-	return r;
-}
+/* One that may be called to help gets the last descriptor as any other. */
+static const struct acceptor_owner admin_calls = {
+	.who = "administrator: ",
+	.take = take_connection,
+	.take_last = take_connection,
+	.full = full,
+};
 
 /* ---- life --------------------------------------------------------------------------- */
 
 void admin_init(struct admin *a, struct control *control)
 {
-	*a = (struct admin){ .control = control, .source.fd = -1, .started_ns = clock_ns() };
+	*a = (struct admin){ .control = control, .started_ns = clock_ns() };
+	acceptor_init(&a->acceptor, &admin_calls, a, &control->dispatcher, &control->spare);
 	TAILQ_INIT(&a->connections);
 }
 
 int admin_serve(struct admin *a, struct listener *listener)
 {
-	a->listener = listener;
-	return accept_again(a);
+	return acceptor_serve(&a->acceptor, listener);
 }
 
 void admin_stop(struct admin *a)
 {
-	if (a->accepting)
-		pause_accepting(a);
-	if (a->listener)
-		listener_close(a->listener);
-	a->listener = NULL;
+	acceptor_close(&a->acceptor);
 }
 
 static void free_connection(struct admin_connection *c)
@@ -396,7 +359,7 @@ void admin_deinit(struct admin *a)
 uint64_t admin_next_deadline(const struct admin *a)
 {
 	const struct admin_connection *c;
-	uint64_t next = a->listener && !a->accepting && a->n_connections < ADMIN_MAX_CONNECTIONS ? a->accept_at : 0;
+	uint64_t next = acceptor_next_deadline(&a->acceptor);
 
 	TAILQ_FOREACH (c, &a->connections, link)
 		if (c->deadline && (next == 0 || c->deadline < next))
@@ -418,6 +381,5 @@ void admin_deadlines(struct admin *a, uint64_t now)
 		if (c->state == ADMIN_ENDED)
 			free_connection(c);
 	}
-	if (now >= a->accept_at && accept_again(a) < 0)
-		a->accept_at = now + ACCEPT_PAUSE_MS * NS_PER_MS;
+	acceptor_again(&a->acceptor, now);
 }

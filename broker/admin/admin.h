@@ -13,8 +13,7 @@
 #include <sys/queue.h>
 
 #include "admin_job.h"
-#include "process/dispatcher.h"
-#include "session/listener.h"
+#include "session/acceptor.h"
 
 #define ADMIN_MAX_CONNECTIONS 8 /* the rest wait to be accepted */
 
@@ -24,10 +23,7 @@ TAILQ_HEAD(admin_connection_list, admin_connection);
 
 struct admin {
 	struct control *control;
-	struct listener *listener; /* NULL: not serving (any more) */
-	struct source source;
-	bool accepting;
-	uint64_t accept_at; /* not before */
+	struct acceptor acceptor;
 	uint64_t started_ns;
 	struct admin_connection_list connections;
 	uint32_t n_connections;

@@ -7,7 +7,7 @@
 
 #include "control.h"
 
-enum { PLACES = CONTROL_MAX_SESSIONS + 8 };
+enum { PLACES = REGISTRY_MAX_SESSIONS + 8 };
 
 /* `end` is stored last and cleared first: a place with an end is whole. */
 static struct place {

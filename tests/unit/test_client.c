@@ -209,10 +209,10 @@ static void counted_out_once(void)
 {
 	for (int i = 0; i < LEDGER_N_ITEMS; i++)
 		cr_assert_eq(used(i), 0, "%d of item %d are counted", (int)used(i), i);
-	cr_assert(TAILQ_EMPTY(&control.clients));
-	cr_assert_not_null(TAILQ_FIRST(&control.done));
-	client_free_done(&control);
-	cr_assert(TAILQ_EMPTY(&control.done));
+	cr_assert(TAILQ_EMPTY(&control.registry.clients));
+	cr_assert_not_null(TAILQ_FIRST(&control.registry.done));
+	registry_free_done(&control.registry);
+	cr_assert(TAILQ_EMPTY(&control.registry.done));
 	cr_assert_eq(control.places.tables.used, 0);
 	told_no_more();
 }
@@ -437,7 +437,7 @@ Test(client, who_may_not_attach_is_told_when_it_connects)
 	w = connect_worker();
 	worker_uid = 0;
 	cr_assert_eq(used(LEDGER_HALF_OPEN), 0);
-	cr_assert(TAILQ_EMPTY(&control.clients));
+	cr_assert(TAILQ_EMPTY(&control.registry.clients));
 	cr_assert_eq(answer(&w), SWAKV_EDENIED);
 	cr_assert_eq(load_relaxed(&ring.refused_attaches_by[FAULT_CREDENTIALS]), 1);
 	end_process(&w);
