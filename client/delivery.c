@@ -2,8 +2,7 @@
 /*
  * delivery.c - from an answer to the device tables, one of each layer group
  *
- * The whole answer is checked first; only then does anything of it reach a
- * stream. Updates go to the stream that the slot's last request was bound to,
+ * Updates go to the stream that the slot's last request was bound to,
  * so that they are ordered against the kernels that read the row; a slot whose
  * request has ended keeps that stream for the clears that come later.
  *
@@ -25,160 +24,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session.h"
+#include "answer.h"
 
 #define ROW_WAIT_NS 1000000000ull
-
-struct answer {
-	struct wire_delivery head;
-	const struct wire_entry_fault *faults;
-	const struct wire_update *updates;
-	const struct wire_row *rows;
-	const struct wire_scrub *scrubs;
-};
-
-/* ---- checks ---------------------------------------------------------------------- */
-
-static bool call_is_step(const struct call *c)
-{
-	return c->op == WIRE_OP_STEP_PREPARE || c->op == WIRE_OP_STEP_COMPLETE;
-}
-
-/* The payload lies behind a header of 32 bytes in malloc'd memory, and all parts have multiples of 8 bytes. */
-static int answer_parse(struct swakv_session *s, const struct call *c, const unsigned char *payload, size_t len,
-			struct answer *a)
-{
-	uint64_t need;
-
-	memcpy(&a->head, payload, sizeof(a->head));
-	need = sizeof(a->head) + (uint64_t)a->head.n_faults * sizeof(*a->faults) +
-	       (uint64_t)a->head.n_updates * sizeof(*a->updates) + (uint64_t)a->head.n_rows * sizeof(*a->rows) +
-	       (uint64_t)a->head.n_scrubs * sizeof(*a->scrubs);
-	if (need > len || (a->head.flags & ~(uint32_t)WIRE_DELIVERY_BY_REFERENCE) ||
-	    ((a->head.flags & WIRE_DELIVERY_BY_REFERENCE) && a->head.n_updates > 0) ||
-	    a->head.n_faults > (call_is_step(c) ? c->n_entries : 0) || a->head.reserved)
-		return session_break(s,
-				     "the broker's answer is impossible: %" PRIu32 " faults, %" PRIu32
-				     " updates, %" PRIu32 " rows and %" PRIu32 " scrubs in %zu bytes, flags %" PRIx32,
-				     a->head.n_faults, a->head.n_updates, a->head.n_rows, a->head.n_scrubs, len,
-				     a->head.flags);
-	a->faults = (const void *)(payload + sizeof(a->head));
-	a->updates = (const void *)(a->faults + a->head.n_faults);
-	a->rows = (const void *)(a->updates + a->head.n_updates);
-	a->scrubs = (const void *)(a->rows + a->head.n_rows);
-	return 0;
-}
-
-static bool page_is_possible(int32_t num_pages, int32_t page)
-{
-	return page >= -1 && page < num_pages;
-}
-
-static int rows_check(struct swakv_session *s, const struct answer *a)
-{
-	uint32_t n_rows = s->max_batch * s->welcome.n_groups;
-
-	s->mark++;
-	for (uint32_t i = 0; i < a->head.n_rows; i++) {
-		const struct wire_row *r = &a->rows[i];
-		struct table *t = r->row < n_rows ? session_row_table(s, r->row) : NULL;
-
-		if (!t || t->state[r->row - t->first_row].mark == s->mark)
-			return session_break(s, "the broker named row %" PRIu32 " %s, the tables have %" PRIu32 " rows",
-					     r->row, t ? "twice in one answer" : "of no slot", n_rows);
-		if (r->end > t->width || (r->end > 0 && r->first >= r->end))
-			return session_break(s,
-					     "the broker named columns %" PRIu32 " to %" PRIu32 " of a row of %" PRIu32,
-					     r->first, r->end, t->width);
-		t->state[r->row - t->first_row].mark = s->mark;
-	}
-	return 0;
-}
-
-/* One row of one table, by its cells. */
-struct place {
-	struct table *t; /* NULL: of no table */
-	uint32_t slot;
-	uint32_t first; /* cell */
-	uint32_t width; /* cells */
-	bool marked;    /* by the delivery being taken */
-	int32_t num_pages;
-	int32_t *mirror; /* of the row */
-};
-
-static inline __attribute__((always_inline)) struct place place_find(struct swakv_session *s, uint32_t cell)
-{
-	uint32_t i = s->welcome.n_groups - 1, slot;
-	struct table *t;
-
-	while (s->tables[i].first_cell > cell)
-		i--;
-	t = &s->tables[i];
-	slot = (cell - t->first_cell) / t->width;
-	if (slot >= s->max_batch)
-		return (struct place){ .slot = slot };
-	return (struct place){ .t = t,
-			       .slot = slot,
-			       .first = t->first_cell + slot * t->width,
-			       .width = t->width,
-			       .marked = t->state[slot].mark == s->mark,
-			       .num_pages = t->target->num_pages,
-			       .mirror = t->mirror + (size_t)slot * t->width };
-}
-
-/* Most updates are of the row of the one before: *@p, all zero at first. */
-static inline void place_move(struct swakv_session *s, struct place *p, uint32_t cell)
-{
-	if (cell - p->first >= p->width)
-		*p = place_find(s, cell);
-}
-
-static int answer_check(struct swakv_session *s, const struct answer *a)
-{
-	struct place at = { 0 };
-	int r = rows_check(s, a);
-
-	for (uint32_t i = 0; r == 0 && i < a->head.n_updates; i++) {
-		const struct wire_update *u = &a->updates[i];
-
-		place_move(s, &at, u->cell);
-		if (!at.marked)
-			r = session_break(s,
-					  "the broker updated cell %" PRIu32 " of row %" PRIu32
-					  " that its answer does not name",
-					  u->cell, (at.t ? at.t->first_row : 0) + at.slot);
-		else if (!page_is_possible(at.num_pages, u->page))
-			r = session_break(s,
-					  "the broker gave page %" PRId32 " to slot %" PRIu32 ", column %" PRIu32
-					  "; the pool has pages 0 to %" PRId32,
-					  u->page, at.slot, u->cell - at.first, at.num_pages - 1);
-	}
-	return r;
-}
-
-static int answer_faults(struct swakv_session *s, struct call *c, const struct answer *a)
-{
-	for (uint32_t i = 0; i < a->head.n_faults; i++) {
-		const struct wire_entry_fault *f = &a->faults[i];
-		struct call_entry *e;
-		int n = 0;
-
-		if (f->entry >= c->n_entries || f->fault.code >= 0)
-			return session_break(s, "the broker refused entry %" PRIu32 " of a step of %" PRIu32, f->entry,
-					     c->n_entries);
-		e = &c->entries[f->entry];
-		e->result = f->fault.code;
-		if (f->fault.reason == FAULT_COMPLETION_FAILED || f->fault.reason == FAULT_STALE_HANDLE)
-			request_lost(e->request);
-		if (i > 0)
-			continue;
-		c->result = f->fault.code;
-		if (c->n_entries > 1)
-			n = snprintf(c->why, sizeof(c->why), "entry %" PRIu32 ": ", f->entry);
-		fault_format(&f->fault, c->why + n, sizeof(c->why) - (size_t)n);
-	}
-	return 0;
-}
 
 /* ---- collecting the updates --------------------------------------------------------- */
 

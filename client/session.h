@@ -16,6 +16,9 @@
 #include <swakv/swakv.h>
 
 #include "call.h"
+#include "call_answer.h"
+#include "call_collect.h"
+#include "call_send.h"
 #include "clock.h"
 #include "connect.h"
 #include "pool_import.h"

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* answer.c - see answer.h */
+#include "answer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool call_is_step(const struct call *c)
+{
+	return c->op == WIRE_OP_STEP_PREPARE || c->op == WIRE_OP_STEP_COMPLETE;
+}
+
+int answer_parse(struct swakv_session *s, const struct call *c, const unsigned char *payload, size_t len,
+		 struct answer *a)
+{
+	uint64_t need;
+
+	memcpy(&a->head, payload, sizeof(a->head));
+	need = sizeof(a->head) + (uint64_t)a->head.n_faults * sizeof(*a->faults) +
+	       (uint64_t)a->head.n_updates * sizeof(*a->updates) + (uint64_t)a->head.n_rows * sizeof(*a->rows) +
+	       (uint64_t)a->head.n_scrubs * sizeof(*a->scrubs);
+	if (need > len || (a->head.flags & ~(uint32_t)WIRE_DELIVERY_BY_REFERENCE) ||
+	    ((a->head.flags & WIRE_DELIVERY_BY_REFERENCE) && a->head.n_updates > 0) ||
+	    a->head.n_faults > (call_is_step(c) ? c->n_entries : 0) || a->head.reserved)
+		return session_break(s,
+				     "the broker's answer is impossible: %" PRIu32 " faults, %" PRIu32
+				     " updates, %" PRIu32 " rows and %" PRIu32 " scrubs in %zu bytes, flags %" PRIx32,
+				     a->head.n_faults, a->head.n_updates, a->head.n_rows, a->head.n_scrubs, len,
+				     a->head.flags);
+	a->faults = (const void *)(payload + sizeof(a->head));
+	a->updates = (const void *)(a->faults + a->head.n_faults);
+	a->rows = (const void *)(a->updates + a->head.n_updates);
+	a->scrubs = (const void *)(a->rows + a->head.n_rows);
+	return 0;
+}
+
+static int rows_check(struct swakv_session *s, const struct answer *a)
+{
+	uint32_t n_rows = s->max_batch * s->welcome.n_groups;
+
+	s->mark++;
+	for (uint32_t i = 0; i < a->head.n_rows; i++) {
+		const struct wire_row *r = &a->rows[i];
+		struct table *t = r->row < n_rows ? session_row_table(s, r->row) : NULL;
+
+		if (!t || t->state[r->row - t->first_row].mark == s->mark)
+			return session_break(s, "the broker named row %" PRIu32 " %s, the tables have %" PRIu32 " rows",
+					     r->row, t ? "twice in one answer" : "of no slot", n_rows);
+		if (r->end > t->width || (r->end > 0 && r->first >= r->end))
+			return session_break(s,
+					     "the broker named columns %" PRIu32 " to %" PRIu32 " of a row of %" PRIu32,
+					     r->first, r->end, t->width);
+		t->state[r->row - t->first_row].mark = s->mark;
+	}
+	return 0;
+}
+
+int answer_check(struct swakv_session *s, const struct answer *a)
+{
+	struct place at = { 0 };
+	int r = rows_check(s, a);
+
+	for (uint32_t i = 0; r == 0 && i < a->head.n_updates; i++) {
+		const struct wire_update *u = &a->updates[i];
+
+		place_move(s, &at, u->cell);
+		if (!at.marked)
+			r = session_break(s,
+					  "the broker updated cell %" PRIu32 " of row %" PRIu32
+					  " that its answer does not name",
+					  u->cell, (at.t ? at.t->first_row : 0) + at.slot);
+		else if (!page_is_possible(at.num_pages, u->page))
+			r = session_break(s,
+					  "the broker gave page %" PRId32 " to slot %" PRIu32 ", column %" PRIu32
+					  "; the pool has pages 0 to %" PRId32,
+					  u->page, at.slot, u->cell - at.first, at.num_pages - 1);
+	}
+	return r;
+}
+
+int answer_faults(struct swakv_session *s, struct call *c, const struct answer *a)
+{
+	for (uint32_t i = 0; i < a->head.n_faults; i++) {
+		const struct wire_entry_fault *f = &a->faults[i];
+		struct call_entry *e;
+		int n = 0;
+
+		if (f->entry >= c->n_entries || f->fault.code >= 0)
+			return session_break(s, "the broker refused entry %" PRIu32 " of a step of %" PRIu32, f->entry,
+					     c->n_entries);
+		e = &c->entries[f->entry];
+		e->result = f->fault.code;
+		if (f->fault.reason == FAULT_COMPLETION_FAILED || f->fault.reason == FAULT_STALE_HANDLE)
+			request_lost(e->request);
+		if (i > 0)
+			continue;
+		c->result = f->fault.code;
+		if (c->n_entries > 1)
+			n = snprintf(c->why, sizeof(c->why), "entry %" PRIu32 ": ", f->entry);
+		fault_format(&f->fault, c->why + n, sizeof(c->why) - (size_t)n);
+	}
+	return 0;
+}
