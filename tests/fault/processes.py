@@ -157,6 +157,10 @@ class Broker:
             wait_until(self.log_is_written, "the log to be written")
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
+    def says(self, words):
+        """Waits for @words in its log: status may show what has happened before the line of it is written."""
+        wait_until(lambda: words in self.text(), f"the log to say: {words}")
+
     def stop(self):
         """An orderly stop; returns the exit code."""
         self.process.terminate()
