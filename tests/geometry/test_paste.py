@@ -168,8 +168,8 @@ class Files(Folder):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
 
     def test_options_that_would_be_ignored_are_wrong_usage(self):
-        for options, sentence in ((["--extent", "1M"], "--pool is needed"), (["--max-batch", "4"], "--c and --ini"),
-                                  (["--ini", "--pool", "1G"], "--pool"), (["-p", "1G", "-e", "513M"], "a half of the pool"),
+        for options, sentence in ((["--extent", "1M"], "--size is needed"), (["--max-batch", "4"], "--c and --ini"),
+                                  (["--ini", "--size", "1G"], "--size"), (["-p", "1G", "-e", "513M"], "a half of the pool"),
                                   (["--json", "-B", "4"], "--c and --ini")):
             with self.subTest(options):
                 done = run(*options, "gpt-oss-20b.json")

@@ -22,8 +22,9 @@
 #include <string.h>
 
 #include "cleanup.h"
-#include "number.h"
+#include "names.h"
 #include "trace.h"
+#include "usage.h"
 #include "window.h"
 
 #define GIB ((int64_t)1 << 30)
@@ -33,9 +34,7 @@
 
 enum { FULL, ANY, MAX_ADVANCE_1, ANY_MAX_TOKENS, MAX_ADVANCE_1_MAX_TOKENS, ON_DEMAND, N_WAYS };
 
-static const char *const names[N_WAYS] = {
-	"full", "any", "max_advance_1", "any_max_tokens", "max_advance_1_max_tokens", "on_demand"
-};
+NAMES(names, N_WAYS, "full", "any", "max_advance_1", "any_max_tokens", "max_advance_1_max_tokens", "on_demand");
 
 struct density {
 	const struct density_options *options;
@@ -59,42 +58,36 @@ void density_options_init(struct density_options *o)
 				       .token_bytes = TOKEN_BYTES };
 }
 
-static bool refuse(const char *name, const char *value, const char *expected)
-{
-	fprintf(stderr, "swakv-bench: --%s needs %s, not '%s'; see --help\n", name, expected, value);
-	return false;
-}
-
 bool density_option(struct density_options *o, const char *name, const char *value)
 {
 	const struct {
 		const char *name;
 		int64_t *to, least, most;
+		bool (*read)(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *out);
 	} options[] = {
-		{ "window", &o->window, 1, INT32_MAX },           { "page-tokens", &o->page_tokens, 16, 256 },
-		{ "max-seq", &o->max_seq, 1, INT32_MAX },         { "in-flight", &o->in_flight, 1, INT32_MAX },
-		{ "max-rewind", &o->max_rewind, 0, INT32_MAX },   { "pool", &o->pool, 1, INT64_MAX },
-		{ "token-bytes", &o->token_bytes, 1, INT32_MAX },
+		{ "window", &o->window, 1, INT32_MAX, usage_number },
+		{ "page-tokens", &o->page_tokens, 16, 256, usage_power_of_two },
+		{ "max-seq", &o->max_seq, 1, INT32_MAX, usage_number },
+		{ "in-flight", &o->in_flight, 1, INT32_MAX, usage_number },
+		{ "max-rewind", &o->max_rewind, 0, INT32_MAX, usage_number },
+		{ "size", &o->pool, 1, INT64_MAX, usage_bytes },
+		{ "pool", &o->pool, 1, INT64_MAX, usage_bytes },
+		{ "token-bytes", &o->token_bytes, 1, INT32_MAX, usage_number },
 	};
-	char expected[80];
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-		bool sizes = options[i].to == &o->pool;
+		char option[32];
 		uint64_t n;
 
 		if (strcmp(name, options[i].name) != 0)
 			continue;
-		snprintf(expected, sizeof(expected), "a number from %" PRId64 " to %" PRId64, options[i].least,
-			 options[i].most);
-		if (!(sizes ? number_read_bytes : number_read)(value, (uint64_t)options[i].least,
-							       (uint64_t)options[i].most, &n))
-			return refuse(name, value, expected);
-		if (options[i].to == &o->page_tokens && (n & (n - 1)))
-			return refuse(name, value, "a power of two");
+		snprintf(option, sizeof(option), "--%s", name);
+		if (!options[i].read(option, value, (uint64_t)options[i].least, (uint64_t)options[i].most, &n))
+			return false;
 		*options[i].to = (int64_t)n;
 		return true;
 	}
-	return refuse(name, value, "to be known");
+	return usage_unknown();
 }
 
 /* ---- the rows ----------------------------------------------------------- */

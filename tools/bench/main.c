@@ -10,11 +10,11 @@
 #include "bench.h"
 #include "density.h"
 #include "number.h"
-#include "output.h"
 #include "peer.h"
 #include "plot.h"
 #include "soak.h"
 #include "stage.h"
+#include "usage.h"
 
 static const struct {
 	const char *name; /* what --only looks at, besides a figure's own name */
@@ -44,26 +44,29 @@ static void on_signal(int signal)
 	exit(128 + signal);
 }
 
-static void usage(FILE *out)
-{
-	fputs("Usage: swakv-bench [OPTION]...\n"
-	      "Measures a private broker, and each figure beside a spin round trip of the same moment.\nTakes some "
-	      "minutes without --quick; each figure is printed when it is there.\n\n"
-	      "  -q, --quick         fewer and shorter samples: less than 50 s on two CPUs\n"
-	      "  -j, --json          one JSON object instead of a table\n"
-	      "  -o, --only=TEXT     only the groups of figures whose name contains TEXT\n"
-	      "  -c, --cpus=A,B      CPU of the worker, CPU of the broker's ring thread [the first two allowed]\n"
-	      "      --no-pin        leave the choice of CPUs to the scheduler\n"
-	      "      --spin-us=N     how long broker and workers spin before they sleep [50]\n"
-	      "      --plot=FILE     write latency distribution and scaling as SVG\n"
-	      "      --soak=N        only let both sides sleep N times together; fails when a wake-up is lost\n"
-	      "      --trace=FILE    serve a CSV trace (TIMESTAMP,ContextTokens,GeneratedTokens) by many workers\n"
-	      "      --density       instead of all that: how many sequences of the trace fit in the same bytes\n"
-	      "  -l, --list          names of the groups of figures\n"
-	      "  -h, --help          this text\n"
-	      "      --version       version\n",
-	      out);
-}
+static const char usage_text[] =
+	"usage: swakv-bench [OPTION]...\n"
+	"\n"
+	"Measures a private broker, and each figure beside a spin round trip of the same moment.\n"
+	"Takes some minutes without --quick; each figure is printed when it is there.\n"
+	"\n"
+	"  -q, --quick         fewer and shorter samples: less than 50 s on two CPUs\n"
+	"  -j, --json          one JSON object instead of a table\n"
+	"  -o, --only TEXT     only the groups of figures whose name contains TEXT\n"
+	"  -c, --cpus A,B      CPU of the worker, CPU of the broker's ring thread (default: the first two allowed)\n"
+	"      --no-pin        leave the choice of CPUs to the scheduler\n"
+	"      --spin-us N     how long broker and workers spin before they sleep (default: 50)\n"
+	"      --plot FILE     write latency distribution and scaling as SVG\n"
+	"      --soak N        only let both sides sleep N times together; fails when a wake-up is lost\n"
+	"      --trace FILE    serve a CSV trace (TIMESTAMP,ContextTokens,GeneratedTokens) by many workers\n"
+	"      --density       instead of all that: how many sequences of the trace fit in the same bytes\n"
+	"      --size SIZE, --token-bytes N, --window N, --page-tokens N, --max-seq N, --in-flight N, --max-rewind N\n"
+	"                      with --density: the pool, and what the model declares; see swakv-bench(1)\n"
+	"  -l, --list          names of the groups of figures\n"
+	"  -h, --help          this text\n"
+	"      --version       the version\n"
+	"\n"
+	"Exit status: 0 measured, 1 broker, worker, trace or output failed, 2 wrong usage.\n";
 
 enum {
 	OPT_PLOT = 256,
@@ -77,6 +80,8 @@ enum {
 	OPT_SOAK
 };
 
+enum { EXIT_USAGE = 2 };
+
 struct arguments {
 	bool json;
 	bool density;
@@ -89,8 +94,8 @@ struct arguments {
 
 static int bad_usage(const char *what, const char *value)
 {
-	fprintf(stderr, "swakv-bench: %s %s; see --help\n", what, value);
-	return 2;
+	usage_error(what, value);
+	return EXIT_USAGE;
 }
 
 static void list(void)
@@ -112,15 +117,11 @@ static bool parse_cpus(const char *text, int cpu[2])
 	return true;
 }
 
-/* The options that are answered, with nothing measured. */
-static void tell(int c)
+static void take_soak(struct arguments *a)
 {
-	if (c == 'l')
-		list();
-	else if (c == 'h')
-		usage(stdout);
-	else
-		puts("swakv-bench " SWAKV_VERSION);
+	if (!usage_number("--soak", optarg, 1, UINT64_MAX / 4, &a->soak))
+		a->exit_code = EXIT_USAGE;
+	bench.options.spin_us = 1;
 }
 
 /* @name is that of the long option, where it has one. */
@@ -146,8 +147,8 @@ static void take_option(int c, const char *name, struct arguments *a)
 		bench.options.pin = false;
 		break;
 	case OPT_SPIN:
-		if (!number_read(optarg, 1, 1000000, &n))
-			a->exit_code = bad_usage("--spin-us needs a number from 1 to 1000000, not", optarg);
+		if (!usage_number("--spin-us", optarg, 1, 1000000, &n))
+			a->exit_code = EXIT_USAGE;
 		else
 			bench.options.spin_us = (uint32_t)n;
 		break;
@@ -158,9 +159,7 @@ static void take_option(int c, const char *name, struct arguments *a)
 		bench.options.trace = optarg;
 		break;
 	case OPT_SOAK:
-		if (!number_read(optarg, 1, UINT64_MAX / 4, &a->soak))
-			a->exit_code = bad_usage("--soak needs a number of sleeps, not", optarg);
-		bench.options.spin_us = 1;
+		take_soak(a);
 		break;
 	case OPT_DENSITY:
 		a->density = true;
@@ -168,20 +167,22 @@ static void take_option(int c, const char *name, struct arguments *a)
 	case OPT_DENSITY_VALUE:
 		a->density_value = name;
 		if (!density_option(&a->density_options, name, optarg))
-			a->exit_code = 2;
+			a->exit_code = EXIT_USAGE;
 		break;
 	case OPT_WORKER:
 		a->exit_code = stage_worker(optarg);
 		break;
 	case 'l':
-	case 'h':
-	case OPT_VERSION:
-		tell(c);
+		list();
 		a->exit_code = 0;
 		break;
+	case 'h':
+		usage_help(usage_text);
+	case OPT_VERSION:
+		usage_version();
 	default:
-		usage(stderr);
-		a->exit_code = 2;
+		usage_unknown();
+		a->exit_code = EXIT_USAGE;
 	}
 }
 
@@ -216,7 +217,8 @@ static void parse(int argc, char **argv, struct arguments *a)
 		{ "trace", required_argument, NULL, OPT_TRACE },
 		{ "soak", required_argument, NULL, OPT_SOAK },
 		{ "density", no_argument, NULL, OPT_DENSITY },
-		{ "pool", required_argument, NULL, OPT_DENSITY_VALUE },
+		{ "size", required_argument, NULL, OPT_DENSITY_VALUE },
+		{ "pool", required_argument, NULL, OPT_DENSITY_VALUE }, /* as it was called first */
 		{ "token-bytes", required_argument, NULL, OPT_DENSITY_VALUE },
 		{ "window", required_argument, NULL, OPT_DENSITY_VALUE },
 		{ "page-tokens", required_argument, NULL, OPT_DENSITY_VALUE },
@@ -297,7 +299,7 @@ int main(int argc, char **argv)
 	struct arguments a = { 0 };
 	int r = 0;
 
-	output_check_at_exit("swakv-bench", 1);
+	usage_begin("swakv-bench", 1);
 	parse(argc, argv, &a);
 	if (a.exit_code >= 0)
 		return a.exit_code;

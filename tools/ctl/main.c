@@ -9,9 +9,9 @@
 #include "instance.h"
 #include "model_name.h"
 #include "number.h"
-#include "output.h"
 #include "show.h"
 #include "size.h"
+#include "usage.h"
 
 struct options {
 	struct question question;
@@ -43,12 +43,6 @@ static const char usage_text[] =
 	"      --version          the version\n"
 	"\n"
 	"Exit status: 0 done, 1 refused or not found, 2 wrong usage, 3 no broker, 4 denied, 5 no answer in time.\n";
-
-static bool usage_error(const char *what, const char *value)
-{
-	fprintf(stderr, "swakv-ctl: %s '%s' (see --help)\n", what, value);
-	return false;
-}
 
 /* "ID" or "ID.GENERATION". */
 static bool parse_session(struct admin_request *r, const char *text)
@@ -190,14 +184,11 @@ static bool parse_options(struct options *o, int argc, char **argv)
 				return false;
 			break;
 		case 'h':
-			fputs(usage_text, stdout);
-			exit(EXIT_SUCCESS);
+			usage_help(usage_text);
 		case 'V':
-			puts("swakv-ctl " SWAKV_VERSION);
-			exit(EXIT_SUCCESS);
+			usage_version();
 		default:
-			fprintf(stderr, "see swakv-ctl --help\n");
-			return false;
+			return usage_unknown();
 		}
 	}
 	return parse_command(o, argc - optind, argv + optind);
@@ -210,7 +201,7 @@ int main(int argc, char **argv)
 	static struct answer answer;
 	enum ctl_exit e;
 
-	output_check_at_exit("swakv-ctl", CTL_REFUSED);
+	usage_begin("swakv-ctl", CTL_REFUSED);
 	if ((named && named[0] && !parse_name(&o.question, named)) || !parse_options(&o, argc, argv))
 		return CTL_USAGE;
 	e = ask(&o.question, &answer);

@@ -5,8 +5,8 @@
 
 #include "exits.h"
 #include "options.h"
-#include "output.h"
 #include "report.h"
+#include "usage.h"
 #include "worker.h"
 
 static volatile int stop;
@@ -50,7 +50,7 @@ int main(int argc, char **argv)
 	struct options opt;
 	int status;
 
-	output_check_at_exit("swakv-demo-worker", EXIT_TROUBLE);
+	usage_begin("swakv-demo-worker", EXIT_TROUBLE);
 	status = options_parse(&opt, argc, argv);
 	if (status >= 0)
 		return status;

@@ -12,12 +12,12 @@
 
 #include "exits.h"
 #include "number.h"
+#include "usage.h"
 
 #define TOOL "swakv-demo-worker"
 
 enum {
-	OPT_SOCKET = 256,
-	OPT_POOL,
+	OPT_POOL = 256,
 	OPT_SCALE,
 	OPT_DTYPE,
 	OPT_PAGE_TOKENS,
@@ -32,13 +32,12 @@ enum {
 	OPT_LAG,
 	OPT_LOOP,
 	OPT_REPORT,
-	OPT_JSON,
 	OPT_VERSION,
 };
 
 static const struct option table[] = {
 	{ "broker", required_argument, NULL, 'b' },
-	{ "socket", required_argument, NULL, OPT_SOCKET },
+	{ "socket", required_argument, NULL, 's' },
 	{ "pool", required_argument, NULL, OPT_POOL },
 	{ "preset", required_argument, NULL, 'p' },
 	{ "scale", required_argument, NULL, OPT_SCALE },
@@ -47,7 +46,8 @@ static const struct option table[] = {
 	{ "trace", required_argument, NULL, 't' },
 	{ "rows", required_argument, NULL, OPT_ROWS },
 	{ "skip", required_argument, NULL, OPT_SKIP },
-	{ "batch", required_argument, NULL, 'B' },
+	{ "max-batch", required_argument, NULL, 'B' },
+	{ "batch", required_argument, NULL, 'B' }, /* as it was called first */
 	{ "max-seq", required_argument, NULL, OPT_MAX_SEQ },
 	{ "max-decode", required_argument, NULL, OPT_MAX_DECODE },
 	{ "time-limit", required_argument, NULL, OPT_TIME_LIMIT },
@@ -57,22 +57,22 @@ static const struct option table[] = {
 	{ "lag", required_argument, NULL, OPT_LAG },
 	{ "loop", no_argument, NULL, OPT_LOOP },
 	{ "report", required_argument, NULL, OPT_REPORT },
-	{ "json", no_argument, NULL, OPT_JSON },
+	{ "json", no_argument, NULL, 'j' },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ NULL, 0, NULL, 0 },
 };
 
-static const char usage[] =
-	"usage: " TOOL " --preset NAME [options]\n"
+static const char usage_text[] =
+	"usage: swakv-demo-worker --preset NAME [OPTION]...\n"
 	"\n"
 	"Decodes the rows of a serving trace against a swakv broker, with K and V made up\n"
 	"by a formula, and checks every attention result against dense attention in double\n"
 	"precision.\n"
 	"\n"
-	"  -b, --broker NAME     broker instance (default: $SWAKV_BROKER, else \"default\")\n"
-	"      --socket PATH     broker socket, instead of a name\n"
+	"  -b, --broker NAME     which broker (default: $SWAKV_BROKER, else \"default\")\n"
+	"  -s, --socket PATH     or the path of its workers' socket\n"
 	"      --pool NAME       pool of the broker (default: its only one)\n"
 	"  -p, --preset NAME     model geometry, see below\n"
 	"      --scale N         divide layers and heads by N\n"
@@ -83,7 +83,7 @@ static const char usage[] =
 	"      --rows N          take at most N rows\n"
 	"      --skip N          leave out the first N rows\n"
 	"      --loop            begin again at the end of the rows; needs --time-limit or SIGTERM to end\n"
-	"  -B, --batch N         sequences at a time (default: 8)\n"
+	"  -B, --max-batch N     sequences at a time (default: 8)\n"
 	"      --max-seq N       tokens a sequence may reach (default: 32768)\n"
 	"      --max-decode N    decode at most N tokens a sequence\n"
 	"      --time-limit S    begin nothing new after S seconds and end in order\n"
@@ -92,10 +92,10 @@ static const char usage[] =
 	"      --poison          fill pages with NaN as soon as they are given up\n"
 	"      --lag MS          let the stream sleep so long at the end of each step\n"
 	"      --report FILE     keep a JSON report in FILE, renewed every second\n"
-	"      --json            print the last report as JSON\n"
+	"  -j, --json            print the last report as JSON\n"
 	"  -q, --quiet           no progress lines\n"
 	"  -h, --help            this text\n"
-	"      --version         print the version\n"
+	"      --version         the version\n"
 	"\n"
 	"presets:\n";
 
@@ -120,28 +120,27 @@ static void print_usage(void)
 	size_t n;
 	const struct preset *p = preset_list(&n);
 
-	fputs(usage, stdout);
+	fputs(usage_text, stdout);
 	for (size_t i = 0; i < n; i++)
 		print_preset(&p[i]);
-	printf("\nexit status: 0 every result right, 1 mismatches, 2 usage, 3 no broker or broker gone, 4 other "
+	printf("\nExit status: 0 every result right, 1 mismatches, 2 wrong usage, 3 no broker or broker gone, 4 other "
 	       "failure\n");
 }
 
+/* "--OPTION needs EXPECTED, not 'VALUE'" */
 static int complain(const char *option, const char *value, const char *expected)
 {
-	fprintf(stderr, TOOL ": --%s is '%s', expected %s\n", option, value, expected);
+	char what[320];
+
+	snprintf(what, sizeof(what), "--%s needs %s, not", option, expected);
+	usage_error(what, value);
 	return EXIT_USAGE;
 }
 
 /* A whole number from @least to @most into *@out; -1, or the exit status. */
 static int number(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *out)
 {
-	char expected[96];
-
-	if (number_read(text, least, most, out))
-		return -1;
-	snprintf(expected, sizeof(expected), "a whole number from %" PRIu64 " to %" PRIu64, least, most);
-	return complain(option, text, expected);
+	return usage_number(option, text, least, most, out) ? -1 : EXIT_USAGE;
 }
 
 static int set_preset(struct options *o, const char *name)
@@ -196,37 +195,37 @@ static int set_number(struct options *o, struct overrides *v, int opt, const cha
 
 	switch (opt) {
 	case OPT_SCALE:
-		rc = number("scale", text, 1, 1000000, &n);
+		rc = number("--scale", text, 1, 1000000, &n);
 		o->scale = (uint32_t)n;
 		return rc;
 	case OPT_PAGE_TOKENS:
-		rc = number("page-tokens", text, 16, 256, &n);
+		rc = usage_power_of_two("--page-tokens", text, 16, 256, &n) ? -1 : EXIT_USAGE;
 		v->page_tokens = (uint32_t)n;
-		return rc < 0 && (n & (n - 1)) ? complain("page-tokens", text, "16, 32, 64, 128 or 256") : rc;
+		return rc;
 	case OPT_ROWS:
-		rc = number("rows", text, 1, SIZE_MAX, &n);
+		rc = number("--rows", text, 1, SIZE_MAX, &n);
 		o->rows = n;
 		return rc;
 	case OPT_SKIP:
-		rc = number("skip", text, 0, SIZE_MAX, &n);
+		rc = number("--skip", text, 0, SIZE_MAX, &n);
 		o->skip = n;
 		return rc;
 	case OPT_MAX_SEQ:
-		rc = number("max-seq", text, 2, INT32_MAX, &n);
+		rc = number("--max-seq", text, 2, INT32_MAX, &n);
 		o->max_seq = (int64_t)n;
 		return rc;
 	case OPT_MAX_DECODE:
-		rc = number("max-decode", text, 1, INT32_MAX, &n);
+		rc = number("--max-decode", text, 1, INT32_MAX, &n);
 		o->max_decode = (int64_t)n;
 		return rc;
 	case OPT_LAG:
-		rc = number("lag", text, 0, 60000, &n);
+		rc = number("--lag", text, 0, 60000, &n);
 		o->lag_ms = (uint32_t)n;
 		return rc;
 	case OPT_SEED:
-		return number("seed", text, 0, UINT64_MAX, &o->seed);
+		return number("--seed", text, 0, UINT64_MAX, &o->seed);
 	default: /* 'B' */
-		rc = number("batch", text, 1, 4096, &n);
+		rc = number("--max-batch", text, 1, 4096, &n);
 		o->batch = (uint32_t)n;
 		return rc;
 	}
@@ -249,7 +248,7 @@ static int set(struct options *o, struct overrides *v, int opt, char *arg)
 	case 'b':
 		o->broker = arg;
 		return -1;
-	case OPT_SOCKET:
+	case 's':
 		o->socket = arg;
 		return -1;
 	case OPT_POOL:
@@ -275,7 +274,7 @@ static int set(struct options *o, struct overrides *v, int opt, char *arg)
 		return -1;
 	case OPT_REPORT:
 		return set_report(o, arg);
-	case OPT_JSON:
+	case 'j':
 		o->json = true;
 		return -1;
 	case 'q':
@@ -312,24 +311,22 @@ int options_parse(struct options *o, int argc, char **argv)
 	if (getentropy(&o->seed, sizeof(o->seed)) < 0)
 		o->seed = 1;
 	o->seed >>= 32; /* short enough to type */
-	while ((opt = getopt_long(argc, argv, "b:p:t:B:qh", table, NULL)) >= 0) {
+	while ((opt = getopt_long(argc, argv, "b:s:p:t:B:jqh", table, NULL)) >= 0) {
 		if (opt == '?') {
-			fputs("see " TOOL " --help\n", stderr);
+			usage_unknown();
 			return EXIT_USAGE;
 		}
 		if (opt == 'h') {
 			print_usage();
 			return 0;
 		}
-		if (opt == OPT_VERSION) {
-			puts(TOOL " " SWAKV_VERSION);
-			return 0;
-		}
+		if (opt == OPT_VERSION)
+			usage_version();
 		if ((rc = set(o, &v, opt, optarg)) >= 0)
 			return rc;
 	}
 	if (optind < argc) {
-		fprintf(stderr, TOOL ": '%s' is not understood; see --help\n", argv[optind]);
+		usage_error("unexpected argument", argv[optind]);
 		return EXIT_USAGE;
 	}
 	return settle(o, &v);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - options of swakv-geometry */
 #include <getopt.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "number.h"
-#include "output.h"
 #include "print.h"
+#include "usage.h"
 
 enum { OPTION_VERSION = 256, OPTION_C, OPTION_INI };
 enum { EXIT_BAD = 1, EXIT_USAGE = 2, EXIT_UNMAPPABLE = 3 };
@@ -32,9 +30,9 @@ static const char usage_text[] =
 	"  -a, --max-advance N   also for steps of at most N tokens; again for more of them (default: 1)\n"
 	"  -f, --in-flight N     steps prepared whose end the broker has not seen (default: 2)\n"
 	"  -r, --max-rewind N    tokens that may be taken back (default: 0)\n"
-	"  -p, --pool BYTES      say how many sequences fit in a pool of BYTES for K and V together (\"64G\")\n"
-	"  -e, --extent BYTES    its extents (default: as the broker takes them)\n"
-	"  -l, --largest-page BYTES\n"
+	"      --size SIZE       say how many sequences fit in a pool of SIZE for K and V together (\"64G\")\n"
+	"  -e, --extent SIZE     its extents (default: as the broker takes them)\n"
+	"  -l, --largest-page SIZE\n"
 	"                        split groups with larger pages into equal parts\n"
 	"  -d, --dtype TYPE      f16, bf16, f32 or fp8 instead of the file's\n"
 	"  -j, --json            JSON, an object for each file\n"
@@ -44,36 +42,18 @@ static const char usage_text[] =
 	"  -h, --help            this text\n"
 	"      --version         the version\n"
 	"\n"
-	"Exit status: 0, 1 a file that cannot be read or with wrong values, 2 wrong usage, 3 a model that cannot be "
+	"Exit status: 0 all were shown, 1 a file that cannot be read or with wrong values, 2 wrong usage, 3 a model "
+	"that cannot be "
 	"mapped;\nof several files the first that is not 0.\n";
-
-static bool usage_error(const char *what, const char *value)
-{
-	fprintf(stderr, "swakv-geometry: %s '%s' (see --help)\n", what, value);
-	return false;
-}
 
 static bool parse_count(const char *option, const char *text, int64_t least, int64_t *out)
 {
-	char what[80];
 	uint64_t n;
 
-	if (number_read(text, (uint64_t)least, INT32_MAX, &n)) {
-		*out = (int64_t)n;
-		return true;
-	}
-	snprintf(what, sizeof(what), "%s needs a whole number from %" PRId64 " to 2147483647, not", option, least);
-	return usage_error(what, text);
-}
-
-static bool parse_bytes(const char *option, const char *text, uint64_t *out)
-{
-	char what[80];
-
-	if (number_read_bytes(text, 1, INT64_MAX, out))
-		return true;
-	snprintf(what, sizeof(what), "%s needs a size like 64G, not", option);
-	return usage_error(what, text);
+	if (!usage_number(option, text, (uint64_t)least, INT32_MAX, &n))
+		return false;
+	*out = (int64_t)n;
+	return true;
 }
 
 static bool add_rule(struct options *o, const char *text)
@@ -96,14 +76,12 @@ static bool set_form(struct options *o,
 
 static bool apply(struct options *o, int option, const char *value)
 {
-	int64_t n;
+	uint64_t n;
 
 	switch (option) {
 	case 'P':
-		if (!parse_count("--page-tokens", value, 1, &n))
+		if (!usage_power_of_two("--page-tokens", value, 16, 256, &n))
 			return false;
-		if (n < 16 || n > 256 || (n & (n - 1)))
-			return usage_error("--page-tokens needs a power of two from 16 to 256, not", value);
 		o->sizes.page_tokens = (uint32_t)n;
 		return true;
 	case 't':
@@ -115,19 +93,17 @@ static bool apply(struct options *o, int option, const char *value)
 	case 'r':
 		return parse_count("--max-rewind", value, 0, &o->rule.max_rewind);
 	case 'p':
-		return parse_bytes("--pool", value, &o->sizes.pool);
+		return usage_bytes("--size", value, 1, INT64_MAX, &o->sizes.pool);
 	case 'e':
-		return parse_bytes("--extent", value, &o->sizes.extent);
+		return usage_bytes("--extent", value, 1, INT64_MAX, &o->sizes.extent);
 	case 'l':
-		return parse_bytes("--largest-page", value, &o->sizes.largest_page);
+		return usage_bytes("--largest-page", value, 1, INT64_MAX, &o->sizes.largest_page);
 	case 'd':
 		o->dtype = hf_dtype_find(value);
 		return o->dtype || usage_error("--dtype needs f16, bf16, f32 or fp8, not", value);
 	case 'B':
-		if (!parse_count("--max-batch", value, 1, &n))
+		if (!usage_number("--max-batch", value, 1, WIRE_MAX_BATCH, &n))
 			return false;
-		if (n > WIRE_MAX_BATCH)
-			return usage_error("--max-batch needs a number from 1 to 4096, not", value);
 		o->sizes.max_batch = (uint32_t)n;
 		return true;
 	case 'j':
@@ -137,14 +113,11 @@ static bool apply(struct options *o, int option, const char *value)
 	case OPTION_INI:
 		return set_form(o, print_ini);
 	case 'h':
-		fputs(usage_text, stdout);
-		exit(EXIT_SUCCESS);
+		usage_help(usage_text);
 	case OPTION_VERSION:
-		puts("swakv-geometry " SWAKV_VERSION);
-		exit(EXIT_SUCCESS);
+		usage_version();
 	default:
-		fprintf(stderr, "see swakv-geometry --help\n");
-		return false;
+		return usage_unknown();
 	}
 }
 
@@ -155,9 +128,9 @@ static bool check_together(const struct options *o)
 	bool paste = o->print == print_c || o->print == print_ini;
 
 	if (z->pool && paste)
-		return usage_error("nothing is counted in a pool with --c and --ini, so they do not go with", "--pool");
+		return usage_error("nothing is counted in a pool with --c and --ini, so they do not go with", "--size");
 	if (z->extent && !z->pool)
-		return usage_error("extents are those of a pool, so --pool is needed by", "--extent");
+		return usage_error("extents are those of a pool, so --size is needed by", "--extent");
 	if (z->extent > z->pool / 2)
 		return usage_error("an extent is no larger than a half of the pool, so too much is", "--extent");
 	if (z->max_batch && !paste)
@@ -175,7 +148,8 @@ static bool parse_options(struct options *o, int argc, char **argv)
 		{ "max-advance", required_argument, NULL, 'a' },
 		{ "in-flight", required_argument, NULL, 'f' },
 		{ "max-rewind", required_argument, NULL, 'r' },
-		{ "pool", required_argument, NULL, 'p' },
+		{ "size", required_argument, NULL, 'p' },
+		{ "pool", required_argument, NULL, 'p' }, /* as it was called first */
 		{ "extent", required_argument, NULL, 'e' },
 		{ "largest-page", required_argument, NULL, 'l' },
 		{ "dtype", required_argument, NULL, 'd' },
@@ -252,7 +226,7 @@ int main(int argc, char **argv)
 	int status = EXIT_SUCCESS, r;
 	const char *gap = "";
 
-	output_check_at_exit("swakv-geometry", EXIT_BAD);
+	usage_begin("swakv-geometry", EXIT_BAD);
 	if (!parse_options(&o, argc, argv))
 		return EXIT_USAGE;
 	finish_rules(&o);

@@ -17,9 +17,8 @@
 
 #include "cleanup.h"
 #include "interrupt.h"
-#include "number.h"
-#include "output.h"
 #include "report.h"
+#include "usage.h"
 #include "worker.h"
 
 struct options {
@@ -29,22 +28,22 @@ struct options {
 	int jobs;
 };
 
-static void usage(FILE *out)
-{
-	fputs("Usage: swakv-replay [OPTION...] FILE...\n"
-	      "Plays scenario files against a private broker and real worker processes.\n\n"
-	      "  -j, --jobs=N   play N files at a time [1]\n"
-	      "  -t, --trace    print every statement, command and answer\n"
-	      "      --backend=host|cuda\n"
-	      "                 play on this one, whatever the files say\n"
-	      "  -k, --keep     keep the broker's log, and say where it is\n"
-	      "      --json     one JSON object a file\n"
-	      "  -h, --help     this text\n"
-	      "      --version  version\n\n"
-	      "Exit codes: 0 every expectation held, 1 a difference, 2 usage, or a file that cannot be read,\n"
-	      "3 a file could not be played. FILE \"-\" is standard input. See swakv-replay(1).\n",
-	      out);
-}
+static const char usage_text[] =
+	"usage: swakv-replay [OPTION]... FILE...\n"
+	"\n"
+	"Plays scenario files against a private broker and real worker processes. FILE \"-\" is standard input.\n"
+	"\n"
+	"  -J, --jobs N       play N files at a time (default: 1)\n"
+	"  -v, --verbose      print every statement, command and answer\n"
+	"      --backend host|cuda\n"
+	"                     play on this one, whatever the files say\n"
+	"  -k, --keep         keep the broker's log, and say where it is\n"
+	"  -j, --json         one JSON object a file\n"
+	"  -h, --help         this text\n"
+	"      --version      the version\n"
+	"\n"
+	"Exit status: 0 every expectation held, 1 a difference, 2 wrong usage or a file that cannot be read,\n"
+	"3 a file could not be played.\n";
 
 /* ---- one file ------------------------------------------------------------------------ */
 
@@ -203,73 +202,72 @@ static int play_in_order(char **paths, int n, const struct options *options)
 
 /* ---- arguments ----------------------------------------------------------------------------- */
 
-enum { FLAG_JSON = 1000, FLAG_VERSION, FLAG_WORKER };
+enum { FLAG_BACKEND = 1000, FLAG_VERSION, FLAG_WORKER };
 
-static bool read_count(const char *text, unsigned int low, unsigned int high, int *out)
+/* "host" or "cuda"; false after a complaint. */
+static bool read_backend(const char *text, int *backend)
 {
-	uint64_t n;
+	*backend = !strcmp(text, "host") ? BACKEND_HOST : !strcmp(text, "cuda") ? BACKEND_CUDA : -1;
+	return *backend >= 0 || usage_error("--backend needs host or cuda, not", text);
+}
 
-	if (!number_read(text, low, high, &n))
-		return false;
-	*out = (int)n;
-	return true;
+static int serve_worker(const char *text)
+{
+	uint64_t fd;
+
+	return usage_number("--worker-fd", text, 3, 1 << 20, &fd) ? worker_main((int)fd) : RUN_UNREADABLE;
 }
 
 /* Returns -1 to go on, else the exit code. */
 static int read_arguments(int argc, char **argv, struct options *o)
 {
-	static const struct option flags[] = { { "jobs", required_argument, NULL, 'j' },
-					       { "backend", required_argument, NULL, 'b' },
-					       { "trace", no_argument, NULL, 't' },
+	static const struct option flags[] = { { "jobs", required_argument, NULL, 'J' },
+					       { "backend", required_argument, NULL, FLAG_BACKEND },
+					       { "verbose", no_argument, NULL, 'v' },
+					       { "trace", no_argument, NULL, 'v' }, /* as it was called first */
 					       { "keep", no_argument, NULL, 'k' },
-					       { "json", no_argument, NULL, FLAG_JSON },
+					       { "json", no_argument, NULL, 'j' },
 					       { "help", no_argument, NULL, 'h' },
 					       { "version", no_argument, NULL, FLAG_VERSION },
 					       { "worker-fd", required_argument, NULL, FLAG_WORKER }, /* internal */
 					       { NULL, 0, NULL, 0 } };
-	int flag, fd;
+	uint64_t n = 1;
+	int flag;
 
-	while ((flag = getopt_long(argc, argv, "j:tkh", flags, NULL)) != -1) {
+	while ((flag = getopt_long(argc, argv, "J:vjkh", flags, NULL)) != -1) {
 		switch (flag) {
-		case 'j':
-			if (read_count(optarg, 1, 256, &o->jobs))
-				break;
-			fprintf(stderr, "swakv-replay: --jobs=%s: allowed is a number from 1 to 256\n", optarg);
-			return RUN_UNREADABLE;
-		case 'b':
-			o->backend = !strcmp(optarg, "host")   ? BACKEND_HOST
-				     : !strcmp(optarg, "cuda") ? BACKEND_CUDA
-							       : -1;
-			if (o->backend >= 0)
-				break;
-			fprintf(stderr, "swakv-replay: --backend=%s: allowed are host and cuda\n", optarg);
-			return RUN_UNREADABLE;
-		case 't':
+		case 'J':
+			if (!usage_number("--jobs", optarg, 1, 256, &n))
+				return RUN_UNREADABLE;
+			o->jobs = (int)n;
+			break;
+		case FLAG_BACKEND:
+			if (!read_backend(optarg, &o->backend))
+				return RUN_UNREADABLE;
+			break;
+		case 'v':
 			o->run.trace = true;
 			break;
 		case 'k':
 			o->run.keep = true;
 			break;
-		case FLAG_JSON:
+		case 'j':
 			o->json = true;
 			break;
 		case 'h':
-			usage(stdout);
-			return 0;
+			usage_help(usage_text);
 		case FLAG_VERSION:
-			puts("swakv-replay " SWAKV_VERSION);
-			return 0;
+			usage_version();
 		case FLAG_WORKER:
-			return read_count(optarg, 3, 1 << 20, &fd) ? worker_main(fd) : RUN_UNREADABLE;
+			return serve_worker(optarg);
 		default:
-			usage(stderr);
+			usage_unknown();
 			return RUN_UNREADABLE;
 		}
 	}
 	if (optind < argc)
 		return -1;
-	fputs("swakv-replay: no file was given\n", stderr);
-	usage(stderr);
+	usage_error("which file? after", argv[argc - 1]);
 	return RUN_UNREADABLE;
 }
 
@@ -278,7 +276,7 @@ int main(int argc, char **argv)
 	struct options options = { .jobs = 1, .backend = -1 };
 	int code, n;
 
-	output_check_at_exit("swakv-replay", RUN_BROKEN);
+	usage_begin("swakv-replay", RUN_BROKEN);
 	code = read_arguments(argc, argv, &options);
 	n = argc - optind;
 	if (code >= 0)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "number.h"
-#include "output.h"
+#include "usage.h"
 #include "view.h"
 #include "watch.h"
 
@@ -38,12 +38,6 @@ static const char usage_text[] =
 	"      --version          the version\n"
 	"\n"
 	"Exit status: 0 running, 1 not found or not readable, 2 wrong usage, 3 not running, 4 stale, 5 stuck.\n";
-
-static bool usage_error(const char *what, const char *value)
-{
-	fprintf(stderr, "swakv-status: %s '%s' (see --help)\n", what, value);
-	return false;
-}
 
 static bool parse_session(struct view *v, const char *text, const char **end)
 {
@@ -148,14 +142,11 @@ static bool parse_options(struct options *o, int argc, char **argv)
 				return false;
 			break;
 		case 'h':
-			fputs(usage_text, stdout);
-			exit(EXIT_SUCCESS);
+			usage_help(usage_text);
 		case 'V':
-			puts("swakv-status " SWAKV_VERSION);
-			exit(EXIT_SUCCESS);
+			usage_version();
 		default:
-			fprintf(stderr, "see swakv-status --help\n");
-			return false;
+			return usage_unknown();
 		}
 	}
 	if (o->count && !o->watch)
@@ -187,7 +178,7 @@ int main(int argc, char **argv)
 	struct sample *s;
 	int status;
 
-	output_check_at_exit("swakv-status", EXIT_NOT_FOUND);
+	usage_begin("swakv-status", EXIT_NOT_FOUND);
 	if (!o.instance || !o.instance[0])
 		o.instance = "default";
 	if (!parse_options(&o, argc, argv))
