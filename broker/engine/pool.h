@@ -31,8 +31,6 @@ struct pool {
 	struct extent *extents;
 	uint64_t *candidates; /* [2 * n_extents + 1], scratch of choice_make() */
 	int32_t first_moved;
-	bool apart;        /* the provision that is being made puts a class that begins away from others */
-	bool afresh;       /* it also takes all empty extents from their classes first */
 	uint64_t hands;    /* counts how often an extent changed hands */
 	uint64_t turns;    /* the sum of the classes' turns, of those that are gone, too */
 	uint64_t returned; /* counts how often pages came back to a class */

@@ -124,11 +124,19 @@ int64_t pool_available(struct pool *p, struct page_class *c)
 
 /* ---- provision ---------------------------------------------------------------------- */
 
+/* How a provision is tried, one after the other until one succeeds. */
+enum attempt {
+	ATTEMPT_APART,  /* a class that begins does so away from others */
+	ATTEMPT_PACKED, /* classes lie one behind the other */
+	ATTEMPT_AFRESH, /* so, and all empty extents leave their classes first */
+};
+
 /* What one class is being given. */
 struct provision {
 	struct pool *pool;
 	struct page_class *class;
 	int index;
+	enum attempt attempt;
 	bool others; /* also empty extents of other classes */
 };
 
@@ -230,14 +238,15 @@ static void take_extents(const struct provision *v, bool beside, int64_t n)
 		if (own < end)
 			take_stretch(v, first, own, end, n);
 		else if (!beside)
-			take_stretch(v, first, p->apart ? begin_apart(p, first, end) : first, end, n);
+			take_stretch(v, first, v->attempt == ATTEMPT_APART ? begin_apart(p, first, end) : first, end,
+				     n);
 	}
 }
 
 /* Makes sure that @n pages of @c are free, as far as it goes. */
-static void class_provide(struct pool *p, struct page_class *c, int64_t n)
+static void class_provide(struct pool *p, enum attempt attempt, struct page_class *c, int64_t n)
 {
-	struct provision v = { .pool = p, .class = c };
+	struct provision v = { .pool = p, .class = c, .attempt = attempt };
 
 	if (c->n_free >= n)
 		return;
@@ -290,13 +299,13 @@ static void start_afresh(struct pool *p)
 	}
 }
 
-static int provide(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available)
+static int provide(struct pool *p, enum attempt attempt, const struct pool_need *needs, uint32_t n, int64_t *available)
 {
 	int failed = find_hopeless(p, needs, n, available);
 
 	if (failed >= 0)
 		return failed;
-	if (p->afresh)
+	if (attempt == ATTEMPT_AFRESH)
 		start_afresh(p);
 	/* All promises first: what a later class has already is not taken from it to be replaced. */
 	for (uint32_t i = 0; i < n; i++)
@@ -304,7 +313,7 @@ static int provide(struct pool *p, const struct pool_need *needs, uint32_t n, in
 	for (uint32_t i = 0; i < n && failed < 0; i++) {
 		struct page_class *c = needs[i].class;
 
-		class_provide(p, c, c->promised);
+		class_provide(p, attempt, c, c->promised);
 		if (c->n_free >= c->promised)
 			continue;
 		*available = c->n_free;
@@ -351,7 +360,7 @@ static bool place_anew(struct pool *p, const struct pool_keep *keep, const struc
 		struct page_class *c = class_of(p, fit[plan.at[i].need].page_bytes);
 
 		c->promised += (int64_t)plan.at[i].pages;
-		class_provide(p, c, c->promised);
+		class_provide(p, ATTEMPT_PACKED, c, c->promised);
 		good = c->n_free >= c->promised;
 	}
 	pool_unpromise(p);
@@ -361,19 +370,13 @@ static bool place_anew(struct pool *p, const struct pool_keep *keep, const struc
 
 int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available)
 {
-	int failed;
+	int failed = provide(p, ATTEMPT_APART, needs, n, available);
 
-	p->apart = true;
-	failed = provide(p, needs, n, available);
-	p->apart = false;
 	/* Classes packed one behind the other may just fit where those that are apart do not. */
 	if (failed >= 0)
-		failed = provide(p, needs, n, available);
-	if (failed >= 0 && p->n_empty > 0) {
-		p->afresh = true;
-		failed = provide(p, needs, n, available);
-		p->afresh = false;
-	}
+		failed = provide(p, ATTEMPT_PACKED, needs, n, available);
+	if (failed >= 0 && p->n_empty > 0)
+		failed = provide(p, ATTEMPT_AFRESH, needs, n, available);
 	if (failed >= 0 && pool_is_idle(p) && place_anew(p, NULL, needs, n))
 		failed = -1;
 	return failed;
@@ -392,9 +395,9 @@ bool pool_could_provide(const struct pool *p, const struct pool_need *needs, uin
 /* ---- beside others -------------------------------------------------------------------- */
 
 /* Makes free what @c was promised; false: so many pages cannot be had. */
-static bool keep_promise(struct pool *p, struct page_class *c)
+static bool keep_promise(struct pool *p, enum attempt attempt, struct page_class *c)
 {
-	class_provide(p, c, c->promised);
+	class_provide(p, attempt, c, c->promised);
 	return c->n_free >= c->promised;
 }
 
@@ -417,23 +420,23 @@ int64_t pool_spare_extents(const struct pool *p)
  * claimed is there; only what starts afresh must find extents for it again.
  * False: it does not.
  */
-static bool promise_kept(struct pool *p, const struct pool_keep *keep)
+static bool promise_kept(struct pool *p, enum attempt attempt, const struct pool_keep *keep)
 {
 	bool good = true;
 
 	for (int i = 0; i < p->n_classes; i++)
 		p->classes[i]->promised = keep->floors[i];
 	for (int i = 0; i < p->n_classes; i++)
-		if (keep->floors[i] && !keep_promise(p, p->classes[i]))
+		if (keep->floors[i] && !keep_promise(p, attempt, p->classes[i]))
 			p->classes[i]->promised = p->classes[i]->n_free;
 	for (int i = 0; i < p->n_classes; i++) {
 		struct page_class *c = p->classes[i];
 		int64_t left = c->n_free - c->promised;
 
-		c->promised += keep->claims[i] < left || p->afresh ? keep->claims[i] : left;
+		c->promised += keep->claims[i] < left || attempt == ATTEMPT_AFRESH ? keep->claims[i] : left;
 	}
-	for (int i = 0; i < p->n_classes && p->afresh; i++)
-		good &= keep->claims[i] == 0 || keep_promise(p, p->classes[i]);
+	for (int i = 0; i < p->n_classes && attempt == ATTEMPT_AFRESH; i++)
+		good &= keep->claims[i] == 0 || keep_promise(p, attempt, p->classes[i]);
 	return good;
 }
 
@@ -447,7 +450,7 @@ static void claims_that_are_left(const struct pool *p, struct pool_keep *keep)
 
 void pool_promise(struct pool *p, const struct pool_keep *keep)
 {
-	promise_kept(p, keep);
+	promise_kept(p, ATTEMPT_PACKED, keep);
 	end_moves(p, false);
 }
 
@@ -456,7 +459,7 @@ int64_t pool_promise_more(struct pool *p, struct page_class *c, int64_t pages)
 	int64_t had = c->promised;
 
 	c->promised += pages;
-	if (!keep_promise(p, c))
+	if (!keep_promise(p, ATTEMPT_PACKED, c))
 		c->promised = c->n_free > had ? c->n_free : had;
 	end_moves(p, false);
 	return c->promised - had;
@@ -468,15 +471,15 @@ void pool_unpromise(struct pool *p)
 		p->classes[i]->promised = 0;
 }
 
-static int provide_beside(struct pool *p, const struct pool_keep *keep, const struct pool_need *needs, uint32_t n,
-			  int64_t *available)
+static int provide_beside(struct pool *p, enum attempt attempt, const struct pool_keep *keep,
+			  const struct pool_need *needs, uint32_t n, int64_t *available)
 {
 	int result = POOL_PROVIDED;
 	int64_t spare;
 
-	if (p->afresh)
+	if (attempt == ATTEMPT_AFRESH)
 		start_afresh(p);
-	if (!promise_kept(p, keep))
+	if (!promise_kept(p, attempt, keep))
 		result = POOL_KEPT;
 	spare = keep->extents ? pool_spare_extents(p) : 0;
 	/* All promises first, as in provide(). */
@@ -485,7 +488,7 @@ static int provide_beside(struct pool *p, const struct pool_keep *keep, const st
 	for (uint32_t i = 0; i < n && result == POOL_PROVIDED; i++) {
 		struct page_class *c = needs[i].class;
 
-		if (keep_promise(p, c))
+		if (keep_promise(p, attempt, c))
 			continue;
 		*available = c->n_free - c->promised + pages_wanted(needs, n, c);
 		result = (int)i;
@@ -505,17 +508,12 @@ int pool_provide_beside(struct pool *p, struct pool_keep *keep, const struct poo
 	int result;
 
 	claims_that_are_left(p, keep);
-	p->apart = true;
-	result = provide_beside(p, keep, needs, n, available);
-	p->apart = false;
+	result = provide_beside(p, ATTEMPT_APART, keep, needs, n, available);
 	if (result != POOL_PROVIDED)
-		result = provide_beside(p, keep, needs, n, available);
-	if (result != POOL_PROVIDED && p->n_empty > 0) {
-		p->afresh = true;
-		if (provide_beside(p, keep, needs, n, &afresh) == POOL_PROVIDED)
-			result = POOL_PROVIDED;
-		p->afresh = false;
-	}
+		result = provide_beside(p, ATTEMPT_PACKED, keep, needs, n, available);
+	if (result != POOL_PROVIDED && p->n_empty > 0 &&
+	    provide_beside(p, ATTEMPT_AFRESH, keep, needs, n, &afresh) == POOL_PROVIDED)
+		result = POOL_PROVIDED;
 	if (result != POOL_PROVIDED && pool_is_idle(p) && place_anew(p, keep, needs, n))
 		result = POOL_PROVIDED;
 	return result;
