@@ -5,13 +5,8 @@
 #ifndef SWAKV_PROVISION_H
 #define SWAKV_PROVISION_H
 
+#include "available.h"
 #include "extents.h"
-
-/*
- * Pages of @c that could be leased now: free ones, and those that all
- * unassigned extents and all empty ones of other classes would give.
- */
-int64_t pool_available(struct pool *p, struct page_class *c);
 
 /* So many pages of a class that are to be free. */
 struct pool_need {
@@ -58,6 +53,5 @@ int64_t pool_promise_more(struct pool *p, struct page_class *c, int64_t pages);
 void pool_unpromise(struct pool *p);
 /* Extents in no class, and empty ones whose pages nobody was promised; too few rather than too many. */
 int64_t pool_spare_extents(const struct pool *p);
-int pool_class_index(const struct pool *p, const struct page_class *c);
 
 #endif

@@ -125,12 +125,12 @@ MUTATIONS = [
     ("an extent that was taken needlessly", "provision.c", [
         ("\tif (c->n_free >= n)\n\t\treturn;\n\tv.index", "\tif (c->n_free >= ++n)\n\t\treturn;\n\tv.index")]),
     ("an extent is returned with a live page", "extents.c", [
-        ("if (!others || p->extents[x].n_live > 0)", "if (!others || p->extents[x].n_live > 1)", "provision.c"),
+        ("if (!others || p->extents[x].n_live > 0)", "if (!others || p->extents[x].n_live > 1)", "available.c"),
         ("\tMUST(e->n_live == 0 && !e->choice);\n", "\te->n_live = 0;\n")]),
     ("a page that ends in a second extent keeps only the first", "free_stack.c", [
         ("while (++x <= last)", "while (++x < last)")]),
-    ("an empty extent of another class does not count as available", "provision.c", [
-        ("next_stretch(p, x, index, true, &first)", "next_stretch(p, x, index, false, &first)")]),
+    ("an empty extent of another class does not count as available", "available.c", [
+        ("extents_next_stretch(p, x, index, true, &first)", "extents_next_stretch(p, x, index, false, &first)")]),
     ("pages of an extent that another class had are clean", "provision.c", [
         ("if (e->former != 0 && e->former != index + 1)", "if (e->former == EXTENT_OF_MANY)")]),
     ("a page across two extents is used with one", "extents.c", [
@@ -171,7 +171,7 @@ MUTATIONS = [
     ("pages of a later group do not come back at a point", "points.c", [
         ("\t\t} else {\n\t\t\tchain_give_back(s, g, chain);\n",
          "\t\t} else if (g->index < 2) {\n\t\t\tchain_give_back(s, g, chain);\n")]),
-    ("a class breaks its promise to another group", "provision.c", [
+    ("a class breaks its promise to another group", "available.c", [
         ("return holder->promised == 0 || holder->n_free - pages_lost(p, holder, x) >= holder->promised;",
          "return holder->promised >= 0;")]),
     # reservations
