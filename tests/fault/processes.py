@@ -7,6 +7,7 @@ Each broker has its own run-time folder and an instance name of its own, so
 tests run beside each other.
 """
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -82,12 +83,11 @@ def read_all(fd, line=False):
 class Broker:
     """A private broker on the host backend."""
 
-    counter = 0
+    counter = itertools.count(1)  # also for tests with threads
 
     def __init__(self, size="64M", arguments=(), name=None, expect_ready=True, env=None, wrapper=(), beside=False):
         """@beside: the wrapper stays as its parent."""
-        Broker.counter += 1
-        self.name = name or f"test-{os.getpid()}-{Broker.counter}"
+        self.name = name or f"test-{os.getpid()}-{next(Broker.counter)}"
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="swakv-test."))
         self.env = dict(os.environ, XDG_RUNTIME_DIR=str(self.folder), **(env or {}))
         self.log = self.folder / "swakvd.log"
