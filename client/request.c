@@ -140,6 +140,8 @@ static void begin_take_slots(struct swakv_session *s, const struct swakv_request
 		s->slots[r->slots[i]].stream = (uint8_t)r->stream;
 }
 
+static void request_abandon_quietly(struct swakv_request *r);
+
 static int begin_give_back(struct swakv_request *r)
 {
 	r->dropped = true;
@@ -435,7 +437,8 @@ int swakv_request_abandon(swakv_request *r, swakv_ticket *ticket)
 	return request_end(r, WIRE_OP_ABANDON, ticket);
 }
 
-void request_abandon_quietly(struct swakv_request *r)
+/* Sends an abandon that nobody waits for. */
+static void request_abandon_quietly(struct swakv_request *r)
 {
 	struct wire_fence fence;
 	struct part part;

@@ -219,8 +219,6 @@ void request_lost(struct swakv_request *r);
 void request_set_pending(struct swakv_request *r, uint16_t complete);
 /* The step of @e has been completed. With SWAKV_DONE the stream's word catches up, unless another step is under way. */
 void request_completed(struct call_entry *e);
-/* Sends an abandon that nobody waits for. */
-void request_abandon_quietly(struct swakv_request *r);
 /* The first lines of a call on @r: as session_enter(), and @r must not be NULL. */
 int request_enter(struct swakv_request *r);
 /* Why fence_is_old(): value, line and @before. */

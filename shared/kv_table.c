@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int kv_table_refuse(struct swakv_page_table *t, const char *what, int32_t index, enum fault_reason reason, int64_t got,
-		    int64_t want)
+/* Keeps the sentence of @reason, with @what and @index in front of it (@what NULL: none); returns its code. */
+static int kv_table_refuse(struct swakv_page_table *t, const char *what, int32_t index, enum fault_reason reason,
+			   int64_t got, int64_t want)
 {
 	struct fault f;
 	int code = fault_set(&f, reason, -1, got, want), n = 0;

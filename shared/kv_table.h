@@ -27,8 +27,4 @@ static inline int32_t *kv_table_row(const struct swakv_page_table *t, int32_t ro
 	return t->cells + (int64_t)row * 2 * t->width;
 }
 
-/* Keeps the sentence of @reason, with @what and @index in front of it (@what NULL: none); returns its code. */
-int kv_table_refuse(struct swakv_page_table *t, const char *what, int32_t index, enum fault_reason reason, int64_t got,
-		    int64_t want);
-
 #endif

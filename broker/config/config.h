@@ -154,7 +154,7 @@ void config_usage(FILE *out);
 
 /* ---- keys: shared by config.c, config_file.c and config_arguments.c ------- */
 
-enum config_section { SECTION_BROKER, SECTION_POOL, SECTION_MODEL, SECTION_COUNT };
+enum config_section { SECTION_BROKER, SECTION_POOL, SECTION_MODEL };
 
 enum key_type {
 	KEY_NAME,

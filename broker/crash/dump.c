@@ -25,7 +25,7 @@ static void put_digits(struct dump *d, uint64_t n, unsigned int base)
 	dump_text(d, text + i);
 }
 
-void dump_unsigned(struct dump *d, uint64_t n)
+static void dump_unsigned(struct dump *d, uint64_t n)
 {
 	put_digits(d, n, 10);
 }

@@ -21,7 +21,6 @@ struct dump {
 
 /* Zeroed but for descriptors and prefixes, it is ready. */
 void dump_text(struct dump *d, const char *text);
-void dump_unsigned(struct dump *d, uint64_t n);
 void dump_signed(struct dump *d, int64_t n);
 void dump_hex(struct dump *d, uint64_t n);
 /* @text and @n, as in ", 3 sessions". */

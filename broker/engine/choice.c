@@ -47,7 +47,11 @@ static void count_before(struct pool *p, struct page_class *c, int32_t page, int
 	extent_file(c, first, extent_kind(e));
 }
 
-void extent_choose(struct pool *p, int32_t x, struct choice *k)
+/*
+ * Extent @x joins @k: its free pages, and those that come free in it, are
+ * withheld, and nobody can take it. It may be unassigned; it is in no choice.
+ */
+static void extent_choose(struct pool *p, int32_t x, struct choice *k)
 {
 	struct extent *e = &p->extents[x];
 	struct page_class *c = p->extent_class[x] < 0 ? NULL : p->classes[p->extent_class[x]];
@@ -69,7 +73,8 @@ void extent_choose(struct pool *p, int32_t x, struct choice *k)
 	c->n_withheld += e->n_free;
 }
 
-void extent_lift(struct pool *p, int32_t x)
+/* Extent @x is as others again. It is no longer, or will soon not be, in its choice's chain. */
+static void extent_lift(struct pool *p, int32_t x)
 {
 	struct extent *e = &p->extents[x];
 	struct page_class *c = p->extent_class[x] < 0 ? NULL : p->classes[p->extent_class[x]];

@@ -19,13 +19,6 @@ struct choice {
 	uint64_t joined; /* counts pages that came free in them */
 };
 
-/*
- * Extent @x joins @k: its free pages, and those that come free in it, are
- * withheld, and nobody can take it. It may be unassigned; it is in no choice.
- */
-void extent_choose(struct pool *p, int32_t x, struct choice *k);
-/* Extent @x is as others again. It is no longer, or will soon not be, in its choice's chain. */
-void extent_lift(struct pool *p, int32_t x);
 /* All extents of @k are as others again; they stay chained, for choice_restore(). */
 void choice_lift(struct pool *p, struct choice *k);
 /* After choice_lift(): they are chosen again. */

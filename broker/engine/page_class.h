@@ -107,10 +107,4 @@ static inline bool page_class_bind(struct page_class *c, int32_t page, uint32_t 
 /* A leased page becomes quarantined. */
 void page_class_quarantine(struct page_class *c, int32_t page);
 
-/*
- * Recounts class @index of @p from its page states and the extents; false, with
- * a sentence, when an account, a list or a state is wrong.
- */
-bool page_class_check(const struct pool *p, const struct page_class *c, int index, char *buf, size_t size);
-
 #endif

@@ -221,7 +221,11 @@ static bool check_extents(const struct view *v)
 	return true;
 }
 
-bool page_class_check(const struct pool *p, const struct page_class *c, int index, char *buf, size_t size)
+/*
+ * Recounts class @index of @p from its page states and the extents; false, with
+ * a sentence, when an account, a list or a state is wrong.
+ */
+static bool page_class_check(const struct pool *p, const struct page_class *c, int index, char *buf, size_t size)
 {
 	const struct view v = { p, c, index, buf, size };
 	int32_t count[COUNTS] = { 0 };

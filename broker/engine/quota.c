@@ -39,7 +39,8 @@ struct quota *quota_find(const struct engine *e, const char *name)
 	return NULL;
 }
 
-struct quota *quota_get(struct engine *e, const char *name)
+/* The quota of @name, made when it is new; NULL: memory is short. */
+static struct quota *quota_get(struct engine *e, const char *name)
 {
 	struct quota *q = quota_find(e, name);
 
@@ -64,7 +65,8 @@ void quota_drop(struct engine *e, struct quota *q)
 	free(q);
 }
 
-void quota_learn(struct quota *q, const struct model *m, const struct geometry *g)
+/* Notes what a sequence of @m takes. */
+static void quota_learn(struct quota *q, const struct model *m, const struct geometry *g)
 {
 	q->n_shares = m->n_groups;
 	memcpy(q->groups, m->groups, sizeof(q->groups));

@@ -39,12 +39,8 @@ enum claims { CLAIMS_NONE, CLAIMS_ALL };
 
 /* The quota of @name; NULL: there is none. */
 struct quota *quota_find(const struct engine *e, const char *name);
-/* The same, made when it is new; NULL: memory is short. */
-struct quota *quota_get(struct engine *e, const char *name);
 /* Frees what has neither a session nor a limit. */
 void quota_drop(struct engine *e, struct quota *q);
-/* Notes what a sequence of @m takes. */
-void quota_learn(struct quota *q, const struct model *m, const struct geometry *g);
 /* Bytes of its sessions' pages, leased and in quarantine. */
 uint64_t quota_used(const struct quota *q);
 

@@ -20,7 +20,7 @@
 
 /* ---- handles ------------------------------------------------------------- */
 
-uint64_t request_handle(const struct session *s, const struct request *r)
+static uint64_t request_handle(const struct session *s, const struct request *r)
 {
 	return (uint64_t)s->tag << 48 | (uint64_t)(r - s->requests) << 32 | r->generation;
 }

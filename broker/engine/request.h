@@ -32,7 +32,6 @@ struct request {
 
 /* The live request of @handle. 0, or why there is none: the session has ended, or the request, or it never was. */
 int request_find(const struct session *s, uint64_t handle, struct request **r, struct fault *f);
-uint64_t request_handle(const struct session *s, const struct request *r);
 
 /* Admits @b if that can be done now: 0, or the code of why not. */
 int request_admit(struct session *s, const struct begin *b, uint64_t *handle, struct fault *f);

@@ -41,7 +41,7 @@ void client_free_session(struct client *c)
 	c->channel = NULL;
 }
 
-void client_close_connection(struct client *c)
+static void client_close_connection(struct client *c)
 {
 	dispatcher_remove(&c->control->dispatcher, &c->socket_source);
 	close_fd(&c->socket);
@@ -79,7 +79,7 @@ void client_post(struct client *c, enum mail_kind kind)
 }
 
 /* True while the ring thread may be told about the session. */
-bool client_tellable(const struct client *c)
+static bool client_tellable(const struct client *c)
 {
 	return c->session == SESSION_LIVE || c->session == SESSION_ENDED;
 }
@@ -103,7 +103,8 @@ void client_connection_ended(struct client *c, const char *how)
 	client_settle(c);
 }
 
-void client_process_gone(struct client *c)
+/* Nothing of the process can run any more, on the GPU neither. */
+static void client_process_gone(struct client *c)
 {
 	c->deadline = 0;
 	c->process = PROCESS_TOLD;

@@ -59,8 +59,6 @@ void client_on_pidfd(void *owner, uint32_t events);
 void client_mail(struct client *c, const struct mail *m);
 /* The connection has ended, or is ended now: @how says which, for the log. */
 void client_connection_ended(struct client *c, const char *how);
-/* Nothing of the process can run any more, on the GPU neither. */
-void client_process_gone(struct client *c);
 /* The deadline of its hello, or of the grace after its process's end, is over. */
 void client_deadline_passed(struct client *c);
 /* The broker stops: who has not attached is refused; the others are told, and what they wait for answers "gone". */
@@ -78,13 +76,10 @@ void client_drop(struct client *c);
 
 /* True when its process may still have the pool mapped, as far as that matters for freeing it. */
 bool client_holds_pool(const struct client *c);
-/* True while the ring thread may be told about the session. */
-bool client_tellable(const struct client *c);
 void client_post(struct client *c, enum mail_kind kind);
 /* Tells it why it may not attach, and closes its connection. */
 void client_refuse(struct client *c, const struct refusal *r);
 void client_refuse_reason(struct client *c, enum fault_reason reason, int64_t got, int64_t want);
-void client_close_connection(struct client *c);
 /* Frees what the session has of memory and of places. Safe to repeat. */
 void client_free_session(struct client *c);
 /* Moves the client to the done list when nothing of it is left. */

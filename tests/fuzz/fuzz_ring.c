@@ -111,6 +111,7 @@ static int make_move(struct ends *e, struct input *in)
 		FUZZ_CHECK(r == 0 || r == 1 || r == -EPROTO);
 		ring_producer_clear_want_spsc(&e->replies);
 		return r;
+	case MOVE_SLEEP:
 	default:
 		r = ring_consumer_sleep_spsc(&e->commands);
 		FUZZ_CHECK(r == 0 || r == 1 || r == -EPROTO);

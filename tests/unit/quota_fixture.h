@@ -11,7 +11,7 @@
 
 #include "engine_fixture.h"
 
-enum { EXTENT = 2048, N_EXTENTS = 8, A_PAGES = 64, B_PAGES = 32 };
+enum { EXTENT = 2048, N_EXTENTS = 8, B_PAGES = 32 };
 #define A_BYTES 512u /* of a page, K and V */
 #define B_BYTES 1024u
 

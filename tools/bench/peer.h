@@ -25,7 +25,6 @@ enum peer_job {
 	PEER_CK,    /* takes n slots from ck_ring */
 	PEER_BELL,  /* n times: sleep in epoll for the eventfd, answer through a word */
 	PEER_FUTEX, /* n times: see a word, work for `size` ns, wake the other side's futex */
-	PEER_END,
 };
 
 struct peer {

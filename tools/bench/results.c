@@ -58,7 +58,8 @@ static struct series series_settle(const struct series *s)
 	return out;
 }
 
-double series_quantile(const double *values, uint32_t n, double share)
+/* Value below which @share of the samples lie. */
+static double series_quantile(const double *values, uint32_t n, double share)
 {
 	double sorted[SERIES_MAX], at = share * (n - 1);
 	uint32_t below = (uint32_t)at;

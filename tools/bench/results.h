@@ -53,8 +53,6 @@ struct results {
 };
 
 double series_median(const double *values, uint32_t n);
-/* Value below which @share of the samples lie. */
-double series_quantile(const double *values, uint32_t n, double share);
 
 /* Records samples in nanoseconds. A figure without good samples shows its last bad one, with n = 0. */
 struct figure *results_series(struct results *r, const char *name, const struct series *s);
