@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""check_packages SOURCE BUILD - tools/packages.txt names all that build and tests use
+"""check_packages SOURCE BUILD - tools/packages.txt names all that build and tests use, and nothing else
 
 On a machine where more is installed a package that the list lacks is not
 missed. So what is used is asked whose it is: the headers and libraries of the
 build folder, and every word of a script that is the name of a program. Each
 must belong to a listed package of the right group, to one that it depends on,
-or to those that every Debian has.
+or to those that every Debian has. And each listed package must have something that
+is used, itself or in one that it depends on.
 """
 import json
 import os
@@ -17,6 +18,8 @@ import subprocess
 import sys
 
 GROUPS = ("build", "test", "ci")
+# Packages that no script names: what one says that needs them.
+UNNAMED = {"libclang-rt-dev": "-fsanitize", "llvm": "b_sanitize", "python3-venv": "-m venv"}
 # Words of scripts that are programs, too, and not meant: plain English, and what the shell has built in.
 WORDS = {"file", "free", "kill", "look", "make", "man", "time", "top", "watch", "write"}
 
@@ -149,8 +152,16 @@ def main() -> int:
             wrong.setdefault(f"{owner} ({group})", f"{path}, {by}")
     for name, why in sorted(wrong.items()):
         print(f"tools/packages.txt lacks {name}: {why}")
+    owners = {installed.owner(path) for path, _, _ in used}
+    scripts_text = " ".join(path.read_text(encoding="utf-8", errors="replace") for path in (source / ".ci").iterdir())
+    scripts_text += (source / "tests/fuzz/meson.build").read_text(encoding="utf-8")
+    idle = [name for name in sorted(listed(source)["ci"])
+            if name in installed.needs and name not in owners and not installed.needs[name] & owners
+            and UNNAMED.get(name, "\0") not in scripts_text]
+    for name in idle:
+        print(f"tools/packages.txt has {name}, which nothing needs")
     print(f"{len(used)} files and programs, {len(wrong)} packages are lacking")
-    return 1 if wrong or len(used) < 100 else 0
+    return 1 if wrong or idle or len(used) < 100 else 0
 
 
 sys.exit(main())

@@ -80,7 +80,8 @@ def check_page(page: pathlib.Path, functions: dict[str, Function], described: di
             wrong.append(f"{page.name}: {function} has no entry in ERRORS")
         elif function in functions:
             wrong += compare(page.name, function, functions[function], errors[function])
-    wrong += [f"{page.name}: ERRORS has an entry for {function}, which the page does not describe" for function in set(errors) - mine]
+    wrong += [f"{page.name}: ERRORS has an entry for {function}, which the page does not describe"
+              for function in sorted(set(errors) - mine)]
     for section in ["# SEE ALSO"] + ([] if page.name.endswith(".7.scd") else ["# RETURN VALUE"]):
         if section not in text:
             wrong.append(f"{page.name}: no section '{section[2:]}'")
