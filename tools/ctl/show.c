@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "clock.h"
+#include "json_put.h"
 #include "names.h"
 #include "size.h"
 #include "text.h"
@@ -78,35 +79,25 @@ void show_text(const struct question *q, const struct answer *a, enum ctl_exit e
 
 /* ---- JSON ------------------------------------------------------------------------- */
 
-static void put(json_t *to, const char *key, int64_t value)
-{
-	json_object_set_new(to, key, json_integer(value));
-}
-
-static void put_text(json_t *to, const char *key, const char *text)
-{
-	json_object_set_new(to, key, json_string(text));
-}
-
 static json_t *session_json(const struct admin_session *s)
 {
 	json_t *o = json_object();
 
-	put(o, "id", s->id);
-	put(o, "generation", s->generation);
-	put(o, "pid", s->pid);
-	put(o, "uid", s->uid);
-	put_text(o, "model", s->model);
-	put_text(o, "state", text_session_state(s->state));
-	put(o, "requests", s->n_requests);
-	put(o, "sequences", s->n_sequences);
-	put(o, "leased_pages", s->leased);
-	put(o, "quarantined_pages", s->quarantined);
-	put(o, "bytes", (int64_t)s->bytes);
-	put(o, "waiting", s->n_waiting);
-	put(o, "age_ms", (int64_t)(s->age_ns / NS_PER_MS));
-	json_object_set_new(o, "drained", json_boolean(s->flags & ADMIN_SESSION_DRAINED));
-	json_object_set_new(o, "poisoned", json_boolean(s->flags & ADMIN_SESSION_POISONED));
+	json_put(o, "id", s->id);
+	json_put(o, "generation", s->generation);
+	json_put(o, "pid", s->pid);
+	json_put(o, "uid", s->uid);
+	json_put_text(o, "model", s->model);
+	json_put_text(o, "state", text_session_state(s->state));
+	json_put(o, "requests", s->n_requests);
+	json_put(o, "sequences", s->n_sequences);
+	json_put(o, "leased_pages", s->leased);
+	json_put(o, "quarantined_pages", s->quarantined);
+	json_put(o, "bytes", (int64_t)s->bytes);
+	json_put(o, "waiting", s->n_waiting);
+	json_put(o, "age_ms", (int64_t)(s->age_ns / NS_PER_MS));
+	json_put_bool(o, "drained", s->flags & ADMIN_SESSION_DRAINED);
+	json_put_bool(o, "poisoned", s->flags & ADMIN_SESSION_POISONED);
 	return o;
 }
 
@@ -114,12 +105,12 @@ static json_t *broker_json(const struct answer *a)
 {
 	json_t *o = json_object();
 
-	put_text(o, "name", a->greeting.name);
-	put(o, "pid", a->reply.pid);
-	put_text(o, "version", a->reply.version_text);
-	put(o, "uptime_ms", (int64_t)(a->reply.age_ns / NS_PER_MS));
-	json_object_set_new(o, "drained", json_boolean(a->reply.drained));
-	put(o, "drained_models", a->reply.n_drained);
+	json_put_text(o, "name", a->greeting.name);
+	json_put(o, "pid", a->reply.pid);
+	json_put_text(o, "version", a->reply.version_text);
+	json_put(o, "uptime_ms", (int64_t)(a->reply.age_ns / NS_PER_MS));
+	json_put_bool(o, "drained", a->reply.drained);
+	json_put(o, "drained_models", a->reply.n_drained);
 	return o;
 }
 
@@ -127,25 +118,25 @@ void show_json(const struct question *q, const struct answer *a, enum ctl_exit e
 {
 	json_t *o = json_object(), *sessions, *names;
 
-	json_object_set_new(o, "ok", json_boolean(e == CTL_DONE));
-	put(o, "exit", e);
-	put_text(o, "operation", op_name(q->request.op));
-	put_text(o, "text", a->text);
+	json_put_bool(o, "ok", e == CTL_DONE);
+	json_put(o, "exit", e);
+	json_put_text(o, "operation", op_name(q->request.op));
+	json_put_text(o, "text", a->text);
 	json_object_set_new(o, "broker", a->reply.magic ? broker_json(a) : json_null());
 	if (a->reply.magic) {
-		put_text(o, "code", swakv_error_name(a->reply.code));
-		put(o, "affected", a->reply.n_affected);
+		json_put_text(o, "code", swakv_error_name(a->reply.code));
+		json_put(o, "affected", a->reply.n_affected);
 	}
 	if (a->reply.affected_pid)
-		put(o, "pid", a->reply.affected_pid);
+		json_put(o, "pid", a->reply.affected_pid);
 	if (e == CTL_DONE && (q->request.op == ADMIN_PING || q->request.op == ADMIN_LIST))
-		put(o, "attached", a->reply.n_attached);
+		json_put(o, "attached", a->reply.n_attached);
 	if (e == CTL_DONE && q->request.op == ADMIN_LIMIT) {
-		put(o, "floor_bytes", (int64_t)a->reply.floor);
+		json_put(o, "floor_bytes", (int64_t)a->reply.floor);
 		json_object_set_new(o, "ceiling_bytes",
 				    a->reply.ceiling ? json_integer((int64_t)a->reply.ceiling) : json_null());
-		put(o, "used_bytes", (int64_t)a->reply.used);
-		put(o, "waiting", (int64_t)a->reply.n_waiting);
+		json_put(o, "used_bytes", (int64_t)a->reply.used);
+		json_put(o, "waiting", (int64_t)a->reply.n_waiting);
 	}
 	if (e == CTL_DONE && q->request.op == ADMIN_LIST) {
 		sessions = json_array();

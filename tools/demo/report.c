@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "json_put.h"
 #include "worker.h"
 
 #define REPORT_EVERY   1000000000ull /* ns */
@@ -68,7 +69,7 @@ static json_t *model(const struct worker *w)
 
 static void add(json_t *to, const char *key, uint64_t value)
 {
-	json_object_set_new(to, key, json_integer((json_int_t)value));
+	json_put(to, key, value);
 }
 
 static json_t *report_json(const struct worker *w, const char *state)
@@ -76,8 +77,8 @@ static json_t *report_json(const struct worker *w, const char *state)
 	const struct stats *s = &w->stats;
 	json_t *r = json_object();
 
-	json_object_set_new(r, "name", json_string(w->opt.name));
-	json_object_set_new(r, "state", json_string(state));
+	json_put_text(r, "name", w->opt.name);
+	json_put_text(r, "state", state);
 	json_object_set_new(r, "error", w->code ? json_string(w->why) : json_null());
 	add(r, "pid", (uint64_t)getpid());
 	add(r, "session", w->info.session_id);

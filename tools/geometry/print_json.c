@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json_put.h"
 #include "print.h"
 
 static json_t *group_json(const struct group_sizes *g, bool pool)
@@ -21,12 +22,12 @@ static json_t *group_json(const struct group_sizes *g, bool pool)
 
 	if (!pool)
 		return o;
-	json_object_set_new(o, "num_pages", json_integer(g->num_pages));
-	json_object_set_new(o, "offset_overflow", json_boolean(g->overflow_page != 0));
+	json_put(o, "num_pages", g->num_pages);
+	json_put_bool(o, "offset_overflow", g->overflow_page != 0);
 	json_object_set_new(o, "first_overflowing_page",
 			    g->overflow_page ? json_integer(g->overflow_page) : json_null());
-	json_object_set_new(o, "too_many_pages", json_boolean(g->too_many_pages));
-	json_object_set_new(o, "page_above_extent", json_boolean(g->page_above_extent));
+	json_put_bool(o, "too_many_pages", g->too_many_pages);
+	json_put_bool(o, "page_above_extent", g->page_above_extent);
 	return o;
 }
 
@@ -41,10 +42,10 @@ static json_t *rule_json(const struct sizes *z, uint32_t i)
 		      r->max_advance ? json_integer(r->max_advance) : json_string("any"), "pages", pages, "bytes",
 		      (json_int_t)z->rules[i].bytes);
 	if (r->max_advance)
-		json_object_set_new(o, "in_flight", json_integer(r->in_flight));
-	json_object_set_new(o, "max_rewind", json_integer(r->max_rewind));
+		json_put(o, "in_flight", r->in_flight);
+	json_put(o, "max_rewind", r->max_rewind);
 	if (z->options.pool)
-		json_object_set_new(o, "sequences", json_integer(z->rules[i].fit));
+		json_put(o, "sequences", z->rules[i].fit);
 	return o;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "json_put.h"
 #include "operations.h"
 
 void forget_waiting(struct worker *w)
@@ -151,6 +152,6 @@ int do_last_updates(struct worker *w, const json_t *command, json_t *answer)
 {
 	struct worker_request *r = worker_request_find(w, json_string_value(json_object_get(command, "request")));
 
-	json_object_set_new(answer, "entries", json_integer(r ? (json_int_t)r->entries : 0));
+	json_put(answer, "entries", r ? (json_int_t)r->entries : 0);
 	return 0;
 }

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "json_put.h"
+
 int64_t command_integer(const json_t *command, const char *name)
 {
 	return json_integer_value(json_object_get(command, name));
@@ -23,7 +25,6 @@ int32_t *command_list(const json_t *command, const char *name, uint32_t *n)
 int command_count(json_t *answer, int code)
 {
 	if (code == 0)
-		json_object_set_new(answer, "calls",
-				    json_integer(json_integer_value(json_object_get(answer, "calls")) + 1));
+		json_put(answer, "calls", json_integer_value(json_object_get(answer, "calls")) + 1);
 	return code;
 }

@@ -8,6 +8,7 @@
 #include <swakv/error.h>
 
 #include "forms.h"
+#include "json_put.h"
 #include "lifecycle.h"
 #include "names.h"
 #include "run.h"
@@ -80,11 +81,11 @@ static int ask(struct run *r, const char *op, json_t **answer)
 	int code;
 
 	if (r->at->request)
-		json_object_set_new(command, "request", json_string(r->at->request));
+		json_put_text(command, "request", r->at->request);
 	if (seq)
-		json_object_set_new(command, "seq", json_integer(seq->number));
+		json_put(command, "seq", seq->number);
 	if (slot)
-		json_object_set_new(command, "slot", json_integer(slot->number));
+		json_put(command, "slot", slot->number);
 	if (run_ask(r, run_player(r, r->at->worker), command, answer))
 		return -1;
 	code = (int)json_integer_value(json_object_get(*answer, "code"));

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json_put.h"
 #include "lifecycle.h"
 #include "worker.h"
 
@@ -149,14 +150,14 @@ int inspect_state(struct worker *w, const json_t *command, json_t *answer)
 
 	if (code)
 		return code;
-	json_object_set_new(answer, "endpoint", json_integer(state.endpoint));
-	json_object_set_new(answer, "begin", json_integer(state.retained_begin));
-	json_object_set_new(answer, "end", json_integer(state.retained_end));
-	json_object_set_new(answer, "bound", json_integer(state.n_bindings));
-	json_object_set_new(answer, "reserved", json_integer(state.n_reserved));
-	json_object_set_new(answer, "staged", json_integer((json_int_t)state.n_retiring + state.n_staged));
-	json_object_set_new(answer, "pending", json_integer(state.pending_endpoint));
-	json_object_set_new(answer, "slot", json_integer(state.slot));
+	json_put(answer, "endpoint", state.endpoint);
+	json_put(answer, "begin", state.retained_begin);
+	json_put(answer, "end", state.retained_end);
+	json_put(answer, "bound", state.n_bindings);
+	json_put(answer, "reserved", state.n_reserved);
+	json_put(answer, "staged", state.n_retiring + state.n_staged);
+	json_put(answer, "pending", state.pending_endpoint);
+	json_put(answer, "slot", state.slot);
 	swakv_sequence_state_clear(&state);
 	return 0;
 }
@@ -167,13 +168,13 @@ int inspect_request(struct worker *w, const json_t *command, json_t *answer)
 	struct swakv_request_state state = { 0 };
 	int code = 0;
 
-	json_object_set_new(answer, "valid", json_boolean(swakv_request_valid(r)));
+	json_put_bool(answer, "valid", swakv_request_valid(r));
 	if (swakv_request_valid(r))
 		code = swakv_request_get_state(r, &state);
 	/* An ended request has no state any more: that is its state. */
-	json_object_set_new(answer, "phase", json_integer(state.phase));
-	json_object_set_new(answer, "pending", json_boolean(state.transition != SWAKV_NO_TRANSITION));
-	json_object_set_new(answer, "open", json_integer(state.open_points));
+	json_put(answer, "phase", state.phase);
+	json_put_bool(answer, "pending", state.transition != SWAKV_NO_TRANSITION);
+	json_put(answer, "open", state.open_points);
 	return code;
 }
 
@@ -218,10 +219,10 @@ static int group_pages(struct worker *w, uint32_t group, json_t *object)
 			for (uint32_t q = 0; q < swakv_request_batch(w->requests[i].request) && code == 0; q++)
 				code = sequence_pages(&w->requests[i], q, group, sequences);
 	json_object_set_new(object, "sequences", sequences);
-	json_object_set_new(object, "k_base", json_integer((json_int_t)(l->k_base - w->pool)));
-	json_object_set_new(object, "v_base", json_integer((json_int_t)(l->v_base - w->pool)));
-	json_object_set_new(object, "stride", json_integer((json_int_t)l->page_stride));
-	json_object_set_new(object, "num_pages", json_integer(l->num_pages));
+	json_put(object, "k_base", (l->k_base - w->pool));
+	json_put(object, "v_base", (l->v_base - w->pool));
+	json_put(object, "stride", l->page_stride);
+	json_put(object, "num_pages", l->num_pages);
 	return code;
 }
 

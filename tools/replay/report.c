@@ -3,6 +3,9 @@
 
 #include <inttypes.h>
 
+#include "json_put.h"
+#include "names.h"
+
 static const char *text_of(const char *text)
 {
 	return text ? text : "?";
@@ -25,16 +28,16 @@ void report_text(const char *path, const struct outcome *o, FILE *out)
 
 void report_json(const char *path, const struct outcome *o, FILE *out)
 {
-	static const char *const results[] = { "ok", "difference", "unreadable", "broken" };
+	NAMES(results, RUN_RESULT_COUNT, RUN_RESULT_NAMES);
 	json_t *j = json_object();
 
-	json_object_set_new(j, "file", json_string(path));
-	json_object_set_new(j, "result", json_string(results[o->result]));
-	json_object_set_new(j, "statements", json_integer((json_int_t)o->n_statements));
+	json_put_text(j, "file", path);
+	json_put_text(j, "result", results[o->result]);
+	json_put(j, "statements", o->n_statements);
 	json_object_set_new(j, "line", o->line ? json_integer(o->line) : json_null());
-	json_object_set_new(j, "expected", o->expected ? json_string(o->expected) : json_null());
-	json_object_set_new(j, "got", o->got ? json_string(o->got) : json_null());
-	json_object_set_new(j, "message", o->message ? json_string(o->message) : json_null());
+	json_put_text(j, "expected", o->expected);
+	json_put_text(j, "got", o->got);
+	json_put_text(j, "message", o->message);
 	json_dumpf(j, out, JSON_COMPACT | JSON_PRESERVE_ORDER);
 	fputc('\n', out);
 	json_decref(j);

@@ -19,6 +19,7 @@
 
 #include "forms.h"
 #include "interrupt.h"
+#include "json_put.h"
 #include "message.h"
 
 /* How long anything may take before the tool gives up on it. */
@@ -175,11 +176,11 @@ static json_t *command_of(const struct statement *st, const char *op)
 {
 	json_t *command = json_object();
 
-	json_object_set_new(command, "op", json_string(op));
+	json_put_text(command, "op", op);
 	if (st->request)
-		json_object_set_new(command, "request", json_string(st->request));
+		json_put_text(command, "request", st->request);
 	if (st->kind == ST_DECODE)
-		json_object_set_new(command, "steps", json_integer(1));
+		json_put(command, "steps", 1);
 	for (size_t i = 0; i < st->n_values; i++)
 		json_object_set_new(command, key_name(st->values[i].key), json_of(&st->values[i]));
 	return command;
@@ -189,14 +190,14 @@ static json_t *group_of(const struct script_model *m, const struct script_group 
 {
 	json_t *group = json_object();
 
-	json_object_set_new(group, "full", json_boolean(g->full));
-	json_object_set_new(group, "window", json_integer(g->window));
-	json_object_set_new(group, "page_tokens", json_integer(m->page_tokens));
-	json_object_set_new(group, "layers", json_integer(g->layers));
-	json_object_set_new(group, "kv_heads", json_integer(g->kv_heads));
-	json_object_set_new(group, "head_dim", json_integer(g->head_dim));
+	json_put_bool(group, "full", g->full);
+	json_put(group, "window", g->window);
+	json_put(group, "page_tokens", m->page_tokens);
+	json_put(group, "layers", g->layers);
+	json_put(group, "kv_heads", g->kv_heads);
+	json_put(group, "head_dim", g->head_dim);
 	/* The library counts its dtypes from 1. */
-	json_object_set_new(group, "dtype", json_integer(statement_number(m->statement, KEY_DTYPE, 0) + 1));
+	json_put(group, "dtype", statement_number(m->statement, KEY_DTYPE, 0) + 1);
 	return group;
 }
 
@@ -206,16 +207,15 @@ static json_t *attach_command(const struct run *r, const struct script_model *m)
 	int64_t max_advance = statement_number(m->statement, KEY_MAX_ADVANCE, VALUE_NONE);
 	json_t *command = json_object(), *groups = json_array();
 
-	json_object_set_new(command, "op", json_string("attach"));
-	json_object_set_new(command, "socket", json_string(r->broker.process.socket));
-	json_object_set_new(command, "model", json_string(m->name));
+	json_put_text(command, "op", "attach");
+	json_put_text(command, "socket", r->broker.process.socket);
+	json_put_text(command, "model", m->name);
 	for (size_t i = 0; i < m->n_groups; i++)
 		json_array_append_new(groups, group_of(m, &m->groups[i]));
 	json_object_set_new(command, "groups", groups);
-	json_object_set_new(command, "max_advance", json_integer(max_advance == VALUE_NONE ? 0 : max_advance));
+	json_put(command, "max_advance", max_advance == VALUE_NONE ? 0 : max_advance);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		json_object_set_new(command, key_name(numbers[i]),
-				    json_integer(statement_number(m->statement, numbers[i], 0)));
+		json_put(command, key_name(numbers[i]), statement_number(m->statement, numbers[i], 0));
 	return command;
 }
 

@@ -13,7 +13,9 @@ enum run_result {
 	RUN_DIFFERENCE = 1, /* an expectation did not hold, or a command was answered otherwise */
 	RUN_UNREADABLE = 2, /* not a scenario */
 	RUN_BROKEN = 3,     /* it could not be played: no broker, interrupted */
+	RUN_RESULT_COUNT
 };
+#define RUN_RESULT_NAMES "ok", "difference", "unreadable", "broken"
 
 /* What came of a file. */
 struct outcome {

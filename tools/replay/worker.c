@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "json_put.h"
 #include "message.h"
 #include "operations.h"
 
@@ -71,18 +72,18 @@ static int do_attach(struct worker *w, const json_t *command, json_t *answer)
 	model.n_groups = w->n_groups = (uint32_t)i;
 	r = swakv_session_attach(&options, &model, &w->session, why, sizeof(why));
 	if (r) {
-		json_object_set_new(answer, "error", json_string(why));
+		json_put_text(answer, "error", why);
 		return r;
 	}
 	r = device_init(&w->device, w->session, model.max_batch);
 	if (w->device.why[0])
-		json_object_set_new(answer, "error", json_string(w->device.why));
+		json_put_text(answer, "error", w->device.why);
 	if (r == 0)
 		r = get_layouts(w);
 	swakv_session_get_info(w->session, &info);
 	w->pool = info.pool_device;
-	json_object_set_new(answer, "session", json_integer(info.session_id));
-	json_object_set_new(answer, "generation", json_integer(info.generation));
+	json_put(answer, "session", info.session_id);
+	json_put(answer, "generation", info.generation);
 	return r;
 }
 
@@ -130,7 +131,7 @@ static int do_shutdown(struct worker *w, const json_t *command, json_t *answer)
 static int do_private_pages(struct worker *w, const json_t *command, json_t *answer)
 {
 	(void)command;
-	json_object_set_new(answer, "pages", json_integer(swakv_session_private_pages(w->session)));
+	json_put(answer, "pages", swakv_session_private_pages(w->session));
 	return 0;
 }
 
@@ -182,17 +183,17 @@ static json_t *serve(struct worker *w, const json_t *command)
 	for (size_t i = 0; op && i < sizeof(ops) / sizeof(ops[0]); i++)
 		if (!strcmp(ops[i].name, op))
 			code = ops[i].serve(w, command, answer);
-	json_object_set_new(answer, "code", json_integer(code));
+	json_put(answer, "code", code);
 	if (code && w->session)
-		json_object_set_new(answer, "error", json_string(swakv_session_error(w->session)));
+		json_put_text(answer, "error", swakv_session_error(w->session));
 	if (w->fault[0])
-		json_object_set_new(answer, "fault", json_string(w->fault));
+		json_put_text(answer, "fault", w->fault);
 	if (!w->session)
 		return answer;
 	if (worker_request_of(w, command))
-		json_object_set_new(answer, "lost", json_boolean(!swakv_request_valid(worker_request_of(w, command))));
+		json_put_bool(answer, "lost", !swakv_request_valid(worker_request_of(w, command)));
 	swakv_session_get_counters(w->session, &counters);
-	json_object_set_new(answer, "commands", json_integer((json_int_t)counters.commands));
+	json_put(answer, "commands", counters.commands);
 	return answer;
 }
 

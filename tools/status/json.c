@@ -9,24 +9,15 @@
 #include <inttypes.h>
 #include <jansson.h>
 
+#include "json_put.h"
 #include "lifecycle.h"
 #include "status_sums.h"
 #include "text.h"
 #include "view.h"
 
-static void put(json_t *to, const char *key, int64_t value)
-{
-	json_object_set_new(to, key, json_integer(value));
-}
-
 static void put_unsigned(json_t *to, const char *key, uint64_t value)
 {
-	put(to, key, (int64_t)value);
-}
-
-static void put_text(json_t *to, const char *key, const char *text)
-{
-	json_object_set_new(to, key, json_string(text));
+	json_put(to, key, (int64_t)value);
 }
 
 /* Age of a moment, null when it has not been. */
@@ -40,23 +31,23 @@ static void put_hex(json_t *to, const char *key, uint64_t value)
 	char text[24];
 
 	snprintf(text, sizeof(text), "0x%" PRIx64, value);
-	put_text(to, key, text);
+	json_put_text(to, key, text);
 }
 
 static void put_head(json_t *to, const struct sample *s)
 {
 	const struct status_head *h = &s->head;
 
-	put(to, "pid", h->pid);
-	put(to, "uid", h->uid);
-	put(to, "started_unix", h->started_unix);
-	put(to, "uptime_ms", s->uptime_ms);
-	put_text(to, "version", h->version_text);
-	put_text(to, "backend", h->backend);
-	put_text(to, "device", h->device);
-	put_text(to, "device_uuid", h->device_uuid);
-	put_text(to, "export", h->export_kind);
-	put_text(to, "socket", h->socket_path);
+	json_put(to, "pid", h->pid);
+	json_put(to, "uid", h->uid);
+	json_put(to, "started_unix", h->started_unix);
+	json_put(to, "uptime_ms", s->uptime_ms);
+	json_put_text(to, "version", h->version_text);
+	json_put_text(to, "backend", h->backend);
+	json_put_text(to, "device", h->device);
+	json_put_text(to, "device_uuid", h->device_uuid);
+	json_put_text(to, "export", h->export_kind);
+	json_put_text(to, "socket", h->socket_path);
 }
 
 static json_t *threads(const struct sample *s)
@@ -66,9 +57,9 @@ static json_t *threads(const struct sample *s)
 	for (int i = 0; i < STATUS_N_THREADS; i++) {
 		json_t *t = json_object();
 
-		put_text(t, "name", s->threads[i].name);
-		put(t, "heartbeat_age_ms", s->threads[i].heartbeat_age_ms);
-		json_object_set_new(t, "stuck", json_boolean(s->threads[i].stuck));
+		json_put_text(t, "name", s->threads[i].name);
+		json_put(t, "heartbeat_age_ms", s->threads[i].heartbeat_age_ms);
+		json_put_bool(t, "stuck", s->threads[i].stuck);
 		json_array_append_new(array, t);
 	}
 	return array;
@@ -86,7 +77,7 @@ static json_t *pool(const struct sample *s)
 	put_unsigned(bytes, "extent", snap->extent_bytes);
 	put_unsigned(bytes, "table_area", snap->table_area_bytes);
 	put_unsigned(bytes, "table_area_used", snap->table_area_used);
-	put_text(p, "name", s->head.pool);
+	json_put_text(p, "name", s->head.pool);
 	json_object_set_new(p, "bytes", bytes);
 	return p;
 }
@@ -99,17 +90,17 @@ static json_t *classes(const struct status_snapshot *snap)
 		const struct status_class *c = &snap->classes[i];
 		json_t *object = json_object(), *pages = json_object();
 
-		put(pages, "total", c->pages);
-		put(pages, "free", c->free);
-		put(pages, "leased", c->leased);
-		put(pages, "quarantined", c->quarantined);
-		put(pages, "available", c->available);
-		put(pages, "ids", c->num_pages);
-		put(object, "index", i);
+		json_put(pages, "total", c->pages);
+		json_put(pages, "free", c->free);
+		json_put(pages, "leased", c->leased);
+		json_put(pages, "quarantined", c->quarantined);
+		json_put(pages, "available", c->available);
+		json_put(pages, "ids", c->num_pages);
+		json_put(object, "index", i);
 		put_unsigned(object, "page_bytes", c->page_bytes);
-		put(object, "extents", c->extents);
-		put(object, "empty_extents", c->empty);
-		put(object, "sessions", c->sessions);
+		json_put(object, "extents", c->extents);
+		json_put(object, "empty_extents", c->empty);
+		json_put(object, "sessions", c->sessions);
 		json_object_set_new(object, "pages", pages);
 		json_array_append_new(array, object);
 	}
@@ -127,8 +118,8 @@ static json_t *model_classes(const struct status_snapshot *snap, const struct st
 		if (n == 0)
 			continue;
 		object = json_object();
-		put(object, "class", i);
-		put(object, "pages", n);
+		json_put(object, "class", i);
+		json_put(object, "pages", n);
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -142,17 +133,17 @@ static json_t *models(const struct sample *s)
 		const struct status_model *m = &s->snapshot.models[i];
 		json_t *object = json_object();
 
-		put_text(object, "name", m->name);
+		json_put_text(object, "name", m->name);
 		put_unsigned(object, "floor_bytes", m->floor);
 		json_object_set_new(object, "ceiling_bytes",
 				    m->ceiling ? json_integer((int64_t)m->ceiling) : json_null());
 		put_unsigned(object, "used_bytes", m->used);
 		put_unsigned(object, "floor_unused_bytes", m->floor > m->used ? m->floor - m->used : 0);
-		put(object, "sessions", m->sessions);
-		put(object, "waiting", m->waiting);
+		json_put(object, "sessions", m->sessions);
+		json_put(object, "waiting", m->waiting);
 		put_age(object, "oldest_wait_ms", s, m->oldest_wait_ns);
-		json_object_set_new(object, "claims", json_boolean(m->claims != 0));
-		json_object_set_new(object, "drained", json_boolean(s->snapshot.drained || m->drained));
+		json_put_bool(object, "claims", m->claims != 0);
+		json_put_bool(object, "drained", s->snapshot.drained || m->drained);
 		json_object_set_new(object, "classes", model_classes(&s->snapshot, m));
 		json_array_append_new(array, object);
 	}
@@ -164,8 +155,8 @@ static json_t *invariant(const struct status_snapshot *snap)
 	json_t *object = json_object();
 	char why[160];
 
-	json_object_set_new(object, "holds", json_boolean(status_sums_hold(snap, why, sizeof(why))));
-	put_text(object, "violation", why);
+	json_put_bool(object, "holds", status_sums_hold(snap, why, sizeof(why)));
+	json_put_text(object, "violation", why);
 	return object;
 }
 
@@ -197,13 +188,13 @@ static json_t *session_groups(const struct status_snapshot *snap, const struct s
 		const struct status_group *g = &x->groups[i];
 		json_t *object = json_object();
 
-		put_text(object, "kind", text_group_kind(g->kind));
-		put(object, "window", g->window);
-		put(object, "page_tokens", g->page_tokens);
+		json_put_text(object, "kind", text_group_kind(g->kind));
+		json_put(object, "window", g->window);
+		json_put(object, "page_tokens", g->page_tokens);
 		put_unsigned(object, "page_bytes", snap->classes[g->class_index].page_bytes);
-		put(object, "class", g->class_index);
-		put(object, "private_per_sequence", g->private_pages);
-		put(object, "held", g->held);
+		json_put(object, "class", g->class_index);
+		json_put(object, "private_per_sequence", g->private_pages);
+		json_put(object, "held", g->held);
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -213,11 +204,11 @@ static json_t *session_pages(const struct status_session *x)
 {
 	json_t *pages = json_object();
 
-	put(pages, "leased", x->leased);
-	put(pages, "quarantined", x->quarantined);
-	put(pages, "unbound", x->unbound);
-	put(pages, "behind_points", x->behind_points);
-	put(pages, "private_per_sequence", private_pages(x));
+	json_put(pages, "leased", x->leased);
+	json_put(pages, "quarantined", x->quarantined);
+	json_put(pages, "unbound", x->unbound);
+	json_put(pages, "behind_points", x->behind_points);
+	json_put(pages, "private_per_sequence", private_pages(x));
 	return pages;
 }
 
@@ -225,10 +216,10 @@ static json_t *session_model(const struct status_snapshot *snap, const struct st
 {
 	json_t *model = json_object();
 
-	put_text(model, "name", x->model);
+	json_put_text(model, "name", x->model);
 	json_object_set_new(model, "groups", session_groups(snap, x));
-	put(model, "max_batch", x->max_batch);
-	put(model, "streams", x->n_streams);
+	json_put(model, "max_batch", x->max_batch);
+	json_put(model, "streams", x->n_streams);
 	return model;
 }
 
@@ -239,9 +230,9 @@ static json_t *session_last(const struct sample *s, const struct status_session 
 	if (!x->last_op)
 		return json_null();
 	last = json_object();
-	put_text(last, "command", text_op(x->last_op));
-	put(last, "code", x->last_code);
-	put_text(last, "result", swakv_error_name(x->last_code));
+	json_put_text(last, "command", text_op(x->last_op));
+	json_put(last, "code", x->last_code);
+	json_put_text(last, "result", swakv_error_name(x->last_code));
 	put_age(last, "age_ms", s, x->last_ns);
 	return last;
 }
@@ -250,17 +241,17 @@ static json_t *session(const struct sample *s, const struct status_session *x)
 {
 	json_t *object = json_object();
 
-	put(object, "id", x->id);
-	put(object, "generation", x->generation);
-	put(object, "pid", x->pid);
-	put(object, "uid", x->uid);
-	put_text(object, "state", text_session_state(x->state));
-	json_object_set_new(object, "poisoned", json_boolean(x->poisoned != 0));
+	json_put(object, "id", x->id);
+	json_put(object, "generation", x->generation);
+	json_put(object, "pid", x->pid);
+	json_put(object, "uid", x->uid);
+	json_put_text(object, "state", text_session_state(x->state));
+	json_put_bool(object, "poisoned", x->poisoned != 0);
 	json_object_set_new(object, "model", session_model(&s->snapshot, x));
-	put(object, "requests", x->n_requests);
-	put(object, "sequences", x->n_sequences);
-	put(object, "waiting", x->waiting);
-	put(object, "open_points", x->open_points);
+	json_put(object, "requests", x->n_requests);
+	json_put(object, "sequences", x->n_sequences);
+	json_put(object, "waiting", x->waiting);
+	json_put(object, "open_points", x->open_points);
 	json_object_set_new(object, "pages", session_pages(x));
 	json_object_set_new(object, "last", session_last(s, x));
 	put_age(object, "attached_ms", s, x->attached_ns);
@@ -288,7 +279,7 @@ static json_t *sessions(const struct view *v, const struct sample *s)
 			continue;
 		object = session(s, x);
 		if (v->quarantine)
-			put_text(object, "quarantine_reason", view_quarantine_reason(x, reason, sizeof(reason)));
+			json_put_text(object, "quarantine_reason", view_quarantine_reason(x, reason, sizeof(reason)));
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -314,18 +305,18 @@ static json_t *sequence(const struct status_snapshot *snap, const struct status_
 {
 	json_t *object = json_object();
 
-	put(object, "group", q->group);
-	put(object, "slot", q->slot);
-	put(object, "generation", q->generation);
-	put(object, "endpoint", q->endpoint);
+	json_put(object, "group", q->group);
+	json_put(object, "slot", q->slot);
+	json_put(object, "generation", q->generation);
+	json_put(object, "endpoint", q->endpoint);
 	json_object_set_new(object, "pending_endpoint",
 			    q->pending_endpoint >= 0 ? json_integer(q->pending_endpoint) : json_null());
-	put(object, "retained_begin", q->retained_begin);
-	put(object, "retained_end", q->retained_end);
-	put(object, "bound", q->n_bound);
-	put(object, "reserved", q->n_reserved);
-	put(object, "retiring", q->n_retiring);
-	put(object, "staged", q->n_staged);
+	json_put(object, "retained_begin", q->retained_begin);
+	json_put(object, "retained_end", q->retained_end);
+	json_put(object, "bound", q->n_bound);
+	json_put(object, "reserved", q->n_reserved);
+	json_put(object, "retiring", q->n_retiring);
+	json_put(object, "staged", q->n_staged);
 	json_object_set_new(object, "bindings", bindings(snap, q));
 	return object;
 }
@@ -335,14 +326,14 @@ static json_t *request(const struct sample *s, const struct status_request *r)
 	const struct status_snapshot *snap = &s->snapshot;
 	json_t *object = json_object(), *array;
 
-	put(object, "session", snap->sessions[r->session].id);
+	json_put(object, "session", snap->sessions[r->session].id);
 	put_hex(object, "handle", r->handle);
-	put_text(object, "phase", phase_name((int)r->phase));
-	put_text(object, "pending", transition_name((int)r->transition));
-	put(object, "stream", r->stream);
-	put(object, "open_points", r->open_points);
+	json_put_text(object, "phase", phase_name((int)r->phase));
+	json_put_text(object, "pending", transition_name((int)r->transition));
+	json_put(object, "stream", r->stream);
+	json_put(object, "open_points", r->open_points);
 	put_age(object, "age_ms", s, r->begun_ns);
-	put(object, "n_sequences", r->n_sequences);
+	json_put(object, "n_sequences", r->n_sequences);
 	if (r->first_sequence == STATUS_NOT_LISTED) {
 		json_object_set_new(object, "sequences", json_null());
 		return object;
@@ -387,9 +378,9 @@ static json_t *counters(const struct status_snapshot *s)
 
 static void put_snapshot(json_t *to, const struct view *v, const struct sample *s)
 {
-	put(to, "age_ms", s->age_ms);
+	json_put(to, "age_ms", s->age_ms);
 	put_unsigned(to, "snapshot", s->snapshot.number);
-	json_object_set_new(to, "truncated", json_boolean(s->snapshot.truncated != 0));
+	json_put_bool(to, "truncated", s->snapshot.truncated != 0);
 	json_object_set_new(to, "pool", pool(s));
 	json_object_set_new(to, "invariant", invariant(&s->snapshot));
 	json_object_set_new(to, "classes", classes(&s->snapshot));
@@ -405,10 +396,10 @@ void json_write(FILE *out, const struct view *v, const struct sample *s)
 {
 	json_t *root = json_object();
 
-	put_text(root, "status", verdict_name(s->verdict));
-	put_text(root, "reason", s->reason);
-	put_text(root, "hint", s->hint);
-	put_text(root, "instance", s->instance);
+	json_put_text(root, "status", verdict_name(s->verdict));
+	json_put_text(root, "reason", s->reason);
+	json_put_text(root, "hint", s->hint);
+	json_put_text(root, "instance", s->instance);
 	if (s->has_head && s->verdict != VERDICT_NOT_RUNNING) {
 		put_head(root, s);
 		json_object_set_new(root, "threads", threads(s));
