@@ -385,7 +385,10 @@ int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, stru
 		needs[i] = (int64_t)more[i] * r->n_seqs;
 		held[i] = (int64_t)r->reservation[i] * r->n_seqs;
 	}
-	if ((code = session_provide(s, needs, held, CLAIMS_NONE, f)))
+	code = session_provide(s, needs, held, CLAIMS_NONE, f);
+	if (code == SWAKV_ENOPAGES && behind_suffices(s, needs))
+		return fault_set(f, FAULT_BEGIN_PENDING, -1, begin_pages(s, needs), 0);
+	if (code)
 		return code;
 	group_promise(s, needs);
 	r->capacity = max_tokens;

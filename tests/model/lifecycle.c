@@ -164,6 +164,7 @@ void ref_learn(struct ref_session *s, struct ref_seq *q, uint32_t g, const int32
 static int reserve_check(struct ref_session *s, const struct ref_request *r, int64_t max_tokens, int said)
 {
 	int64_t need[REF_CLASSES] = { 0 }, total[REF_CLASSES] = { 0 };
+	int code;
 
 	for (uint32_t g = 0; g < s->n_groups; g++) {
 		int64_t wanted = ref_reservation(s, g, max_tokens, r->unordered);
@@ -171,7 +172,8 @@ static int reserve_check(struct ref_session *s, const struct ref_request *r, int
 		total[s->groups[g].class_index] += r->n_seqs * wanted;
 		need[s->groups[g].class_index] += r->n_seqs * (wanted - r->reservation[g]);
 	}
-	return ref_admit(s, need, total, true, NULL, said);
+	code = ref_admit(s, need, total, true, NULL, said == SWAKV_EPENDING ? SWAKV_ENOPAGES : said);
+	return code == SWAKV_ENOPAGES && ref_waits_for_itself(s, need) ? SWAKV_EPENDING : code;
 }
 
 /* The request of a call that changes it, in a session that may. */

@@ -64,6 +64,34 @@ Test(behind, a_begin_that_lacks_only_pages_behind_its_own_points_is_pending)
 	cr_assert_eq(take(&w, 0, 4, 2, 0, &h), 0);
 }
 
+Test(behind, a_reserve_that_lacks_only_pages_behind_its_own_points_is_pending)
+{
+	uint64_t h;
+
+	open_with(6, 128, P, 8, 256);
+	cr_assert_eq(take(&w, 0, 4, 1, 0, &h), 0);
+	end_behind(&w, 0, 4, 1);
+	cr_assert_eq(request_reserve(w.s, h, 3 * P, &w.f), SWAKV_EPENDING);
+	cr_assert_eq(w.f.reason, FAULT_BEGIN_PENDING);
+	check_all(e);
+	reach(&w, 0, 1);
+	cr_assert_eq(request_reserve(w.s, h, 3 * P, &w.f), 0);
+	check_all(e);
+}
+
+Test(behind, a_reserve_that_lacks_what_others_hold_is_nopages)
+{
+	uint64_t h;
+
+	open_with(6, 128, P, 8, 256);
+	worker_open(&other, e, make_model(16, P, 8, 256), 6ull * P * TOKEN_BYTES, 2);
+	cr_assert_eq(take(&w, 0, 4, 1, 0, &h), 0);
+	end_behind(&w, 0, 1, 1);
+	cr_assert_eq(take(&other, 0, 0, 4, 0, &(uint64_t){ 0 }), 0);
+	cr_assert_eq(request_reserve(w.s, h, 3 * P, &w.f), SWAKV_ENOPAGES);
+	worker_close(&other);
+}
+
 Test(behind, pages_that_others_hold_as_well_are_nopages)
 {
 	uint64_t h;

@@ -39,8 +39,9 @@ int swakv_request_withdraw(swakv_session *s, swakv_ticket begin, swakv_ticket *t
 /*
  * Raises max_tokens of begin and reserves what that needs in every group, or nothing.
  * @max_tokens: not below what the request has, not above max_seq.
- * Errors: common, SWAKV_EPOISONED, SWAKV_EPHASE (a step is pending, or the request is finishing), SWAKV_ENEVER,
- * SWAKV_ENOPAGES, SWAKV_EDEVICE (a scrub has failed).
+ * Errors: common, SWAKV_EPOISONED, SWAKV_EPHASE (a step is pending, or the request is finishing),
+ * SWAKV_EPENDING (what it lacks waits for device work of the session itself), SWAKV_ENEVER, SWAKV_ENOPAGES,
+ * SWAKV_EDEVICE (a scrub has failed).
  */
 int swakv_request_reserve(swakv_request *r, int64_t max_tokens, swakv_ticket *ticket);
 
