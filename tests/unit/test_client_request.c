@@ -238,6 +238,55 @@ Test(client_request, a_begin_that_may_wait_waits_for_clears_under_way)
 	cr_expect(swakv_request_valid(next));
 }
 
+Test(client_request, a_begin_that_waits_at_the_broker_is_withdrawn_by_its_number)
+{
+	const struct swakv_begin_options o = { .slots = (int32_t[]){ 1 }, .n_slots = 1, .wait_ms = 60000 };
+	struct fake_command waiting, c;
+	swakv_ticket begun, withdrawn;
+	swakv_request *r;
+
+	cr_assert_eq(swakv_request_begin(session, &o, &r, &begun), 0);
+	fake_take(&fake, WIRE_OP_BEGIN, &waiting);
+	cr_assert_eq(swakv_request_withdraw(session, begun, &withdrawn), 0);
+	fake_take(&fake, WIRE_OP_WITHDRAW, &c);
+	cr_expect_eq(c.head.request, begun, "it names the begin");
+	fake_answer(&fake, &c, 0, 0, NULL, 0);
+	cr_expect_eq(swakv_wait(session, withdrawn), 0);
+	cr_expect_eq(swakv_poll(session, begun), SWAKV_EAGAIN, "its own answer is still to come");
+	fake_refuse(&fake, &waiting, FAULT_WITHDRAWN, 0, 0);
+	cr_expect_eq(swakv_wait(session, begun), SWAKV_ENOPAGES);
+	cr_expect_null(r, "a begin that waits has no handle yet");
+	swakv_request_free(r);
+}
+
+Test(client_request, only_a_begin_in_flight_can_be_withdrawn)
+{
+	cr_expect_eq(swakv_request_withdraw(session, 4711, NULL), SWAKV_EINVALID);
+	cr_expect_str_eq(swakv_session_error(session), "ticket 1267 is not that of a begin in flight");
+	cr_expect_eq(swakv_request_withdraw(NULL, 4711, NULL), SWAKV_EINVALID);
+	cr_expect_not(fake_has_command(&fake), "nothing was sent");
+}
+
+Test(client_request, a_begin_that_waits_for_its_slots_is_given_back_when_withdrawn)
+{
+	swakv_request *next, *other;
+	swakv_ticket t = begin_early(60000, &next, &other), withdrawn;
+	struct fake_command c;
+
+	cr_expect_eq(swakv_poll(session, t), SWAKV_EAGAIN);
+	cr_assert_eq(swakv_request_withdraw(session, t, &withdrawn), 0);
+	fake_take(&fake, WIRE_OP_WITHDRAW, &c);
+	fake_answer(&fake, &c, 0, 0, NULL, 0);
+	cr_expect_eq(swakv_wait(session, withdrawn), 0);
+	cr_expect_eq(swakv_wait(session, t), SWAKV_EPENDING);
+	cr_expect_null(next);
+	fake_take(&fake, WIRE_OP_ABANDON, &c);
+	cr_expect_eq(c.head.request, 0x55);
+	fake_answer(&fake, &c, 0, 0, NULL, 0);
+	store_release(&gate, 1);
+	cr_assert_eq(complete(other, SWAKV_DONE), 0);
+}
+
 Test(client_request, a_begin_whose_time_is_up_before_its_slots_are_through_is_given_back)
 {
 	swakv_request *next, *other;
