@@ -24,10 +24,10 @@
 #include "names.h"
 #include "size.h"
 
-static const char *const backend_choices[] = { "auto", "host", "cuda", NULL };
-static const char *const export_choices[] = { "ipc", "fd", NULL };
+NAMES(backend_choices, CONFIG_BACKEND_COUNT + 1, CONFIG_BACKEND_NAMES, NULL);
+NAMES(export_choices, CONFIG_EXPORT_COUNT + 1, CONFIG_EXPORT_NAMES, NULL);
 NAMES(scrub_choices, WIRE_SCRUB_COUNT + 1, WIRE_SCRUB_NAMES, NULL);
-static const char *const answers[] = { "no", "yes", NULL };
+NAMES(answers, CONFIG_ANSWER_COUNT + 1, CONFIG_ANSWER_NAMES, NULL);
 NAMES(dtype_choices, WIRE_DTYPE_COUNT + 1, "", WIRE_DTYPE_NAMES, NULL);
 
 #define BROKER(field)   SECTION_BROKER, #field

@@ -36,9 +36,12 @@ enum exit_code {
 	EXIT_CODE_BROKEN = 7, /* it found its own state broken */
 };
 
-enum config_backend { CONFIG_BACKEND_AUTO, CONFIG_BACKEND_HOST, CONFIG_BACKEND_CUDA };
-enum config_export { CONFIG_EXPORT_IPC, CONFIG_EXPORT_FD };
-enum config_answer { CONFIG_NO, CONFIG_YES };
+enum config_backend { CONFIG_BACKEND_AUTO, CONFIG_BACKEND_HOST, CONFIG_BACKEND_CUDA, CONFIG_BACKEND_COUNT };
+#define CONFIG_BACKEND_NAMES "auto", "host", "cuda"
+enum config_export { CONFIG_EXPORT_IPC, CONFIG_EXPORT_FD, CONFIG_EXPORT_COUNT };
+#define CONFIG_EXPORT_NAMES "ipc", "fd"
+enum config_answer { CONFIG_NO, CONFIG_YES, CONFIG_ANSWER_COUNT };
+#define CONFIG_ANSWER_NAMES "no", "yes"
 
 /* Bytes, or a share of what is free. value 0: not given. */
 struct config_size {

@@ -292,7 +292,7 @@ static int expect_request(struct run *r)
 		valid = json_is_true(json_object_get(answer, "valid"));
 		/* Finishing is the last phase there is: a request that has ended has not left it. */
 		compare_word(&c, KEY_PHASE, phases, phase,
-			     want == phase || (want == PHASE_WORD_FINISHING && phase == PHASE_WORD_NONE));
+			     want == phase || (want == PHASE_FINISHING && phase == PHASE_NONE));
 		compare_word(&c, KEY_PENDING, yes, pending, statement_number(r->at, KEY_PENDING, 0) == pending);
 		compare_word(&c, KEY_VALID, yes, valid, statement_number(r->at, KEY_VALID, 0) == valid);
 		compare(&c, KEY_OPEN, field(answer, "open"));

@@ -11,11 +11,11 @@ static const char *const no_words[] = { NULL };
 static const char *const none_word[] = { "none", NULL };
 static const char *const any_word[] = { "any", NULL };
 static const char *const full_word[] = { "full", NULL };
-static const char *const backend_words[] = { "host", "cuda", "auto", NULL };
+NAMES(backend_words, BACKEND_WORD_COUNT + 1, BACKEND_WORDS, NULL);
 static const char *const chunk_words[] = { "retained", "mapped", NULL };
 NAMES(dtype_words, WIRE_DTYPE_COUNT, WIRE_DTYPE_NAMES, NULL);
-static const char *const fence_words[] = { "done", "pending", "fail", NULL };
-static const char *const rows_words[] = { "keep", "move", NULL };
+NAMES(fence_words, FENCE_WORD_COUNT + 1, FENCE_WORDS, NULL);
+NAMES(rows_words, ROWS_WORD_COUNT + 1, ROWS_WORDS, NULL);
 NAMES(phase_words, PHASE_COUNT + 1, PHASE_NAMES, NULL);
 static const char *const yes_words[] = { "no", "yes", NULL };
 

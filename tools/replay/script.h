@@ -112,10 +112,13 @@ enum key {
 };
 
 /* Values of the keys that take a word. */
-enum backend_word { BACKEND_HOST, BACKEND_CUDA, BACKEND_AUTO };
-enum fence_word { FENCE_DONE, FENCE_PENDING, FENCE_FAIL };
-enum rows_word { ROWS_KEEP, ROWS_MOVE };
-enum phase_word { PHASE_WORD_NONE, PHASE_WORD_ADMITTED, PHASE_WORD_EXECUTING, PHASE_WORD_FINISHING };
+enum backend_word { BACKEND_HOST, BACKEND_CUDA, BACKEND_AUTO, BACKEND_WORD_COUNT };
+#define BACKEND_WORDS "host", "cuda", "auto"
+enum fence_word { FENCE_DONE, FENCE_PENDING, FENCE_FAIL, FENCE_WORD_COUNT };
+#define FENCE_WORDS "done", "pending", "fail"
+enum rows_word { ROWS_KEEP, ROWS_MOVE, ROWS_WORD_COUNT };
+#define ROWS_WORDS "keep", "move"
+
 /* Number that stands for the word `none` (pending=none), `any` and `full`. */
 #define VALUE_NONE (-1)
 
