@@ -69,6 +69,43 @@ Test(engine_class, class_that_nobody_uses_makes_room_for_another)
 
 /* ---- models ---- */
 
+/* The session of page size @i, counted from 0, on its own. */
+static void open_size(struct worker *x, uint32_t i, uint64_t half)
+{
+	struct model m = make_model(16, 16, 1, 64);
+
+	m.groups[0] = make_group(16, 16, 16 * (i + 1));
+	worker_open(x, e, m, half, i + 1);
+}
+
+Test(engine_class, the_65th_page_size_is_refused_and_has_room_when_one_ends)
+{
+	static struct worker of[ENGINE_MAX_CLASSES + 1];
+	const uint64_t half = 8 << 20;
+	const uint32_t last = ENGINE_MAX_CLASSES;
+	struct model m = make_model(16, 16, 1, 64);
+	struct wire_row_head row;
+	int32_t cells[2 * 64 / 16];
+	const struct session_tables tables = { .cells = cells, .rows = &row };
+
+	e = engine_new(&(struct engine_config){ .half_bytes = half, .extent_bytes = 1 << 16 });
+	for (uint32_t i = 0; i < last; i++) {
+		open_size(&of[i], i, half);
+		prefill(&of[i], begin(&of[i], 0), 16);
+	}
+	m.groups[0] = make_group(16, 16, 16 * (last + 1));
+	cr_assert_null(session_new(e, &m, &tables, last + 1));
+	check_all(e);
+	worker_close(&of[7]); /* its pages are back: its place is free */
+	open_size(&of[last], last, half);
+	prefill(&of[last], begin(&of[last], 0), 16);
+	check_all(e);
+	for (uint32_t i = 0; i <= last; i++)
+		if (i != 7)
+			worker_close(&of[i]);
+	e = engine_free(e);
+}
+
 Test(engine_class, impossible_models_are_refused_with_a_reason)
 {
 	struct geometry g[WIRE_MAX_GROUPS];
