@@ -32,11 +32,8 @@ struct request {
 
 /* The live request of @handle. 0, or why there is none: the session has ended, or the request, or it never was. */
 int request_find(const struct session *s, uint64_t handle, struct request **r, struct fault *f);
-
-/* Admits @b if that can be done now: 0, or the code of why not. */
-int request_admit(struct session *s, const struct begin *b, uint64_t *handle, struct fault *f);
-/* True when only open points of @s itself stand in the way of @b, which needs @needs. */
-bool request_waits_for_itself(struct session *s, const struct begin *b, const int64_t *needs);
+/* The handle of @r, which is live. */
+uint64_t request_handle(const struct session *s, const struct request *r);
 
 /*
  * Ends @r: rows cleared, slots free, all its pages on @chains (NULL, when no point

@@ -18,6 +18,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "begin.h"
 #include "bug.h"
 #include "quarantine.h"
 #include "quota.h"

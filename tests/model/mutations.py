@@ -44,7 +44,7 @@ MUTATIONS = [
     ("a scrub covers pages that an earlier step may read", "sequence.c", [
         ("delivery_scrub(d, group_row(g, q->slot), dirty, end);",
          "delivery_scrub(d, group_row(g, q->slot), first, end);")]),
-    ("the order of a request's stream is forgotten", "request.c", [
+    ("the order of a request's stream is forgotten", "begin.c", [
         ("\tr->unordered = b->unordered;\n", "")]),
     ("a begin that waited forgets that its stream has no order", "wait.c", [
         ("\t\t.unordered = w->unordered,\n", "")]),
@@ -104,7 +104,7 @@ MUTATIONS = [
          "uint32_t version = load_relaxed(&t->heads[row].version) + (d->n_rows == 0);")]),
     ("finish does not wait for the open points", "request.c", [
         ("\tvalue = p.value > r->last_value ? p.value : r->last_value;\n", "\tvalue = p.value;\n")]),
-    ("a slot behind an open point is free for other streams", "request.c", [
+    ("a slot behind an open point is free for other streams", "begin.c", [
         ("\t\tif (t->line != stream && s->lines[t->line].reached < t->value)\n",
          "\t\tif (t->line != stream && s->lines[t->line].reached + 1 < t->value)\n")]),
     ("a fence above the armed value is taken", "fence.c", [
@@ -118,7 +118,7 @@ MUTATIONS = [
          "seqs[heap[child + 1]].due > seqs[heap[child]].due")]),
     ("what is due at a step is not put in order again", "agenda.c", [
         ("\twhile (n-- > 0)\n", "\twhile (n-- > 1)\n")]),
-    ("a generation is reused", "request.c", [
+    ("a generation is reused", "begin.c", [
         ("\tt->generation++;\n", "\tt->generation |= 1;\n")]),
     ("reclaim forgets the pages behind points", "quarantine.c", [
         ("\t\tpages_quarantine(s, line, &chains);\n\t\tpoint_close(s, p)", "\t\tpoint_close(s, p)")]),
@@ -139,7 +139,7 @@ MUTATIONS = [
         ("d->n_updates == WIRE_MAX_INLINE_UPDATES", "d->n_updates == WIRE_MAX_INLINE_UPDATES - 1")]),
     ("a row by reference is not named", "page_table.c", [
         ("\tif (changed)\n", "\tif (changed && !(d->flags && d->n_rows > 9))\n")]),
-    ("a duplicate slot is admitted", "request.c", [
+    ("a duplicate slot is admitted", "begin.c", [
         ("\t\tif (s->slots[slots[seen]].seen)\n", "\t\tif (s->slots[slots[seen]].seen && n > 2)\n")]),
     ("a page of another session counts as clean", "page_class.h", [
         ("return former != serial &&", "return former != serial && former + 1 != serial &&")]),
@@ -159,13 +159,13 @@ MUTATIONS = [
         ("&s->model.groups[g->index];\n\tsize_t", "&s->model.groups[0];\n\tsize_t")]),
     ("cells are counted within their group", "group.c", [
         ("\t\tg->table.first_cell = cell;\n", "\t\tg->table.first_cell = 0;\n")]),
-    ("one group is admitted only", "request.c", [
+    ("one group is admitted only", "begin.c", [
         ("\t\tint32_t n = r->reservation[g->index];\n",
          "\t\tint32_t n = g->index ? 0 : r->reservation[0];\n")]),
-    ("a begin looks for pages of one group only", "request.c", [
+    ("a begin looks for pages of one group only", "begin.c", [
         ("\t\tneeds[g->index] = (int64_t)reservation[g->index] * b->n_slots;\n",
          "\t\tneeds[g->index] = g->index ? 0 : (int64_t)reservation[g->index] * b->n_slots;\n")]),
-    ("a reserve of one group only", "request.c", [
+    ("a reserve of one group only", "reserve.c", [
         ("\t\tmore[i] = group_reservation(s, g, max_tokens, r->unordered) - r->reservation[i];\n",
          "\t\tmore[i] = i ? 0 : group_reservation(s, g, max_tokens, r->unordered) - r->reservation[i];\n")]),
     ("pages of a later group do not come back at a point", "points.c", [
@@ -258,16 +258,16 @@ MUTATIONS = [
         ("\tif (d != k->c)\n\t\treturn d->n_free >= d->promised;", "\tif (d != k->c)\n\t\treturn true;")]),
     ("a begin that is overdue holds up others", "wait.c", [
         ("return !before || before->overdue;", "return !before;")]),
-    ("a begin overtakes one that waits", "request.c", [
+    ("a begin overtakes one that waits", "begin.c", [
         ("bool in_turn = !wait_holds_up(s->quota);", "bool in_turn = !wait_holds_up(s->quota) || s->quota->n_waiting == 1;")]),
     ("pages behind the points of others count as one's own", "behind.c", [
         ("\t\tpages[g->index] = g->n_leaving;\n", "\t\tpages[g->index] = g->class->n_leased - g->n_held + g->n_leaving;\n")]),
     ("pages that wait for a point are forgotten when it is reached", "points.c", [
         ("\t\t\tg->n_leaving -= chain->n;\n", "")]),
-    ("a begin whose slots are pending does not wait", "request.c", [
+    ("a begin whose slots are pending does not wait", "begin.c", [
         ("\tif (b->wait)\n\t\treturn wait_add(s, b, needs, f);",
          "\tif (b->wait && code == SWAKV_ENOPAGES)\n\t\treturn wait_add(s, b, needs, f);")]),
-    ("slots of a begin that waits are given away", "request.c", [
+    ("slots of a begin that waits are given away", "begin.c", [
         ("if (s->slots[slots[i]].seq >= 0 || s->slots[slots[i]].waiting)", "if (s->slots[slots[i]].seq >= 0)")]),
     ("a begin waits beyond its time", "wait.c", [
         ("\t\tif (e->stamp >= w->deadline && !w->session->busy)\n", "\t\tif (e->stamp > w->deadline && !w->session->busy)\n")]),
