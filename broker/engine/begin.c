@@ -7,6 +7,7 @@
 #include "behind.h"
 #include "bug.h"
 #include "internal.h"
+#include "limit.h"
 #include "quarantine.h"
 #include "quota.h"
 #include "slice.h"

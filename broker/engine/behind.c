@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "limit.h"
 
 /* Pages of each group that go back to its class then. */
 static void count_behind(const struct session *s, int64_t *pages)

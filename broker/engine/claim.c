@@ -8,6 +8,7 @@
 
 #include "bug.h"
 #include "internal.h"
+#include "limit.h"
 
 void claim_init(struct claim *c)
 {

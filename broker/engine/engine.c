@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "bug.h"
+#include "limit.h"
 #include "slice.h"
 
 struct engine *engine_new(const struct engine_config *config)

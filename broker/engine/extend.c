@@ -12,6 +12,7 @@
 
 #include "agenda.h"
 #include "delivery.h"
+#include "limit.h"
 #include "slice.h"
 #include "transition.h"
 

@@ -5,6 +5,7 @@
 #include "agenda.h"
 #include "begin.h"
 #include "behind.h"
+#include "limit.h"
 #include "quota.h"
 #include "sequence.h"
 #include "slice.h"

@@ -12,6 +12,7 @@
 
 #include "bug.h"
 #include "internal.h"
+#include "limit.h"
 #include "quarantine.h"
 #include "slice.h"
 
