@@ -5,7 +5,7 @@
  * Steps: connect, greet, check the welcome, map the session's memory, import
  * the pool, bring the device table to its first state (-1 everywhere). Each
  * step may fail with a sentence of its own; what was made before it is undone
- * by session_free(). Memory is mapped so that a child of this process does not
+ * by session_release(). Memory is mapped so that a child of this process does not
  * inherit it.
  */
 #include <errno.h>
@@ -327,7 +327,7 @@ int swakv_session_attach(const struct swakv_attach_options *options, const struc
 	r = s->incarnation ? attach_run(&a, o, model) : text_set(&a.why, SWAKV_ENOMEM, "out of memory");
 	connection_deinit(&a.connection);
 	if (r < 0) {
-		session_free(s);
+		session_release(s);
 		return r;
 	}
 	s->looked_ns = clock_ns();

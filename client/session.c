@@ -139,7 +139,7 @@ static void session_free_private(struct swakv_session *s)
 	free(s);
 }
 
-void session_free(struct swakv_session *s)
+void session_release(struct swakv_session *s)
 {
 	if (streams_stop(s))
 		session_unmap(s);
@@ -173,7 +173,7 @@ void swakv_session_close(swakv_session *s)
 	if (!s->gone)
 		session_say_close(s);
 	shutdown(s->sock, SHUT_RDWR);
-	session_free(s);
+	session_release(s);
 }
 
 /* ---- shutdown ---------------------------------------------------------------------- */

@@ -158,7 +158,7 @@ int session_break(struct swakv_session *s, const char *format, ...) __attribute_
 /* Stream @index, bound (on the host backend binds it); NULL with the sentence set, and the code in *@r. */
 struct stream *session_stream(struct swakv_session *s, uint32_t index, int *r);
 /* Frees everything that attach made so far; for streams that could not be waited for, memory stays. */
-void session_free(struct swakv_session *s);
+void session_release(struct swakv_session *s);
 
 /* The table that row @row of all groups lies in. @row is below max_batch * n_groups. */
 static inline struct table *session_row_table(struct swakv_session *s, uint32_t row)
