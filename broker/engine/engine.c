@@ -17,6 +17,7 @@ struct engine *engine_new(const struct engine_config *config)
 	LIST_INIT(&e->sessions);
 	TAILQ_INIT(&e->quotas);
 	TAILQ_INIT(&e->waits);
+	TAILQ_INIT(&e->refused);
 	if (pool_init(&e->pool, config->half_bytes, config->extent_bytes) < 0)
 		return engine_free(e);
 	e->pool.scrub = config->scrub;

@@ -73,6 +73,7 @@ static void session_fill(struct session *s)
 	for (uint32_t i = 0; i + 1 < ENGINE_MAX_WAITS(n); i++)
 		s->waits[i].next_free = &s->waits[i + 1];
 	s->free_wait = s->waits;
+	TAILQ_INIT(&s->queued);
 	for (uint32_t i = 0; i < WIRE_MAX_STREAMS; i++) {
 		s->lines[i] = (struct line){ 0, -1, -1, ROW_LIST_EMPTY, { { { 0 } } } };
 		page_chains_init(&s->lines[i].quarantine, s->n_groups);

@@ -16,9 +16,9 @@
 #include "request.h"
 #include "row_list.h"
 #include "sequence.h"
+#include "wait.h"
 
 struct quota;
-struct wait;
 
 struct slot {
 	int32_t seq;          /* admitted sequence, -1: none */
@@ -65,6 +65,7 @@ struct session {
 	struct wait *waits; /* [ENGINE_MAX_WAITS] */
 	struct wait *free_wait;
 	uint32_t n_waits;
+	struct wait_list queued; /* of them, oldest first */
 
 	struct point *points;
 	struct page_chain *point_pages; /* [max_points][n_groups] */

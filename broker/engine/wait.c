@@ -11,7 +11,8 @@
  * Nothing is looked at until something changed that may help: pages that came
  * back, a limit, one that left, a claim that ended. Only one that its own session
  * hinders, with all its points or entries taken, is looked at whenever it is
- * asked. A sweep tries a few at a time (TRIES_A_CALL). Times are stamps.
+ * asked. A sweep tries a few at a time (TRIES_A_CALL) of however many wait, and
+ * no call looks at more than VISITS_A_CALL. Times are stamps.
  */
 #include "wait.h"
 
@@ -26,6 +27,8 @@
 
 /* Begins that engine_admit() tries before it returns; the next call goes on. */
 #define TRIES_A_CALL 16
+/* Those that it looks at. */
+#define VISITS_A_CALL 512
 
 static void slots_mark(const struct wait *w, bool waiting)
 {
@@ -36,12 +39,14 @@ static void slots_mark(const struct wait *w, bool waiting)
 		s->slots[slot].waiting = waiting;
 }
 
-/* The next stamp at which its time is up, or it is overdue. */
-static uint64_t due_of(const struct engine *e, const struct wait *w)
+/* *@due: at the latest when its time is up, or it is overdue. */
+static void note_due(const struct engine *e, const struct wait *w, uint64_t *due)
 {
 	uint64_t overdue = w->since + e->wait_claim;
+	uint64_t at = !w->overdue && overdue < w->deadline ? overdue : w->deadline;
 
-	return !w->overdue && overdue < w->deadline ? overdue : w->deadline;
+	if (*due == 0 || at < *due)
+		*due = at ? at : 1;
 }
 
 bool wait_holds_up(const struct quota *q)
@@ -49,14 +54,6 @@ bool wait_holds_up(const struct quota *q)
 	const struct wait *last = TAILQ_LAST(&q->queue, wait_list);
 
 	return last && !last->overdue;
-}
-
-static void note_due(struct engine *e, const struct wait *w)
-{
-	uint64_t due = due_of(e, w);
-
-	if (e->next_due == 0 || due < e->next_due)
-		e->next_due = due ? due : 1;
 }
 
 int wait_add(struct session *s, const struct begin *b, const int64_t *needs, struct fault *f)
@@ -89,28 +86,44 @@ int wait_add(struct session *s, const struct begin *b, const int64_t *needs, str
 	slots_mark(w, true);
 	TAILQ_INSERT_TAIL(&s->quota->queue, w, in_quota);
 	TAILQ_INSERT_TAIL(&e->waits, w, in_engine);
+	TAILQ_INSERT_TAIL(&s->queued, w, in_session);
+	if (!e->in_time)
+		e->in_time = w;
 	s->quota->n_waiting++;
 	e->n_waiting++;
-	note_due(e, w);
+	note_due(e, w, &e->next_due);
 	return SWAKV_EAGAIN;
+}
+
+/* Whoever is at @w in a walk over all goes on with the next one. */
+static void walks_pass(struct engine *e, const struct wait *w)
+{
+	struct wait **const at[] = { &e->next_try, &e->next_late, &e->in_time };
+
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
+		if (*at[i] == w)
+			*at[i] = TAILQ_NEXT(w, in_engine);
 }
 
 static void wait_remove(struct wait *w)
 {
 	struct session *s = w->session;
+	struct engine *e = s->engine;
 	struct quota *q = s->quota;
 
 	if (q->claim.of == w)
-		claim_end(s->engine, q);
+		claim_end(e, q);
 	if (TAILQ_FIRST(&q->queue) == w || !w->overdue)
-		s->engine->retry = true; /* the next one's turn */
-	if (s->engine->next_try == w)
-		s->engine->next_try = TAILQ_NEXT(w, in_engine);
+		e->retry = true; /* the next one's turn */
+	walks_pass(e, w);
 	slots_mark(w, false);
 	TAILQ_REMOVE(&q->queue, w, in_quota);
-	TAILQ_REMOVE(&s->engine->waits, w, in_engine);
+	TAILQ_REMOVE(&e->waits, w, in_engine);
+	TAILQ_REMOVE(&s->queued, w, in_session);
+	if (w->refusal)
+		TAILQ_REMOVE(&e->refused, w, in_refused);
 	q->n_waiting--;
-	s->engine->n_waiting--;
+	e->n_waiting--;
 	s->n_waits--;
 	w->queued = false;
 	w->next_free = s->free_wait;
@@ -119,10 +132,9 @@ static void wait_remove(struct wait *w)
 
 void wait_forget(struct session *s)
 {
-	struct wait *w, *next;
+	struct wait *w;
 
-	TAILQ_FOREACH_SAFE(w, &s->engine->waits, in_engine, next)
-	if (w->session == s)
+	while ((w = TAILQ_FIRST(&s->queued)))
 		wait_remove(w);
 }
 
@@ -133,15 +145,15 @@ static void refuse(struct wait *w, enum fault_reason reason)
 	if (s->quota->claim.of == w)
 		claim_end(s->engine, s->quota);
 	w->refusal = reason;
-	s->engine->doomed = true;
+	TAILQ_INSERT_TAIL(&s->engine->refused, w, in_refused);
 }
 
 void session_refuse_waiting(struct session *s, enum fault_reason reason)
 {
 	struct wait *w;
 
-	TAILQ_FOREACH (w, &s->engine->waits, in_engine)
-		if (w->session == s && !w->refusal)
+	TAILQ_FOREACH (w, &s->queued, in_session)
+		if (!w->refusal)
 			refuse(w, reason);
 }
 
@@ -175,17 +187,16 @@ static bool answer(struct wait *w, int code, struct admission *out)
 	return true;
 }
 
-static bool answer_doomed(struct engine *e, struct admission *out)
+static bool answer_refused(struct engine *e, struct admission *out)
 {
 	struct wait *w;
 
-	TAILQ_FOREACH (w, &e->waits, in_engine)
-		if (w->refusal && !w->session->busy)
+	TAILQ_FOREACH (w, &e->refused, in_refused)
+		if (!w->session->busy)
 			return answer(w,
 				      fault_set(&out->fault, (enum fault_reason)w->refusal, -1,
 						session_quarantined(w->session), 0),
 				      out);
-	e->doomed = e->slice.paused;
 	return false;
 }
 
@@ -249,7 +260,7 @@ static bool admit_next(struct engine *e, struct admission *out)
 {
 	int tries = 0;
 
-	while (e->next_try && tries < TRIES_A_CALL) {
+	for (int i = 0; i < VISITS_A_CALL && e->next_try && tries < TRIES_A_CALL; i++) {
 		struct wait *w = e->next_try;
 		int code;
 
@@ -272,7 +283,8 @@ static bool admit_next(struct engine *e, struct admission *out)
 
 static bool is_due(const struct engine *e)
 {
-	return (e->next_due && e->stamp >= e->next_due) || (e->claims_due && e->stamp >= e->claims_due);
+	return (e->next_due && e->stamp >= e->next_due && !e->next_late) ||
+	       (e->claims_due && e->stamp >= e->claims_due);
 }
 
 /* Who is overdue now. */
@@ -280,11 +292,9 @@ static void mark_overdue(struct engine *e)
 {
 	struct wait *w;
 
-	TAILQ_FOREACH (w, &e->waits, in_engine) {
-		if (e->stamp - w->since < e->wait_claim)
-			break; /* so are those that came later */
+	/* Those that came later are in time as well. */
+	for (; (w = e->in_time) && e->stamp - w->since >= e->wait_claim; e->in_time = TAILQ_NEXT(w, in_engine))
 		w->overdue = true;
-	}
 }
 
 /* Its time is up. Where only its own session's points are in its way, that is said. */
@@ -306,18 +316,22 @@ static int late_fault(struct wait *w, struct fault *f)
 /* Those whose time is up; else notes when that is next. */
 static bool answer_late(struct engine *e, struct admission *out)
 {
-	struct wait *w;
-
-	e->next_due = 0;
-	TAILQ_FOREACH (w, &e->waits, in_engine) {
-		if (e->stamp >= w->deadline && !w->session->busy)
-			break;
-		note_due(e, w);
+	if (!e->next_late) {
+		e->later_due = 0;
+		e->next_late = TAILQ_FIRST(&e->waits);
 	}
-	if (!w)
-		return false;
 	e->next_due = e->stamp ? e->stamp : 1; /* there may be more */
-	return answer(w, late_fault(w, &out->fault), out);
+	for (int i = 0; i < VISITS_A_CALL && e->next_late; i++) {
+		struct wait *w = e->next_late;
+
+		e->next_late = TAILQ_NEXT(w, in_engine);
+		if (e->stamp >= w->deadline && !w->session->busy)
+			return answer(w, late_fault(w, &out->fault), out);
+		note_due(e, w, &e->later_due);
+	}
+	if (!e->next_late)
+		e->next_due = e->later_due;
+	return false;
 }
 
 /* Something may have changed for who waits: a sweep begins. */
@@ -338,7 +352,7 @@ bool engine_admit(struct engine *e, struct admission *out)
 	*out = (struct admission){ 0 };
 	if (e->n_waiting == 0 || e->admitting)
 		return false;
-	if (e->doomed && answer_doomed(e, out))
+	if (answer_refused(e, out))
 		return true;
 	while (e->next_try || sweep_begin(e)) {
 		if (admit_next(e, out))
@@ -373,6 +387,7 @@ bool wait_check(const struct engine *e, char *buf, size_t size)
 	const struct wait *w;
 	uint32_t n = 0, queued = 0, sessions, floors = 0;
 	uint64_t last = 0;
+	bool in_time = false;
 
 	TAILQ_FOREACH (w, &e->waits, in_engine) {
 		int32_t slot = w->first_slot;
@@ -386,6 +401,11 @@ bool wait_check(const struct engine *e, char *buf, size_t size)
 			if (!w->session->slots[slot].waiting || w->session->slots[slot].seq >= 0)
 				return snprintf(buf, size, "slot %" PRId32 " of a wait is not held, or in use", slot),
 				       false;
+		in_time |= w == e->in_time;
+		if (w->overdue == in_time)
+			return snprintf(buf, size, "wait %" PRIu64 " is overdue before an older one, or no longer",
+					w->number),
+			       false;
 		last = w->number;
 		n++;
 	}

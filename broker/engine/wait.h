@@ -13,6 +13,8 @@ struct quota;
 struct wait {
 	TAILQ_ENTRY(wait) in_quota;
 	TAILQ_ENTRY(wait) in_engine;
+	TAILQ_ENTRY(wait) in_session;
+	TAILQ_ENTRY(wait) in_refused; /* when it has a refusal */
 	struct wait *next_free;
 	struct session *session;
 	uint64_t number; /* counts all that ever waited: a smaller one is older */

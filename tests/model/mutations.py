@@ -232,7 +232,7 @@ MUTATIONS = [
     ("what comes free in a chosen extent is open to all", "free_stack.c", [
         ("\tc->n_free -= n;\n\tc->n_withheld += n;\n", "")]),
     ("a claim outlives its begin", "wait.c", [
-        ("\tif (q->claim.of == w)\n\t\tclaim_end(s->engine, q);\n", "")]),
+        ("\tif (q->claim.of == w)\n\t\tclaim_end(e, q);\n", "")]),
     ("a claim keeps more than it needs", "choice.c", [
         ("k.kept = free < pages ? free : pages;", "k.kept = free;")]),
     ("a claim chooses an extent more than it needs", "choice.c", [
