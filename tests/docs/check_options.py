@@ -21,7 +21,8 @@ def options(usage: str) -> dict[str, tuple[str, str]]:
     """{long name: (letter, what kind of value)}, of the lines that begin with an option, and of lists of them"""
     found = {}
     for line in re.findall(r"^ {2,6}(-.*)$", usage, flags=re.M):
-        for letter, long, value in re.findall(r"(?:-(\w), )?--([\w-]+)[= ]?(\[?[A-Za-z][^\s,]*(?=,|\s|$))?", re.split(r" {2,}", line)[0]):
+        names = re.split(r" {2,}", line)[0]
+        for letter, long, value in re.findall(r"(?:-(\w), )?--([\w-]+)[= ]?(\[?[A-Za-z][^\s,]*(?=,|\s|$))?", names):
             found[long] = (letter, value.strip("[]"))
     return found
 
