@@ -25,7 +25,8 @@
 enum { THREADS = 8, STACK_BYTES = 65536, DRAIN_MS = 100, STOP_MS = 100 };
 
 static struct {
-	shm_u32 tid; /* 0: free */
+	shm_u32 taken; /* by a thread; threads begin side by side */
+	shm_u32 tid;   /* 0: nothing is known of it yet */
 	bool stops;
 	const char *name;
 	stack_t before; /* what stack the handler had */
@@ -133,8 +134,9 @@ void crash_thread(const char *name, bool stops)
 {
 	for (int i = 0; i < THREADS; i++) {
 		stack_t stack = { .ss_sp = threads[i].stack, .ss_size = STACK_BYTES };
+		uint32_t nobody = 0;
 
-		if (load_relaxed(&threads[i].tid))
+		if (!replace_relaxed(&threads[i].taken, &nobody, 1))
 			continue;
 		threads[i].name = name;
 		threads[i].stops = stops;
@@ -152,7 +154,8 @@ void crash_thread_end(void)
 		if (load_relaxed(&threads[i].tid) != tid)
 			continue;
 		sigaltstack(&threads[i].before, NULL);
-		store_release(&threads[i].tid, 0);
+		store_relaxed(&threads[i].tid, 0);
+		store_release(&threads[i].taken, 0);
 	}
 }
 

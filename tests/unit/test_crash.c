@@ -268,6 +268,48 @@ static void fault_with_a_full_pipe(void)
 	touch_nowhere();
 }
 
+/* ---- threads that begin side by side ---- */
+
+static pthread_barrier_t together;
+static void *stack_of[4];
+static bool given_back[4];
+
+static void *begin_and_end(void *index)
+{
+	size_t i = (size_t)index;
+	stack_t before, own, after;
+
+	sigaltstack(NULL, &before);
+	pthread_barrier_wait(&together);
+	crash_thread("test", false);
+	sigaltstack(NULL, &own);
+	stack_of[i] = own.ss_sp;
+	pthread_barrier_wait(&together);
+	crash_thread_end();
+	sigaltstack(NULL, &after);
+	given_back[i] = after.ss_sp == before.ss_sp && after.ss_flags == before.ss_flags;
+	return NULL;
+}
+
+Test(crash, threads_that_begin_at_once_have_a_stack_each)
+{
+	pthread_t t[4];
+
+	for (int round = 0; round < 500; round++) {
+		pthread_barrier_init(&together, NULL, 4);
+		for (size_t i = 0; i < 4; i++)
+			cr_assert_eq(pthread_create(&t[i], NULL, begin_and_end, (void *)i), 0);
+		for (size_t i = 0; i < 4; i++)
+			pthread_join(t[i], NULL);
+		pthread_barrier_destroy(&together);
+		for (size_t i = 0; i < 4; i++) {
+			cr_assert(given_back[i], "round %d: a thread ended with the stack of the handler", round);
+			for (size_t k = 0; k < i; k++)
+				cr_assert_neq(stack_of[i], stack_of[k], "round %d: two threads have one stack", round);
+		}
+	}
+}
+
 Test(crash, nobody_who_reads_the_dump_is_waited_for)
 {
 	FILE *f;
