@@ -223,14 +223,19 @@ void claims_lift(struct engine *e)
 }
 
 /* Who had leave to take kept pages may have taken some: only those that are left are kept. */
-static void claim_restore(struct engine *e, struct claim *c)
+static void keep_what_is_left(struct claim *c)
 {
 	FOR_EACH_GROUP (g, c->of->session) {
 		int64_t *kept = &c->of_group[g->index].kept;
 
-		choice_restore(&e->pool, &c->of_group[g->index].chosen);
 		*kept = *kept < g->class->n_free ? *kept : g->class->n_free;
 	}
+}
+
+static void claim_restore(struct engine *e, struct claim *c)
+{
+	FOR_EACH_GROUP (g, c->of->session)
+		choice_restore(&e->pool, &c->of_group[g->index].chosen);
 	c->lifted = false;
 }
 
@@ -246,6 +251,10 @@ void claims_restore(struct engine *e)
 			claim_restore(e, &q->claim);
 		e->claims_lifted |= q->claim.lifted;
 	}
+	/* When all extents are out of reach again: what ends in one of them is not free. */
+	TAILQ_FOREACH (q, &e->quotas, link)
+		if (q->claim.of && !q->claim.lifted)
+			keep_what_is_left(&q->claim);
 }
 
 void claim_serve(struct engine *e, struct quota *q)
