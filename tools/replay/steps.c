@@ -62,15 +62,24 @@ static int complete(struct worker *w, const json_t *command,
 	return complete_with(w, command, &e);
 }
 
-int do_prefill_prepare(struct worker *w, const json_t *command, json_t *answer)
+typedef int list_prepare(swakv_request *r, const int32_t *list, uint32_t n, swakv_ticket *ticket);
+
+/* A prepare with a number for each sequence, which the command calls @name. */
+static int prepare_list(struct worker *w, const json_t *command, json_t *answer, const char *name,
+			list_prepare *prepare)
 {
 	uint64_t before = w->device.entries;
 	uint32_t n;
-	int32_t *lens = command_list(command, "lens", &n);
-	int code = swakv_prefill_prepare(worker_request_of(w, command), lens, n, NULL);
+	int32_t *list = command_list(command, name, &n);
+	int code = prepare(worker_request_of(w, command), list, n, NULL);
 
-	free(lens);
+	free(list);
 	return command_count(answer, delivered(w, command, before, code, false));
+}
+
+int do_prefill_prepare(struct worker *w, const json_t *command, json_t *answer)
+{
+	return prepare_list(w, command, answer, "lens", swakv_prefill_prepare);
 }
 
 int do_prefill_complete(struct worker *w, const json_t *command, json_t *answer)
@@ -113,13 +122,7 @@ int do_decode(struct worker *w, const json_t *command, json_t *answer)
 
 int do_extend_prepare(struct worker *w, const json_t *command, json_t *answer)
 {
-	uint64_t before = w->device.entries;
-	uint32_t n;
-	int32_t *tokens = command_list(command, "tokens", &n);
-	int code = swakv_extend_prepare(worker_request_of(w, command), tokens, n, NULL);
-
-	free(tokens);
-	return command_count(answer, delivered(w, command, before, code, false));
+	return prepare_list(w, command, answer, "tokens", swakv_extend_prepare);
 }
 
 int do_extend_complete(struct worker *w, const json_t *command, json_t *answer)
