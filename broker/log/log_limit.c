@@ -25,8 +25,12 @@ static bool spend(struct log_source *s, uint64_t now)
 	return true;
 }
 
-/* The place of @uid: its own, a free one, or the one that has said nothing for longest. */
-static struct log_source *find(struct log_limit *l, uint32_t uid)
+/*
+ * The place of @uid: its own, or the one with the most room. What was spent of a
+ * place stays spent, whose ever it was: as many users as there may be, no more
+ * lines pass than all places have.
+ */
+static struct log_source *find(struct log_limit *l, uint32_t uid, uint64_t now)
 {
 	struct log_source *place = NULL;
 
@@ -35,17 +39,20 @@ static struct log_source *find(struct log_limit *l, uint32_t uid)
 
 		if (s->used && s->uid == uid)
 			return s;
-		if (!place || (place->used && (!s->used || s->last < place->last)))
+		refill(s, now);
+		if (!place || s->spent < place->spent || (s->spent == place->spent && !s->used && place->used))
 			place = s;
 	}
 	l->displaced += place->silent;
-	*place = (struct log_source){ .uid = uid, .used = true };
+	place->silent = 0;
+	place->uid = uid;
+	place->used = true;
 	return place;
 }
 
 bool log_limit_pass(struct log_limit *l, uint32_t uid, uint64_t now)
 {
-	struct log_source *s = find(l, uid);
+	struct log_source *s = find(l, uid, now);
 
 	if (spend(s, now))
 		return true;

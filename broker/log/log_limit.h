@@ -3,8 +3,10 @@
  * log_limit.h - how many lines of the log one user can cause
  *
  * Each source, a uid, has a bucket of LOG_LIMIT_BURST lines that fills again by
- * LOG_LIMIT_A_SECOND. What does not pass is counted, and the count is told once
- * there is room. Zeroed memory knows no source yet.
+ * LOG_LIMIT_A_SECOND. There are LOG_LIMIT_SOURCES of them: users beyond that share
+ * those of others, so one who has many uids cannot fill the log either. What does
+ * not pass is counted, and the count is told once there is room. Zeroed memory
+ * knows no source yet.
  */
 #ifndef SWAKV_BROKER_LOG_LIMIT_H
 #define SWAKV_BROKER_LOG_LIMIT_H

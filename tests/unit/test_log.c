@@ -103,10 +103,35 @@ Test(log, what_was_left_out_is_counted_and_told_once)
 	cr_assert(log_limit_due(&limit, now, true, &uid, &n), "at the end it is told at once");
 }
 
-Test(log, many_users_share_the_places)
+Test(log, as_many_users_as_there_are_places_cost_each_other_none)
 {
-	for (uint32_t uid = 0; uid < 10 * LOG_LIMIT_SOURCES; uid++)
+	for (uint32_t uid = 0; uid < LOG_LIMIT_SOURCES; uid++)
 		cr_assert_eq(passed(uid, LOG_LIMIT_BURST + 1, NS_PER_S + uid), LOG_LIMIT_BURST);
+}
+
+/* A line each, over and over, or all that a place lets through: no more pass than the places have. */
+Test(log, many_users_in_turn_pass_no_more_than_the_places_have)
+{
+	uint64_t now = NS_PER_S;
+	int lines = 0;
+
+	for (uint32_t uid = 0; uid < 10 * LOG_LIMIT_SOURCES; uid++)
+		lines += passed(uid, LOG_LIMIT_BURST + 1, now);
+	for (uint32_t i = 0; i < 100000; i++)
+		lines += passed(i % 5000, 1, now);
+	cr_expect_eq(lines, LOG_LIMIT_SOURCES * LOG_LIMIT_BURST, "%d", lines);
+	lines = 0;
+	now += NS_PER_S;
+	for (uint32_t i = 0; i < 100000; i++)
+		lines += passed(7000 + i, 1, now);
+	cr_expect_eq(lines, LOG_LIMIT_SOURCES * LOG_LIMIT_A_SECOND, "%d", lines);
+}
+
+Test(log, who_comes_after_many_users_is_heard_again_later)
+{
+	for (uint32_t i = 0; i < 100000; i++)
+		passed(i, 1, NS_PER_S);
+	cr_expect_eq(passed(1, LOG_LIMIT_BURST + 1, 60 * NS_PER_S), LOG_LIMIT_BURST);
 }
 
 /* Nothing is forgotten of who had to make place. */
@@ -114,9 +139,11 @@ Test(log, lines_of_displaced_users_are_told_of_too)
 {
 	uint32_t uid, n, told = 0, nobodys = 0;
 
-	for (uint32_t i = 0; i < 10 * LOG_LIMIT_SOURCES; i++)
-		passed(i, LOG_LIMIT_BURST + 3, NS_PER_S + i);
-	while (log_limit_due(&limit, NS_PER_S, true, &uid, &n)) {
+	uint64_t now = NS_PER_S;
+
+	for (uint32_t i = 0; i < 10 * LOG_LIMIT_SOURCES; i++, now += i % LOG_LIMIT_SOURCES ? 1 : 60 * NS_PER_S)
+		cr_assert_eq(passed(i, LOG_LIMIT_BURST + 3, now), LOG_LIMIT_BURST);
+	while (log_limit_due(&limit, now, true, &uid, &n)) {
 		told += n;
 		nobodys += uid == LOG_NOBODY ? n : 0;
 	}
@@ -136,9 +163,9 @@ Test(log, what_could_not_be_told_is_told_later)
 	cr_assert_eq(uid, 1000);
 	cr_assert_eq(n, 9);
 	for (uint32_t i = 0; i < LOG_LIMIT_SOURCES; i++)
-		passed(2000 + i, 1, 2 * NS_PER_S);
+		passed(2000 + i, 1, 60 * NS_PER_S);
 	log_limit_untold(&limit, 1000, 9);
-	cr_assert(log_limit_due(&limit, NS_PER_S, true, &uid, &n), "also when it has lost its place since");
+	cr_assert(log_limit_due(&limit, 60 * NS_PER_S, true, &uid, &n), "also when it has lost its place since");
 	cr_assert_eq(uid, LOG_NOBODY);
 	cr_assert_eq(n, 9);
 }
