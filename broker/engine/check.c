@@ -5,6 +5,8 @@
  * Walks all holders and counts the leases of each page; slow, and meant for
  * tests. Byte ranges of different classes are compared through their extents.
  */
+#include "check.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 
 #include "agenda.h"
 #include "internal.h"
+#include "pool_check.h"
 
 struct checker {
 	char *buf;

@@ -6,6 +6,8 @@
  * changes. On request rows move too, so that sequence j stands in the
  * request's j-th slot. KV is never copied either way.
  */
+#include "compact.h"
+
 #include <string.h>
 
 #include "agenda.h"

@@ -8,6 +8,8 @@
  * then goes back there. Inside a page a step only counts: only the sequences that
  * are due (agenda.h) change more than that.
  */
+#include "decode.h"
+
 #include "agenda.h"
 #include "bug.h"
 #include "delivery.h"

@@ -8,6 +8,7 @@
  */
 #include "delivery.h"
 
+#include "internal.h"
 #include "slice.h"
 
 void delivery_reset(struct delivery *d)

@@ -3,7 +3,31 @@
 #ifndef SWAKV_ENGINE_DELIVERY_H
 #define SWAKV_ENGINE_DELIVERY_H
 
-#include "internal.h"
+#include <stdint.h>
+
+struct session;
+struct request;
+struct wire_update;
+struct wire_row;
+struct wire_scrub;
+
+/*
+ * Where a prepare or compaction puts what the device table needs. Caller-owned;
+ * `updates` has WIRE_MAX_INLINE_UPDATES entries, `rows` and `scrubs` max_batch for
+ * each group (`scrubs` may be NULL where the policy is never). The engine sets
+ * counts and flags.
+ */
+struct delivery {
+	uint32_t flags; /* WIRE_DELIVERY_BY_REFERENCE: more than fit, take the rows from the host table */
+	uint32_t n_updates;
+	uint32_t n_rows;
+	uint32_t n_scrubs;
+	struct wire_update *updates;
+	struct wire_row *rows;
+	struct wire_scrub *scrubs;
+};
+
+/* Inside the engine: */
 
 void delivery_reset(struct delivery *d);
 /* Columns [first, end) of @row have just been bound, and one of the pages is dirty. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine.h - the page engine: sessions, requests, leases and page tables
+ * engine.h - the page engine: sessions, requests, leases and page tables; all that its driver calls
  *
  * A plain library: no I/O, no clock, no thread, no device call. Commands come
  * in, table updates and statuses go out (spec sections 2 to 5). Whoever drives
@@ -17,8 +17,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "begin.h"
+#include "check.h"
+#include "compact.h"
+#include "decode.h"
+#include "delivery.h"
 #include "fault.h"
 #include "lifecycle.h"
+#include "model.h"
+#include "prefill.h"
+#include "query.h"
+#include "reserve.h"
+#include "rewind.h"
+#include "weight.h"
 #include "wire.h"
 
 struct engine;  /* one pool's pages */
@@ -75,54 +86,6 @@ uint32_t engine_spent(const struct engine *e);
 uint32_t engine_longest(const struct engine *e);
 uint64_t engine_pauses(const struct engine *e);
 
-/*
- * How many operations a call may come to, for a driver that is in a pause: never
- * too few; what is more than ENGINE_LONG is not counted to its end. Of a request
- * whose sequences move by at most so many tokens, or by those of its pending
- * transition, or all by one, or of all its pages (0: there is no such request);
- * of a begin; of all completion points, when they are reached; of all that a
- * session holds.
- */
-#define WEIGHT_PENDING (-1)
-#define WEIGHT_WHOLE   (-2)
-#define WEIGHT_DECODE  (-3) /* and its complete: WEIGHT_PENDING when an extend is pending */
-uint64_t request_weight(const struct session *s, uint64_t handle, int64_t tokens);
-uint64_t begin_weight(const struct session *s, int64_t max_tokens, uint32_t n_slots);
-uint64_t points_weight(const struct session *s);
-uint64_t session_weight(const struct session *s);
-
-/* ---- models ------------------------------------------------------------- */
-
-#define MODEL_IN_FLIGHT 2 /* steps in flight when a model does not say */
-
-/* What a session declares (from wire_hello, already copied); the engine checks it. */
-struct model {
-	uint32_t n_groups;
-	uint32_t n_streams;
-	int32_t max_batch;
-	int64_t max_seq;     /* tokens */
-	int64_t max_advance; /* tokens a step for which pages are reserved, 0: any */
-	uint32_t in_flight;  /* steps prepared whose completion is not seen; 0: 2 */
-	uint32_t max_rewind; /* tokens */
-	bool chunk_mapped;   /* an extend binds its whole chunk */
-	struct wire_group groups[WIRE_MAX_GROUPS];
-};
-
-/* What follows from a group in a pool with halves of a given size. */
-struct geometry {
-	uint64_t page_bytes;   /* S: one page's K (or V), all layers */
-	uint64_t layer_stride; /* bytes */
-	int32_t num_pages;     /* floor(half / S) */
-	int32_t width;
-	int32_t private_pages; /* of a sequence that may reach max_seq */
-	bool wide;             /* the greatest element offset, page id times page size, exceeds 31 bits */
-};
-
-/* Checks every field of @m against a pool with halves of @half_bytes and fills one geometry a group. */
-int model_check(const struct model *m, uint64_t half_bytes, struct geometry out[WIRE_MAX_GROUPS], struct fault *f);
-/* No page of @m, whose geometry is @g, is smaller than @least bytes: each costs the engine as much as a large one. */
-int model_check_pages(const struct model *m, const struct geometry g[], uint64_t least, struct fault *f);
-
 /* ---- sessions ----------------------------------------------------------- */
 
 /* Memory the host tables live in: written by the engine, read by the client. Borrowed until session_free(). */
@@ -139,7 +102,7 @@ struct session_tables {
 struct session *session_new(struct engine *e, const struct model *m, const struct session_tables *tables, uint32_t tag);
 /*
  * From now on the session shares the limits and the queue of the model @name;
- * until then those of "". It has no request yet. 0, or a code: memory is short.
+ * until then those of "". It has no request yet. 0, or SWAKV_ENOPAGES: memory is short.
  */
 int session_join(struct session *s, const char *name);
 /* The session must be reclaimed (session_end(), then session_reclaim()). Returns NULL. */
@@ -165,17 +128,6 @@ bool session_entered(const struct session *s);
  * backwards is ignored.
  */
 void session_reach(struct session *s, uint32_t line, uint64_t word);
-/*
- * Completion points that a session may have open: beyond it a prepare or begin is
- * refused with `pending`. As many steps as the model declares, of requests of one
- * sequence each, and what completes, drops and ends may open beside them.
- */
-static inline uint32_t engine_max_points(const struct model *m)
-{
-	uint64_t n = (uint64_t)m->max_batch * ((m->in_flight ? m->in_flight : MODEL_IN_FLIGHT) + 3) + 256;
-
-	return n < 65536 ? (uint32_t)n : 65536;
-}
 /*
  * Points opened from here on carry @stamp: a number that only rises and that
  * means something to the caller, say a time.
@@ -203,16 +155,16 @@ int64_t session_reclaim(struct session *s);
 /*
  * Limits of the model @name, in bytes of K and V, over all groups and sessions;
  * NULL: as it was. @floor: always there for it; @ceiling: no more, 0: no limit.
- * Below what is in use nothing is taken away. Refused: a floor above the
- * ceiling; floors that are not there together, in bytes or in whole extents
- * (floor.h), when it is raised; limits of too many models that
- * have no session.
+ * Below what is in use nothing is taken away. 0; SWAKV_EINVALID: a floor above
+ * the ceiling, or floors that are not there together, in bytes or in whole extents
+ * (floor.h), when it is raised; SWAKV_EBUSY: limits of too many models that have no
+ * session; SWAKV_ENOPAGES: memory is short.
  */
 int engine_limit(struct engine *e, const char *name, const uint64_t *floor, const uint64_t *ceiling, struct fault *f);
 /*
  * What sequences of a model with limits will take, as long as none of it has
  * attached: said before its limits are set, so that its floor is counted in its
- * pages.
+ * pages. 0, a code of model_check(), or SWAKV_ENOPAGES: memory is short.
  */
 int engine_introduce(struct engine *e, const char *name, const struct model *m, struct fault *f);
 
@@ -255,7 +207,7 @@ bool engine_quota_of(const struct engine *e, const char *name, struct quota_coun
 struct admission {
 	struct session *session;
 	uint64_t ticket; /* of its begin */
-	int code;        /* 0: admitted; else refused after all, with the fault */
+	int code;        /* 0: admitted; else a code of request_begin(): refused after all, with the fault */
 	uint64_t handle;
 	const int32_t *slots; /* valid until the next call into the session */
 	uint32_t n_slots;
@@ -279,92 +231,24 @@ bool session_withdraw(struct session *s, uint64_t ticket);
 /* All that wait in the session are decided: refused with @reason. */
 void session_refuse_waiting(struct session *s, enum fault_reason reason);
 
-/* ---- updates ------------------------------------------------------------ */
-
-/*
- * Where a prepare or compaction puts what the device table needs. Caller-owned;
- * `updates` has WIRE_MAX_INLINE_UPDATES entries, `rows` and `scrubs` max_batch for
- * each group (`scrubs` may be NULL where the policy is never). The engine sets
- * counts and flags.
- */
-struct delivery {
-	uint32_t flags; /* WIRE_DELIVERY_BY_REFERENCE: more than fit, take the rows from the host table */
-	uint32_t n_updates;
-	uint32_t n_rows;
-	uint32_t n_scrubs;
-	struct wire_update *updates;
-	struct wire_row *rows;
-	struct wire_scrub *scrubs;
-};
-
 /* ---- lifecycle (spec section 3) ----------------------------------------- */
 
-int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n_slots,
-		  uint64_t *handle, struct fault *f);
-struct begin {
-	uint32_t stream;
-	uint32_t n_slots;
-	int64_t max_tokens; /* 0: max_seq */
-	const int32_t *slots;
-	uint64_t wait;   /* for pages that are not free, in stamps; 0: not at all */
-	uint64_t ticket; /* the caller's, for the answer */
-	bool unordered;  /* the stream keeps no order between the steps of the request */
-};
 /*
- * As request_begin(). SWAKV_EAGAIN: it waits, its slots count as busy, and
- * engine_admit() will say what became of it, unless the session ends before.
- * While a request of the model waits, no later one of that model is admitted.
+ * Fence kind POINT (of finish and abandon only): the pages return at the request's
+ * last completion point. 0, also when it has ended before; SWAKV_EGONE;
+ * SWAKV_EINVALID: the handle or the fence; SWAKV_EPHASE: a transition is pending;
+ * SWAKV_EPOISONED: the fence says that the work failed.
  */
-int request_begin_waiting(struct session *s, const struct begin *b, uint64_t *handle, struct fault *f);
-int request_prefill_prepare(struct session *s, uint64_t handle, const int32_t *lengths, uint32_t n, struct delivery *d,
-			    struct fault *f);
-/*
- * A fence of kind LINE with a value that the line has reached acts as DONE;
- * @armed is the armed value of the request's line, read by the caller.
- */
-int request_prefill_complete(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,
-			     struct fault *f);
-/* Entries of a step, and the counts that they list (see wire_step_entry). */
-struct step {
-	const struct wire_step_entry *entries;
-	const int32_t *counts;
-	uint32_t n;
-	uint32_t n_counts;
-};
-/*
- * A step over @n requests: atomic within one, independent between them. Fills
- * faults[0..*n_faults) with the entries that were refused, in order; returns an
- * error only when the step as a whole is malformed: then nothing happened. @faults has room for n.
- * A sequence that advances by more than max_advance takes the pages it lacks
- * from the class; what it holds beyond its reservation goes back there when the
- * last value that the request was given has been reached.
- */
-int step_prepare(struct session *s, const struct step *step, struct wire_entry_fault *faults, uint32_t *n_faults,
-		 struct delivery *d, struct fault *f);
-/*
- * @armed has one value a stream. Where a part of the tokens is accepted, pages
- * behind the new endpoint leave with those that the window left.
- */
-int step_complete(struct session *s, const struct step *step, const uint64_t *armed, struct wire_entry_fault *faults,
-		  uint32_t *n_faults, struct fault *f);
-/*
- * Takes @tokens[i] settled tokens of sequence i back. SWAKV_ELIMIT: further than
- * max_rewind below the highest endpoint it ever had; nothing changed. Pages
- * behind the new endpoint are the sequence's own for its next steps.
- */
-int request_rewind(struct session *s, uint64_t handle, const int32_t *tokens, uint32_t n, struct fault *f);
-/* Raises the length that the request's sequences may reach, and what is reserved for it: all or nothing. */
-int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, struct fault *f);
-int request_compact_begin(struct session *s, uint64_t handle, const int32_t *old_to_new, uint32_t n, int32_t new_batch,
-			  uint32_t flags, struct delivery *d, struct fault *f);
-int request_compact_complete(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,
-			     struct delivery *d, struct fault *f);
-/* Fence kind POINT (of finish and abandon only): the pages return at the request's last completion point. */
 int request_finish(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed, struct fault *f);
 /* As finish, also with a transition pending: then POINT means everything armed so far on the request's line. */
 int request_abandon(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,
 		    struct fault *f);
-/* Retries the completion of quarantined work: @fences and @armed have one entry a stream. */
+/*
+ * Retries the completion of quarantined work: @fences and @armed have one entry a
+ * stream. 0, SWAKV_EGONE; SWAKV_EPOISONED: it failed again; SWAKV_EINVALID: a fence, or how many
+ * they are; SWAKV_EPENDING: one has not been reached; SWAKV_EBUSY: nothing is in
+ * quarantine, and requests are active.
+ */
 int session_shutdown(struct session *s, const struct wire_fence *fences, uint32_t n, const uint64_t *armed,
 		     struct fault *f);
 
@@ -373,11 +257,6 @@ int request_stream(const struct session *s, uint64_t handle);
 
 /* ---- queries ------------------------------------------------------------ */
 
-int request_query(const struct session *s, uint64_t handle, struct wire_request_state *out, struct fault *f);
-/* Writes at most @cap bindings from index q->first on; *n says how many were written. */
-int sequence_query(const struct session *s, uint64_t handle, const struct wire_query_state *q,
-		   struct wire_sequence_state *out, struct wire_binding *bindings, uint32_t cap, uint32_t *n,
-		   struct fault *f);
 /*
  * Pages of the class of @group that could be admitted now: free ones and those
  * that unassigned extents and empty ones of other classes would give.
@@ -431,11 +310,5 @@ int64_t session_held_pages(const struct session *s, uint32_t group);
 
 /* Walks the live requests: sets *handle to the next after *handle (0: first); false at the end. */
 bool session_next_request(const struct session *s, uint64_t *handle);
-
-/*
- * Checks every invariant of spec section 4 over the whole engine, slowly. True
- * when all hold; else @buf says the first violation. For tests.
- */
-bool engine_check(const struct engine *e, char *buf, size_t size);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model.c - what a model may declare, and what follows from it (spec sections 1 and 2) */
+#include "model.h"
+
 #include <limits.h>
 
-#include "engine.h"
 #include "page_shape.h"
 #include "window.h"
 

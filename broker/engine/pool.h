@@ -51,7 +51,4 @@ struct page_class *pool_class(struct pool *p, uint64_t page_bytes, int *index);
 /* Returns at most @budget empty extents to the pool, those longest empty first; how many. */
 int32_t pool_trim(struct pool *p, int32_t budget);
 
-/* Checks the account of the extents and every class; false, with a sentence, when anything is wrong. */
-bool pool_check(const struct pool *p, char *buf, size_t size);
-
 #endif

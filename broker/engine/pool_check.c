@@ -5,6 +5,8 @@
  * Where a page lies is computed anew from its bytes; what the pool keeps about
  * it is only compared. Slow, and meant for tests.
  */
+#include "pool_check.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

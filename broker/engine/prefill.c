@@ -2,6 +2,8 @@
 /*
  * prefill.c - the first chunk of a request: its final window is bound
  */
+#include "prefill.h"
+
 #include "agenda.h"
 #include "delivery.h"
 #include "fence.h"

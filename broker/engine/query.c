@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* query.c - the state of a request and of a sequence, as spec section 4 has it */
+#include "query.h"
+
 #include "quarantine.h"
 #include "slice.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reserve.c - a request that may become longer: pages join its reservation */
+#include "reserve.h"
+
 #include <string.h>
 
 #include "agenda.h"

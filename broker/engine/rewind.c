@@ -6,6 +6,8 @@
  * a rewind never wants a page that is gone. The bound counts from the highest
  * endpoint that a sequence ever had.
  */
+#include "rewind.h"
+
 #include "agenda.h"
 #include "points.h"
 #include "transition.h"

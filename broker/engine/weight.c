@@ -6,6 +6,8 @@
  * call that may not fit a pause later. Once it is long nobody counts on, so that
  * asking costs little, too.
  */
+#include "weight.h"
+
 #include "agenda.h"
 #include "internal.h"
 #include "slice.h"

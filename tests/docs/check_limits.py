@@ -45,9 +45,9 @@ ROWS = {
 }
 # Numbers that no constant has: the text that must be in the source, as it stands there.
 TEXTS = {
-    "broker/engine/engine.h": ["#define ENGINE_MAX_WAITS(max_batch) ((uint32_t)(max_batch) < 256 ? (uint32_t)(max_batch) : 256)",
-                               "m->max_batch * ((m->in_flight ? m->in_flight : MODEL_IN_FLIGHT) + 3) + 256;",
-                               "return n < 65536 ? (uint32_t)n : 65536;"],
+    "broker/engine/engine.h": ["#define ENGINE_MAX_WAITS(max_batch) ((uint32_t)(max_batch) < 256 ? (uint32_t)(max_batch) : 256)"],
+    "broker/engine/model.h": ["m->max_batch * ((m->in_flight ? m->in_flight : MODEL_IN_FLIGHT) + 3) + 256;",
+                              "return n < 65536 ? (uint32_t)n : 65536;"],
     "broker/engine/model.c": ["m->max_seq, INT32_MAX, FAULT_MODEL_SEQ", "n > INT32_MAX / 2", "g->page_tokens > 256"],
     "broker/engine/decode.c": ["FAULT_STEP_COUNT, -1, step->n, s->model.max_batch"],
 }

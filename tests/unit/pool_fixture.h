@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool_check.h"
 #include "provision.h"
 
 #define MAX_PAGES 4096
