@@ -25,8 +25,35 @@ static struct point *point_new(struct session *s)
 	return p;
 }
 
+/* @p has been opened just now. */
+static void age_append(struct session *s, struct point *p)
+{
+	int32_t index = (int32_t)(p - s->points);
+
+	p->older = s->newest_point;
+	p->newer = -1;
+	if (p->older < 0)
+		s->oldest_point = index;
+	else
+		s->points[p->older].newer = index;
+	s->newest_point = index;
+}
+
+static void age_remove(struct session *s, const struct point *p)
+{
+	if (p->older < 0)
+		s->oldest_point = p->newer;
+	else
+		s->points[p->older].newer = p->newer;
+	if (p->newer < 0)
+		s->newest_point = p->older;
+	else
+		s->points[p->newer].older = p->older;
+}
+
 static void point_free(struct session *s, struct point *p)
 {
+	age_remove(s, p);
 	p->next = s->free_point;
 	s->free_point = (int32_t)(p - s->points);
 	s->n_points--;
@@ -35,10 +62,11 @@ static void point_free(struct session *s, struct point *p)
 /* Nearly always the last place of the line; requests of one stream may complete in another order. */
 static void line_insert(struct session *s, struct line *l, struct point *p)
 {
-	int32_t index = (int32_t)(p - s->points), after = l->last_point;
+	int32_t index = (int32_t)(p - s->points), after = l->last_point, left = slice_part(s, INT32_MAX);
 
-	while (after >= 0 && s->points[after].value > p->value)
-		after = s->points[after].prev;
+	for (; after >= 0 && s->points[after].value > p->value; after = s->points[after].prev)
+		slice_step(s, &left, 1);
+	slice_rest(s, left);
 	p->prev = after;
 	p->next = after < 0 ? l->first_point : s->points[after].next;
 	if (p->prev < 0)
@@ -69,12 +97,43 @@ void point_close(struct session *s, struct point *p)
 	point_free(s, p);
 }
 
+/* Nearly always its newest, or none: values seldom fall. */
 static struct point *point_of(struct session *s, const struct request *r, uint64_t value)
 {
-	for (int32_t i = r->first_point; i >= 0; i = s->points[i].same_request)
-		if (s->points[i].value == value)
-			return &s->points[i];
-	return NULL;
+	int32_t left = slice_part(s, INT32_MAX), i = value > r->last_value ? -1 : r->first_point;
+
+	for (; i >= 0 && s->points[i].value != value; i = s->points[i].same_request)
+		slice_step(s, &left, 1);
+	slice_rest(s, left);
+	return i < 0 ? NULL : &s->points[i];
+}
+
+/* @p is the newest of its request. */
+static void request_note(struct session *s, struct request *r, struct point *p)
+{
+	int32_t index = (int32_t)(p - s->points);
+
+	p->request = (int32_t)(r - s->requests);
+	p->same_request = r->first_point;
+	p->after = -1;
+	if (r->first_point >= 0)
+		s->points[r->first_point].after = index;
+	r->first_point = index;
+	r->n_points++;
+}
+
+/* Takes @p out of its request's chain. */
+static void request_forget(struct session *s, const struct point *p)
+{
+	struct request *r = &s->requests[p->request];
+
+	if (p->after < 0)
+		r->first_point = p->same_request;
+	else
+		s->points[p->after].same_request = p->same_request;
+	if (p->same_request >= 0)
+		s->points[p->same_request].after = p->after;
+	r->n_points--;
 }
 
 void point_open(struct session *s, uint32_t line, uint64_t value, struct request *r, const struct page_chains *pages)
@@ -92,30 +151,16 @@ void point_open(struct session *s, uint32_t line, uint64_t value, struct request
 		};
 		for (uint32_t g = 0; g < s->n_groups; g++)
 			*point_chain(s, p, g) = PAGE_CHAIN_EMPTY;
-		if (r) {
-			p->request = (int32_t)(r - s->requests);
-			p->same_request = r->first_point;
-			r->first_point = (int32_t)(p - s->points);
-			r->n_points++;
-		}
+		if (r)
+			request_note(s, r, p);
 		line_insert(s, &s->lines[line], p);
+		age_append(s, p);
 	}
 	for (uint32_t g = 0; pages && g < s->n_groups; g++) {
+		s->n_behind += pages->of[g].n;
 		page_chain_append(s->groups[g].class, point_chain(s, p, g), &pages->of[g]);
 		s->groups[g].n_leaving += r ? 0 : pages->of[g].n;
 	}
-}
-
-/* Takes @p out of its request's chain. */
-static void request_forget(struct session *s, struct point *p)
-{
-	struct request *r = &s->requests[p->request];
-	int32_t *at = &r->first_point, index = (int32_t)(p - s->points);
-
-	while (*at != index)
-		at = &s->points[*at].same_request;
-	*at = p->same_request;
-	r->n_points--;
 }
 
 /* Every page of @chain returns to the sequence it is marked with. */
@@ -142,6 +187,7 @@ static void point_reached(struct session *s, struct point *p)
 	FOR_EACH_GROUP (g, s) {
 		const struct page_chain *chain = point_chain(s, p, g->index);
 
+		s->n_behind -= chain->n;
 		if (p->request < 0) {
 			g->n_leaving -= chain->n;
 			page_chain_return(s, g, chain);
@@ -150,6 +196,7 @@ static void point_reached(struct session *s, struct point *p)
 		}
 	}
 	point_free(s, p);
+	slice_spend(s, 1);
 }
 
 void session_reach(struct session *s, uint32_t line, uint64_t word)
@@ -165,21 +212,13 @@ void session_reach(struct session *s, uint32_t line, uint64_t word)
 		point_reached(s, &s->points[l->first_point]);
 }
 
-/* The first of a line has the smallest value, and is nearly always the oldest; all are looked at to be right. */
 bool session_oldest_point(const struct session *s, uint64_t *stamp, uint32_t *line)
 {
-	bool found = false;
-
-	for (uint32_t k = 0; k < s->model.n_streams; k++) {
-		for (int32_t i = s->lines[k].first_point; i >= 0; i = s->points[i].next) {
-			if (found && s->points[i].stamp >= *stamp)
-				continue;
-			found = true;
-			*stamp = s->points[i].stamp;
-			*line = k;
-		}
-	}
-	return found;
+	if (s->oldest_point < 0)
+		return false;
+	*stamp = s->points[s->oldest_point].stamp;
+	*line = s->points[s->oldest_point].line;
+	return true;
 }
 
 bool session_has_open(const struct session *s, int line)
@@ -192,10 +231,13 @@ void point_absorb(struct session *s, struct request *r, struct page_chains *chai
 	while (r->first_point >= 0) {
 		struct point *p = &s->points[r->first_point];
 
-		for (uint32_t g = 0; g < s->n_groups; g++)
+		for (uint32_t g = 0; g < s->n_groups; g++) {
+			s->n_behind -= point_chain(s, p, g)->n;
 			page_chain_append(s->groups[g].class, &chains->of[g], point_chain(s, p, g));
+		}
 		r->first_point = p->same_request;
 		point_close(s, p);
+		slice_spend(s, (int32_t)s->n_groups);
 	}
 	r->n_points = 0;
 }
@@ -203,6 +245,7 @@ void point_absorb(struct session *s, struct request *r, struct page_chains *chai
 static void chain_extract(struct session *s, struct page_class *c, struct page_chain *from, struct page_chain *chain)
 {
 	struct page_chain rest = PAGE_CHAIN_EMPTY;
+	int32_t before = from->n;
 
 	for (int32_t page = from->first, next; page >= 0; page = next) {
 		int32_t seq = c->owner[page];
@@ -212,13 +255,16 @@ static void chain_extract(struct session *s, struct page_class *c, struct page_c
 		slice_spend(s, 1);
 	}
 	*from = rest;
+	s->n_behind -= before - rest.n;
 }
 
 void point_extract(struct session *s, struct request *r, struct page_chains *chains)
 {
-	for (int32_t i = r->first_point; i >= 0; i = s->points[i].same_request)
+	for (int32_t i = r->first_point; i >= 0; i = s->points[i].same_request) {
 		for (uint32_t g = 0; g < s->n_groups; g++)
 			chain_extract(s, s->groups[g].class, point_chain(s, &s->points[i], g), &chains->of[g]);
+		slice_spend(s, (int32_t)s->n_groups);
+	}
 }
 
 void pages_release(struct session *s, uint32_t line, uint64_t value, const struct page_chains *chains)

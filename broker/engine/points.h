@@ -14,7 +14,9 @@ struct request;
 struct point {
 	uint64_t value;
 	int32_t prev, next;   /* in the line's order; `next` also chains free entries */
-	int32_t same_request; /* next point of the same request */
+	int32_t older, newer; /* among all of the session, in the order in which they were opened */
+	int32_t same_request; /* next point of the same request, opened before it */
+	int32_t after;        /* the one opened after it; -1: it is the request's newest */
 	int32_t request;      /* entry whose sequences get the pages back; -1: they go to the class */
 	uint32_t line;
 	uint64_t stamp; /* when it was opened */

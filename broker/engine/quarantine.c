@@ -40,9 +40,11 @@ void line_quarantine(struct session *s, uint32_t line)
 		for (uint32_t g = 0; g < s->n_groups; g++) {
 			chains.of[g] = *point_chain(s, p, g);
 			s->groups[g].n_leaving -= chains.of[g].n;
+			s->n_behind -= chains.of[g].n;
 		}
 		pages_quarantine(s, line, &chains);
 		point_close(s, p);
+		slice_spend(s, (int32_t)s->n_groups);
 	}
 }
 

@@ -24,7 +24,7 @@ struct request {
 	int32_t pending_batch; /* of the pending compaction, else -1 */
 	int64_t capacity;      /* tokens of each sequence */
 	uint64_t last_value;   /* greatest fence value it was given, 0: none */
-	int32_t first_point;   /* its open points, chained by same_request */
+	int32_t first_point;   /* its open points, the newest, chained by same_request */
 	uint32_t n_points;
 	int32_t prev, next;                   /* live requests of the session; `next` also chains free entries */
 	int32_t reservation[WIRE_MAX_GROUPS]; /* pages of each sequence */

@@ -70,6 +70,7 @@ static void session_fill(struct session *s)
 	for (uint32_t i = 0; i < s->max_points; i++)
 		s->points[i].next = i + 1 < s->max_points ? (int32_t)i + 1 : -1;
 	s->free_point = 0;
+	s->oldest_point = s->newest_point = -1;
 	for (uint32_t i = 0; i + 1 < ENGINE_MAX_WAITS(n); i++)
 		s->waits[i].next_free = &s->waits[i + 1];
 	s->free_wait = s->waits;
@@ -221,6 +222,7 @@ void session_count(const struct session *s, struct session_counts *out)
 					.requests = s->n_requests,
 					.sequences = s->n_sequences,
 					.open_points = s->n_points,
+					.behind_points = s->n_behind,
 					.unbound = count_unbound(s),
 					.poisoned = s->poisoned,
 					.ended = s->ended };
@@ -229,8 +231,4 @@ void session_count(const struct session *s, struct session_counts *out)
 		out->bytes += 2 * (uint64_t)g->n_held * g->class->page_bytes;
 	}
 	out->leased -= out->quarantined;
-	for (uint32_t l = 0; l < s->model.n_streams; l++)
-		for (int32_t i = s->lines[l].first_point; i >= 0; i = s->points[i].next)
-			for (uint32_t g = 0; g < s->n_groups; g++)
-				out->behind_points += point_chain(s, &s->points[i], g)->n;
 }

@@ -71,6 +71,8 @@ struct session {
 	struct page_chain *point_pages; /* [max_points][n_groups] */
 	int32_t free_point;
 	uint32_t n_points, max_points;
+	int32_t oldest_point, newest_point;
+	int64_t n_behind; /* pages behind them */
 	struct line lines[WIRE_MAX_STREAMS];
 };
 

@@ -88,14 +88,25 @@ uint64_t begin_weight(const struct session *s, int64_t max_tokens, uint32_t n_sl
 
 uint64_t points_weight(const struct session *s)
 {
-	uint64_t n = 0;
+	return (uint64_t)s->n_points * s->n_groups + SLICE_PUT * (uint64_t)s->n_behind;
+}
 
-	if (s->n_points == 0)
+uint64_t fence_weight(const struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t highest)
+{
+	const struct line *l;
+	struct request *r;
+	uint64_t value, last, n = 0;
+
+	if (request_find(s, handle, &r, NULL) != 0)
 		return 0;
-	for (uint32_t l = 0; l < s->model.n_streams; l++)
-		for (int32_t i = s->lines[l].first_point; i >= 0 && !heavy(n); i = s->points[i].next)
-			for (uint32_t g = 0; g < s->n_groups; g++)
-				n += 1 + SLICE_PUT * (uint64_t)point_chain(s, &s->points[i], g)->n;
+	l = &s->lines[r->stream];
+	value = fence->kind == WIRE_FENCE_LINE ? fence->value : r->last_value;
+	last = l->last_point < 0 ? 0 : s->points[l->last_point].value;
+	if (value < (last > highest ? last : highest)) /* its place in the line is not the last */
+		n += s->n_points + (uint64_t)s->model.max_batch;
+	/* Those of its own are looked at for one of that value, and of the greatest, unless they rise to it. */
+	if (value < r->last_value || (r->n_points && s->points[r->first_point].value != r->last_value))
+		n += 2 * ((uint64_t)r->n_points + 1);
 	return n;
 }
 

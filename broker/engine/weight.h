@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct session;
+struct wire_fence;
 
 /*
  * Of a request whose sequences move by at most @tokens, or by those of its pending
@@ -24,6 +25,12 @@ struct session;
 uint64_t request_weight(const struct session *s, uint64_t handle, int64_t tokens);
 uint64_t begin_weight(const struct session *s, int64_t max_tokens, uint32_t n_slots);
 uint64_t points_weight(const struct session *s);
+/*
+ * What @fence, given for a request, adds to that: the open points that are passed
+ * where values fall. @highest: the greatest that the same call gives before, to any
+ * request of that stream.
+ */
+uint64_t fence_weight(const struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t highest);
 uint64_t session_weight(const struct session *s);
 
 #endif

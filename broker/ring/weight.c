@@ -32,10 +32,19 @@ uint64_t weight_step(const struct workspace *w, const struct channel *c)
 	const struct wire_command *head = command_head(w);
 	const struct wire_step_entry *entries = command_payload(w);
 	int64_t listed = greatest((const int32_t *)(entries + head->n), (uint32_t)head->request);
-	uint64_t n = 0;
+	uint64_t n = 0, highest[WIRE_MAX_STREAMS] = { 0 };
+	bool complete = head->op == WIRE_OP_STEP_COMPLETE;
 
-	for (uint32_t i = 0; i < head->n && n <= ENGINE_LONG; i++)
-		n += entry_weight(c, &entries[i], head->op == WIRE_OP_STEP_COMPLETE, listed);
+	for (uint32_t i = 0; i < head->n && n <= ENGINE_LONG; i++) {
+		const struct wire_fence *fence = &entries[i].fence;
+
+		n += entry_weight(c, &entries[i], complete, listed);
+		if (!complete || fence->line >= WIRE_MAX_STREAMS)
+			continue;
+		n += fence_weight(c->session, entries[i].request, fence, highest[fence->line]);
+		if (fence->kind == WIRE_FENCE_LINE && fence->value > highest[fence->line])
+			highest[fence->line] = fence->value;
+	}
 	return n;
 }
 
@@ -51,6 +60,13 @@ uint64_t weight_tokens(const struct workspace *w, const struct channel *c)
 	const struct wire_command *head = command_head(w);
 
 	return request_weight(c->session, head->request, greatest(command_payload(w), head->n));
+}
+
+uint64_t weight_rewind(const struct workspace *w, const struct channel *c)
+{
+	const struct wire_fence none = { .kind = WIRE_FENCE_DONE };
+
+	return weight_tokens(w, c) + fence_weight(c->session, command_head(w)->request, &none, 0);
 }
 
 uint64_t weight_reserve(const struct workspace *w, const struct channel *c)
@@ -70,7 +86,10 @@ uint64_t weight_rows(const struct workspace *w, const struct channel *c)
 
 uint64_t weight_whole(const struct workspace *w, const struct channel *c)
 {
-	return request_weight(c->session, command_head(w)->request, WEIGHT_WHOLE);
+	uint64_t handle = command_head(w)->request;
+
+	return request_weight(c->session, handle, WEIGHT_WHOLE) +
+	       fence_weight(c->session, handle, command_payload(w), 0);
 }
 
 uint64_t weight_session(const struct workspace *w, const struct channel *c)

@@ -12,6 +12,8 @@ uint64_t command_weight(const struct workspace *w, const struct channel *c);
 uint64_t weight_begin(const struct workspace *w, const struct channel *c);
 /* its payload has a number of tokens for each sequence, */
 uint64_t weight_tokens(const struct workspace *w, const struct channel *c);
+/* which goes back by as many, */
+uint64_t weight_rewind(const struct workspace *w, const struct channel *c);
 /* entries, */
 uint64_t weight_step(const struct workspace *w, const struct channel *c);
 uint64_t weight_reserve(const struct workspace *w, const struct channel *c);

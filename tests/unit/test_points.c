@@ -236,3 +236,156 @@ Test(points, the_oldest_need_not_have_the_smallest_value)
 	reach(&w, 0, 1);
 	expect_oldest(100, 0);
 }
+
+/* ---- pages behind them -------------------------------------------------------------------- */
+
+static int64_t behind(void)
+{
+	struct session_counts n;
+
+	session_count(w.s, &n);
+	return n.behind_points;
+}
+
+Test(points, pages_behind_points_are_counted_until_the_word_is_reached)
+{
+	uint64_t h = executing(0), other = executing(1);
+	int64_t pages = state(&w, h, 0).n_bound + state(&w, h, 0).n_reserved;
+	uint64_t weight = points_weight(w.s);
+
+	cr_assert_eq(decode_prepare(&w, h), 0);
+	cr_assert_eq(decode_complete(&w, h, next_mark()), 0);
+	cr_expect_eq(behind(), 0);
+	cr_assert_eq(finish(&w, h, next_mark()), 0);
+	cr_expect_eq(behind(), pages);
+	cr_assert_eq(decode_prepare(&w, other), 0);
+	cr_assert_eq(decode_complete(&w, other, next_mark()), 0);
+	cr_expect_gt(points_weight(w.s), weight + (uint64_t)pages);
+	reach(&w, 0, value);
+	cr_expect_eq(behind(), 0);
+	cr_expect_eq(points_weight(w.s), weight);
+}
+
+/* ---- many of them: a worker whose device stands still, and whose values rise or fall ------ */
+
+enum { MANY = 12000 };
+
+static void on_pause(void *arg)
+{
+	engine_looked(engine);
+}
+
+static void setup_many(void)
+{
+	struct model m = make_model(8 * PAGE_TOKENS, PAGE_TOKENS, 512, 1 << 15);
+	const uint64_t half = 16 << 20;
+
+	m.in_flight = 30;
+	engine = engine_new(&(struct engine_config){ .half_bytes = half, .extent_bytes = 1 << 20 });
+	cr_assert_not_null(engine);
+	worker_open(&w, engine, m, half, 1);
+	engine_on_pause(engine, 0, on_pause, NULL);
+	value = 0;
+}
+
+static void teardown_many(void)
+{
+	cr_expect_leq(engine_longest(engine), ENGINE_SLICE, "%u operations without a pause", engine_longest(engine));
+	teardown();
+}
+
+TestSuite(many_points, .init = setup_many, .fini = teardown_many, .timeout = 120);
+
+/* MANY steps of @h, completed with @first, @first + @by and so on. */
+static void open_many(uint64_t h, uint64_t first, int64_t by)
+{
+	struct wire_step_entry entry = { .request = h, .tokens = 1 };
+	const struct step step = { .entries = &entry, .n = 1 };
+	struct wire_entry_fault faults[1];
+	uint32_t n;
+
+	for (uint64_t i = 0; i < MANY; i++, first += (uint64_t)by) {
+		cr_assert(step_prepare(w.s, &step, faults, &n, &w.d, &w.f) == 0 && n == 0);
+		entry.fence = fence_line(&w, 0, first);
+		cr_assert(step_complete(w.s, &step, w.armed, faults, &n, &w.f) == 0 && n == 0);
+	}
+	check_all(engine);
+}
+
+/* The oldest point is the last of its request's: nobody looks for it. */
+Test(many_points, reaching_all_points_of_a_request_at_once_costs_each_once)
+{
+	uint64_t h = executing(0), before;
+
+	open_many(h, 1, 1);
+	before = engine_pauses(engine);
+	session_reach(w.s, 0, MANY);
+	cr_expect(!session_has_open(w.s, 0));
+	cr_expect_geq(engine_pauses(engine) - before, MANY / ENGINE_SLICE, "a point without pages is work, too");
+	cr_expect_lt(engine_pauses(engine) - before, 16 * MANY / ENGINE_SLICE);
+	check_all(engine);
+	cr_expect_eq(finish(&w, h, fence_done), 0);
+}
+
+Test(many_points, a_step_costs_the_same_however_many_points_are_open)
+{
+	uint64_t h = executing(0), before = engine_pauses(engine);
+
+	open_many(h, 1, 1);
+	cr_expect_lt(engine_pauses(engine) - before, 64 * MANY / ENGINE_SLICE, "%lu",
+		     (unsigned long)(engine_pauses(engine) - before));
+}
+
+/* Each stands before all that are open. */
+Test(many_points, points_that_are_passed_to_insert_one_are_work)
+{
+	uint64_t h = executing(0), before = engine_pauses(engine), least = (uint64_t)MANY / 2 * MANY / ENGINE_SLICE;
+
+	open_many(h, 2 * MANY, -1);
+	cr_expect_geq(engine_pauses(engine) - before, 2 * least, "the line's points, and those of its own request");
+	before = engine_pauses(engine);
+	session_reach(w.s, 0, 2 * MANY);
+	cr_expect_lt(engine_pauses(engine) - before, 16 * MANY / ENGINE_SLICE);
+	check_all(engine);
+}
+
+static void expect_weighed(uint64_t weight, const struct wire_step_entry *entry)
+{
+	const struct step step = { .entries = entry, .n = 1 };
+	struct wire_entry_fault faults[1];
+	uint64_t before;
+	uint32_t n;
+
+	engine_on_pause(engine, 1 << 30, NULL, NULL); /* so that all is in one count */
+	engine_looked(engine);
+	before = engine_spent(engine);
+	cr_assert(step_complete(w.s, &step, w.armed, faults, &n, &w.f) == 0 && n == 0);
+	cr_expect_leq(engine_spent(engine) - before, weight, "%u, weighed %lu", engine_spent(engine),
+		      (unsigned long)weight);
+	engine_on_pause(engine, 0, on_pause, NULL);
+	engine_looked(engine);
+}
+
+Test(many_points, a_fence_is_weighed_by_the_points_that_it_passes)
+{
+	struct wire_step_entry entry = { .tokens = 1 };
+	const struct step step = { .entries = &entry, .n = 1 };
+	struct wire_entry_fault faults[1];
+	uint64_t heavy, light;
+	uint32_t n;
+
+	entry.request = executing(0);
+	open_many(entry.request, MANY, -1);
+	cr_assert_eq(step_prepare(w.s, &step, faults, &n, &w.d, &w.f), 0);
+	entry.fence = fence_line(&w, 0, 1);
+	heavy = fence_weight(w.s, entry.request, &entry.fence, 0);
+	cr_expect_geq(heavy, 2 * MANY);
+	expect_weighed(heavy + 64, &entry);
+	session_reach(w.s, 0, MANY);
+	cr_assert_eq(step_prepare(w.s, &step, faults, &n, &w.d, &w.f), 0);
+	entry.fence = fence_line(&w, 0, MANY + 1);
+	light = fence_weight(w.s, entry.request, &entry.fence, 0);
+	cr_expect_leq(light, 4, "%lu", (unsigned long)light);
+	cr_expect_gt(fence_weight(w.s, entry.request, &entry.fence, MANY + 2), light, "another of the call gives more");
+	expect_weighed(light + 64, &entry);
+}
