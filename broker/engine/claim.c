@@ -188,6 +188,8 @@ void claims_review(struct engine *e)
 		if (due != UINT64_MAX && (!e->claims_due || due < e->claims_due))
 			e->claims_due = due;
 	}
+	if (e->look)
+		e->look(e->look_arg);
 }
 
 /* ---- whom it is in the way -------------------------------------------------------- */
@@ -271,6 +273,12 @@ void claim_serve_end(struct engine *e, struct quota *q)
 }
 
 /* ---- what is seen of it ------------------------------------------------------------- */
+
+void engine_on_claims(struct engine *e, void (*look)(void *arg), void *arg)
+{
+	e->look = look;
+	e->look_arg = arg;
+}
 
 static const struct claim *claim_named(const struct engine *e, const char *name)
 {

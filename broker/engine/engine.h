@@ -195,6 +195,12 @@ bool engine_quota_count(const struct engine *e, uint32_t index, struct quota_cou
 int32_t engine_claim_extent(const struct engine *e, const char *name, uint32_t extent);
 /* ... and free pages of class @index outside of these. */
 int64_t engine_claim_kept(const struct engine *e, const char *name, uint32_t index);
+/*
+ * From now on @look is called whenever the claims have been looked at: those that
+ * are over have ended, those that may have chosen, and of what that frees nothing
+ * is given out yet. It changes nothing. NULL: nobody is called.
+ */
+void engine_on_claims(struct engine *e, void (*look)(void *arg), void *arg);
 /* False, and *@out is left alone, when no model of that name has a session or a limit. */
 bool engine_quota_of(const struct engine *e, const char *name, struct quota_counts *out);
 

@@ -35,7 +35,9 @@ struct engine {
 	uint32_t n_floors; /* of them */
 	uint64_t stamps_a_ms, wait_claim, claim_hold, claim_max;
 	uint32_t n_claims;
-	bool claims_lifted;     /* some of them */
+	bool claims_lifted;      /* some of them */
+	void (*look)(void *arg); /* who wants to see them, see engine_on_claims() */
+	void *look_arg;
 	struct wait_list waits; /* oldest first */
 	struct wait_list refused;
 	uint32_t n_waiting;

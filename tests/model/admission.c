@@ -136,29 +136,33 @@ static void take_answer(struct world *w, const struct admission *a)
 		admitted(w, session, (int32_t)a->ticket, r, a->handle);
 }
 
+void look_at_claims(void *arg)
+{
+	struct world *w = arg;
+	struct ref_claim_seen seen[REF_QUOTAS];
+
+	compare_extents(w, &w->sessions[0], 0);
+	ref_claims_pass(&w->pool);
+	see_claims(w, seen);
+	w->n_claims += ref_claims_learn(&w->pool, seen);
+}
+
 /* Begins that have waited and are answered now; none may be left that should be. */
 void answer_waiting(struct world *w)
 {
 	struct ref_pool *p = &w->pool;
+	struct ref_claim_seen seen[REF_QUOTAS];
 	struct admission a;
-	bool more = true, any = false;
 
-	ref_claims_pass(p);
-	while (more && !p->error[0]) {
-		bool answered = engine_admit(w->engine, &a);
-		struct ref_claim_seen seen[REF_QUOTAS];
-
-		compare_extents(w, &w->sessions[0], 0);
-		more = answered || (engine_due(w->engine) && engine_due(w->engine) <= p->stamp);
-		see_claims(w, seen);
-		w->n_claims += ref_claims_learn(p, seen, answered);
-		any |= answered;
-		if (answered)
+	do {
+		if (engine_admit(w->engine, &a))
 			take_answer(w, &a);
+		else if (!engine_due(w->engine) || engine_due(w->engine) > p->stamp)
+			break;
 		ref_claims_forget(p);
-		ref_claims_pass(p);
-		ref_claims_check(p, seen, !more, any);
-	}
+	} while (!p->error[0]);
+	see_claims(w, seen);
+	ref_claims_check(p, seen);
 	p->counting = false;
 	for (uint32_t i = 0; i < p->n_waits && !p->error[0]; i++) {
 		count_spare(w, (uint32_t)(p->waits[i].session - w->sessions));

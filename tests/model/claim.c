@@ -81,6 +81,11 @@ void ref_claims_forget(struct ref_pool *p)
 	}
 }
 
+static bool is_over(const struct ref_pool *p, const struct ref_claim *c)
+{
+	return p->stamp >= c->moved + p->claim_hold || p->stamp >= c->since + p->claim_max;
+}
+
 void ref_claims_pass(struct ref_pool *p)
 {
 	for (uint32_t i = 0; i < p->n_waits; i++)
@@ -94,7 +99,7 @@ void ref_claims_pass(struct ref_pool *p)
 		if (c->joined)
 			c->moved = p->stamp;
 		c->joined = false;
-		if (p->stamp >= c->moved + p->claim_hold || p->stamp >= c->since + p->claim_max)
+		if (is_over(p, c))
 			pause_claim(p, q);
 	}
 }
@@ -214,24 +219,19 @@ static void check_choice(struct ref_pool *p, const struct ref_quota *q, const in
 
 static bool may_claim(struct ref_pool *p, struct ref_quota *q, const struct ref_wait *w)
 {
-	return w && w->overdue && !q->claim.session && !w->session->poisoned && p->stamp >= w->paused_until &&
-	       !exceeds_ceiling(p, q, w);
+	return w && w->overdue && !q->claim.session && !w->session->poisoned && !w->withdrawn &&
+	       p->stamp >= w->paused_until && !exceeds_ceiling(p, q, w);
 }
 
 static void learn_new(struct ref_pool *p, struct ref_quota *q, const struct ref_claim_seen *seen)
 {
 	struct ref_wait *w = ref_head(p, q);
 	struct ref_claim *c = &q->claim;
+	int64_t need[REF_CLASSES];
 
-	if (!may_claim(p, q, w) || seen->since != p->stamp) {
-		ref_complain(p,
-			     "model %d claims, and must not: overdue %d, paused until %llu, since %llu, now %llu, "
-			     "ceiling %d",
-			     (int)(q - p->quotas), w ? w->overdue : -1, w ? (unsigned long long)w->paused_until : 0,
-			     (unsigned long long)seen->since, (unsigned long long)p->stamp,
-			     w ? exceeds_ceiling(p, q, w) : -1);
-		return;
-	}
+	if (seen->since != p->stamp)
+		ref_complain(p, "a claim is since %llu, and now is %llu", (unsigned long long)seen->since,
+			     (unsigned long long)p->stamp);
 	c->session = w->session;
 	c->ticket = w->ticket;
 	c->since = c->moved = p->stamp;
@@ -245,6 +245,8 @@ static void learn_new(struct ref_pool *p, struct ref_quota *q, const struct ref_
 		p->chosen[x] = q;
 	}
 	p->change++;
+	need_of(w, need);
+	check_choice(p, q, need, others_keep(p, q));
 }
 
 /* Only kept pages may have become fewer: who runs has taken them. */
@@ -272,44 +274,58 @@ static bool can_choose(struct ref_pool *p, struct ref_quota *q, const struct ref
 	return n == 0 && !others_keep(p, q);
 }
 
-uint32_t ref_claims_learn(struct ref_pool *p, const struct ref_claim_seen *seen, bool answered)
+/* The oldest one that may claim. */
+static struct ref_wait *next_to_claim(struct ref_pool *p)
 {
-	bool new[REF_QUOTAS];
+	for (uint32_t i = 0; i < p->n_waits; i++) {
+		struct ref_wait *w = &p->waits[i];
+
+		if (ref_head(p, w->session->quota) == w && may_claim(p, w->session->quota, w))
+			return w;
+	}
+	return NULL;
+}
+
+uint32_t ref_claims_learn(struct ref_pool *p, const struct ref_claim_seen *seen)
+{
+	struct ref_wait *w;
 	uint32_t n = 0;
 
-	for (int i = 0; i < REF_QUOTAS && !p->error[0]; i++) {
-		new[i] = !p->quotas[i].claim.session &&seen[i].claims;
-		if (new[i])
-			learn_new(p, &p->quotas[i], &seen[i]);
-		n += new[i];
-	}
-	for (int i = 0; i < REF_QUOTAS && !p->error[0]; i++) {
-		int64_t need[REF_CLASSES];
+	for (int i = 0; i < REF_QUOTAS && !p->error[0]; i++)
+		if (p->quotas[i].claim.session)
+			check_known(p, &p->quotas[i], &seen[i]);
+	/* in the order in which they have chosen */
+	while (!p->error[0] && (w = next_to_claim(p))) {
+		struct ref_quota *q = w->session->quota;
 
-		if (!new[i])
+		if (seen[q - p->quotas].claims) {
+			learn_new(p, q, &seen[q - p->quotas]);
+			n++;
 			continue;
-		need_of(ref_head(p, &p->quotas[i]), need);
-		check_choice(p, &p->quotas[i], need, answered || others_keep(p, &p->quotas[i]));
+		}
+		if (can_choose(p, q, w))
+			ref_complain(p, "model %d does not claim, and may", (int)(q - p->quotas));
+		w->paused_until = p->stamp + p->claim_hold;
 	}
+	ref_claims_check(p, seen);
 	return n;
 }
 
-void ref_claims_check(struct ref_pool *p, const struct ref_claim_seen *seen, bool last, bool answered)
+void ref_claims_check(struct ref_pool *p, const struct ref_claim_seen *seen)
 {
+	for (uint32_t i = 0; i < p->n_waits; i++)
+		if (!p->waits[i].overdue && p->stamp - p->waits[i].since >= p->wait_claim)
+			ref_complain(p, "a begin is overdue, and nobody has noticed");
 	for (int i = 0; i < REF_QUOTAS && !p->error[0]; i++) {
 		struct ref_quota *q = &p->quotas[i];
-		struct ref_wait *w = ref_head(p, q);
 
 		if (q->claim.session)
 			check_known(p, q, &seen[i]);
 		else if (seen[i].claims)
+			ref_complain(p, "model %d claims, and must not", i);
+		if (q->claim.session && is_over(p, &q->claim))
 			ref_complain(p, "the claim of model %d is over, and goes on", i);
-		else if (answered && w && w->overdue && exceeds_ceiling(p, q, w))
-			w->hidden_until = p->stamp + 1;
-		else if (last && may_claim(p, q, w) && p->stamp >= w->hidden_until) {
-			if (!answered && can_choose(p, q, w))
-				ref_complain(p, "model %d does not claim, and may", i);
-			w->paused_until = p->stamp + p->claim_hold;
-		}
 	}
+	if (!p->error[0] && next_to_claim(p))
+		ref_complain(p, "nobody has looked for what a begin may claim");
 }

@@ -100,7 +100,6 @@ struct ref_wait {
 	bool withdrawn;        /* it is refused */
 	bool overdue;          /* it may claim, and be overtaken */
 	uint64_t paused_until; /* stamp */
-	uint64_t hidden_until; /* a claim of it may have begun and ended in one call, and pauses until then */
 };
 
 struct ref_pool {
@@ -340,16 +339,13 @@ struct ref_claim_seen {
 /* Those that have waited for long are overdue; claims that are over end. */
 void ref_claims_pass(struct ref_pool *p);
 /*
- * The engine's claims, one a quota: new ones are of begins that may claim, and
- * keep what they should. @answered: a begin was, whose claim may have stood
- * beside them. Returns how many.
+ * The engine's claims, one a quota, which it has just looked at: they are those
+ * that were there, and of all that may claim, but where nothing would do; new
+ * ones keep what they should. Returns how many are new.
  */
-uint32_t ref_claims_learn(struct ref_pool *p, const struct ref_claim_seen *seen, bool answered);
-/*
- * Those that should be there are, as they were, and no others. @last: nobody who
- * may claim is left without one, but where nothing would do.
- */
-void ref_claims_check(struct ref_pool *p, const struct ref_claim_seen *seen, bool last, bool answered);
+uint32_t ref_claims_learn(struct ref_pool *p, const struct ref_claim_seen *seen);
+/* They are those that were there when it did, and none is due. */
+void ref_claims_check(struct ref_pool *p, const struct ref_claim_seen *seen);
 /* Claims in a poisoned session, and such as would exceed the ceiling now, are over. */
 void ref_claims_forget(struct ref_pool *p);
 /*

@@ -60,6 +60,8 @@ struct world *world_new(const struct setup *setup)
 	w->pool.stamp = 1000;
 	if (w->engine)
 		engine_stamp(w->engine, w->pool.stamp);
+	if (w->engine)
+		engine_on_claims(w->engine, look_at_claims, w);
 	if (w->engine && setup->slice)
 		engine_on_pause(w->engine, setup->slice, look_in_between, w);
 	if (!w->engine)

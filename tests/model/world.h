@@ -154,6 +154,8 @@ void run_begin(struct world *w, const struct command *c);
 void run_reserve(struct world *w, const struct command *c);
 void run_withdraw(struct world *w, const struct command *c);
 void run_limit(struct world *w, const struct command *c);
+/* The engine has looked at its claims; @arg: the world. */
+void look_at_claims(void *arg);
 /* Begins that have waited and are answered now; none may be left that should be. */
 void answer_waiting(struct world *w);
 
