@@ -55,6 +55,35 @@ static int names_fill(struct attach *a, const char *pool, const char *model)
 	return 0;
 }
 
+static int group_fill(struct attach *a, uint32_t i, const struct swakv_group *g)
+{
+	struct wire_group *w = &a->hello.groups[i];
+	const char *tag = g->tag ? g->tag : "";
+
+	if (strlen(tag) >= WIRE_TAG)
+		return text_set(&a->why, SWAKV_EINVALID,
+				"group %" PRIu32 ": tag '%.40s' has %zu characters, at most %d are allowed", i, tag,
+				strlen(tag), WIRE_TAG - 1);
+	*w = (struct wire_group){
+		.kind = (uint32_t)g->kind,
+		.page_tokens = g->page_tokens ? g->page_tokens : DEFAULT_PAGE,
+		.window = g->window,
+		.layers = g->layers,
+		.kv_heads = g->kv_heads,
+		.k_head_dim = g->head_dim,
+		.v_head_dim = g->v_head_dim ? g->v_head_dim : g->head_dim,
+		.dtype = (uint32_t)g->dtype,
+		.k_bytes = g->k_bytes,
+		.v_bytes = g->v_bytes,
+		.extra_bytes = g->extra_bytes,
+		.align = g->align,
+		.form = (uint32_t)g->form,
+		.order = (uint32_t)g->order,
+	};
+	memcpy(w->tag, tag, strlen(tag));
+	return 0;
+}
+
 static int hello_fill(struct attach *a, const struct swakv_attach_options *o, const struct swakv_model *m)
 {
 	struct wire_hello *h = &a->hello;
@@ -95,20 +124,9 @@ static int hello_fill(struct attach *a, const struct swakv_attach_options *o, co
 		.in_flight = m->in_flight,
 		.max_rewind = m->max_rewind,
 	};
-	for (uint32_t i = 0; i < m->n_groups; i++) {
-		const struct swakv_group *g = &m->groups[i];
-
-		h->groups[i] = (struct wire_group){
-			.kind = (uint32_t)g->kind,
-			.page_tokens = g->page_tokens ? g->page_tokens : DEFAULT_PAGE,
-			.window = g->window,
-			.layers = g->layers,
-			.kv_heads = g->kv_heads,
-			.k_head_dim = g->head_dim,
-			.v_head_dim = g->v_head_dim ? g->v_head_dim : g->head_dim,
-			.dtype = (uint32_t)g->dtype,
-		};
-	}
+	for (uint32_t i = 0; i < m->n_groups; i++)
+		if (group_fill(a, i, &m->groups[i]) < 0)
+			return SWAKV_EINVALID;
 	return names_fill(a, o->pool ? o->pool : "", m->name && m->name[0] ? m->name : "unnamed");
 }
 
@@ -207,7 +225,7 @@ static int table_init(struct attach *a, uint32_t group, uint32_t cell)
 		.table = s->pool->address + wire->device_offset,
 		.width = l->width,
 		.num_pages = l->num_pages,
-		.k_base = s->pool->address + l->k_base,
+		.first_page = s->pool->address + l->base,
 		.v_base = s->pool->address + l->v_base,
 		.page_stride = l->page_stride,
 	};

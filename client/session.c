@@ -246,6 +246,7 @@ int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swak
 {
 	const struct wire_layout *l;
 	const struct wire_group *g;
+	struct page_shape shape;
 
 	if (!s)
 		return SWAKV_EINVALID;
@@ -256,6 +257,7 @@ int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swak
 				     group, s->welcome.n_groups - 1);
 	l = &s->welcome.layouts[group];
 	g = &s->groups[group];
+	(void)shape_find(g, &shape); /* of what the broker has taken */
 	*out = (struct swakv_layout){
 		.k_base = s->pool->address + l->k_base,
 		.v_base = s->pool->address + l->v_base,
@@ -276,6 +278,18 @@ int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swak
 		.wide_offsets = l->flags & WIRE_LAYOUT_WIDE,
 		.dtype = (enum swakv_dtype)g->dtype,
 		.host_table = s->tables[group].host,
+		.first_page = s->pool->address + l->base,
+		.v_first = shape.v_row ? s->pool->address + l->v_first : 0,
+		.extra_first = g->extra_bytes ? s->pool->address + l->extra_first : 0,
+		.k_token_stride = l->k_token_stride,
+		.v_token_stride = l->v_token_stride,
+		.k_bytes = (uint32_t)shape.k_row,
+		.v_bytes = (uint32_t)shape.v_row,
+		.extra_bytes = g->extra_bytes,
+		.align = g->align ? g->align : 1,
+		.form = (enum swakv_form)g->form,
+		.order = (enum swakv_order)g->order,
+		.tag = g->tag,
 	};
 	return 0;
 }

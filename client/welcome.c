@@ -112,11 +112,16 @@ static int check_layout(const struct wire_welcome *w, const struct wire_layout *
 		return impossible(why, "bytes of a page", l->page_stride);
 	if (__builtin_mul_overflow(l->page_stride, (uint64_t)l->num_pages, &span) || span > p->half_bytes)
 		return impossible(why, "bytes of the K pages", l->page_stride);
-	if (!inside(l->k_base, span, p->bytes, 1))
+	if (!inside(l->base, span, p->bytes, 1))
+		return impossible(why, "page 0", l->base);
+	if (l->k_base - l->base >= l->page_stride || l->extra_first - l->base > l->page_stride)
 		return impossible(why, "K base", l->k_base);
+	if (l->k_token_stride > l->layer_stride / g->page_tokens ||
+	    l->v_token_stride > l->layer_stride / g->page_tokens)
+		return impossible(why, "bytes of a token", l->k_token_stride);
 	/* V ids are K ids + num_pages, so the V pages lie in [v_base + span, v_base + 2 * span) */
 	if (__builtin_add_overflow(l->v_base, 2 * span, &v_end) || v_end > p->bytes ||
-	    l->v_base + span < l->k_base + span)
+	    l->v_base + span < l->base + span || l->v_first != l->v_base + span)
 		return impossible(why, "V base", l->v_base);
 	return 0;
 }

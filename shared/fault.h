@@ -209,6 +209,20 @@
 	REASON(PAGE_SMALL, SWAKV_EINVALID,                                                                             \
 	       "%Ga page has %g bytes of K, and the broker takes none below %w: choose more page_tokens, or lower "    \
 	       "its min_page_bytes")                                                                                   \
+	REASON(MODEL_FORM, SWAKV_EINVALID, "%Gform %g is unknown, see enum swakv_form")                                \
+	REASON(MODEL_ORDER, SWAKV_EINVALID, "%Gorder %g is unknown, see enum swakv_order")                             \
+	REASON(MODEL_ALIGN, SWAKV_EINVALID, "%Galign %g is not a power of two from 1 to %w")                           \
+	REASON(MODEL_ALIGN_HALF, SWAKV_EINVALID,                                                                       \
+	       "%Galign %g: the V half begins %w bytes behind the K half, which is no multiple of it; choose another " \
+	       "size of the pool")                                                                                     \
+	REASON(MODEL_K_BYTES, SWAKV_EINVALID, "%Gk_bytes %g is outside 1 to %w")                                       \
+	REASON(MODEL_V_BYTES, SWAKV_EINVALID, "%Gv_bytes %g is outside 0 to %w")                                       \
+	REASON(MODEL_EXTRA, SWAKV_EINVALID, "%Gextra_bytes %g is outside 0 to %w")                                     \
+	REASON(MODEL_BOTH, SWAKV_EINVALID,                                                                             \
+	       "%Gk_bytes and v_bytes say what heads say: give no kv_heads, head_dim and dtype beside them, or leave " \
+	       "them 0")                                                                                               \
+	REASON(MODEL_TAG, SWAKV_EINVALID,                                                                              \
+	       "%Gthe tag is not up to %w printable ASCII characters, and zeroes after them")                          \
 	REASON(BEGIN_PENDING, SWAKV_EPENDING,                                                                          \
 	       "the request needs %g pages, and those it lacks wait behind open completion points of this session: "   \
 	       "retry when they are reached")                                                                          \

@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* page_shape.h - how many bytes a page of a layer group has (spec section 1) */
+/*
+ * page_shape.h - where the parts of a page lie: a layer group in bytes (spec section 1)
+ *
+ * The one place that turns heads into bytes. A page holds a run for each layer,
+ * one behind the other; a run holds the K of all tokens, their V, and what the
+ * group has beside them, in the order that it says. Every part begins at a
+ * multiple of the alignment. Where K and V lie in two halves, the run of the V
+ * half holds V only, and both are as long as the longer.
+ */
 #ifndef SWAKV_PAGE_SHAPE_H
 #define SWAKV_PAGE_SHAPE_H
+
+#include <stdbool.h>
 
 #include "wire.h"
 
@@ -21,29 +31,62 @@ static inline uint32_t element_bytes(uint32_t dtype)
 	}
 }
 
-/* Elements of K, or of V, of one token and head in memory: the larger of the two. */
-static inline uint32_t shape_head_elements(const struct wire_group *g)
+/* All in bytes. */
+struct page_shape {
+	uint64_t k_row, v_row;       /* of one token and layer */
+	uint64_t k_stride, v_stride; /* from one token to the next */
+	uint64_t k_at, v_at,
+		extra_at; /* of the first layer, from the start of its half of the page; v_at of the V half's */
+	uint64_t layer_stride;
+	uint64_t page_bytes; /* one half of a page, all layers */
+};
+
+/* True when a group says its bytes instead of its heads. */
+static inline bool shape_is_raw(const struct wire_group *g)
 {
-	return g->k_head_dim > g->v_head_dim ? g->k_head_dim : g->v_head_dim;
+	return g->k_bytes || g->v_bytes;
 }
 
-/* Bytes from one layer of a page's K (or V) to the next; 0: more than 64 bits count. */
-static inline uint64_t shape_layer_stride(const struct wire_group *g)
+/* @n rows of @row bytes, made a multiple of @align; false: more than 64 bits count. */
+static inline bool shape_part(uint64_t n, uint64_t row, uint64_t align, uint64_t *out)
 {
-	uint64_t bytes = (uint64_t)g->page_tokens * element_bytes(g->dtype);
-
-	if (__builtin_mul_overflow(bytes, g->kv_heads, &bytes) ||
-	    __builtin_mul_overflow(bytes, shape_head_elements(g), &bytes))
-		return 0;
-	return bytes;
+	if (__builtin_mul_overflow(n, row, out) || *out > UINT64_MAX - align)
+		return false;
+	*out = (*out + align - 1) / align * align;
+	return true;
 }
 
-/* Bytes of a page's K (or V), all layers; 0: more than 64 bits count. */
-static inline uint64_t shape_page_bytes(const struct wire_group *g)
+/* K and V of one token and layer; false: more than 64 bits count. */
+static inline bool shape_rows(const struct wire_group *g, uint64_t *k, uint64_t *v)
 {
-	uint64_t bytes;
+	uint64_t head = (uint64_t)g->kv_heads * element_bytes(g->dtype);
 
-	return __builtin_mul_overflow(shape_layer_stride(g), (uint64_t)g->layers, &bytes) ? 0 : bytes;
+	*k = g->k_bytes;
+	*v = g->v_bytes;
+	return shape_is_raw(g) ||
+	       (!__builtin_mul_overflow(head, g->k_head_dim, k) && !__builtin_mul_overflow(head, g->v_head_dim, v));
+}
+
+/* False, and *@out is of no use, when more than 64 bits count. What @g declares need not be possible otherwise. */
+static inline bool shape_find(const struct wire_group *g, struct page_shape *out)
+{
+	uint64_t align = g->align ? g->align : 1, k, v, extra, first, second;
+
+	if (!shape_rows(g, &out->k_row, &out->v_row) || !shape_part(g->page_tokens, out->k_row, align, &k) ||
+	    !shape_part(g->page_tokens, out->v_row, align, &v) || !shape_part(1, g->extra_bytes, align, &extra))
+		return false;
+	out->k_stride = out->k_row;
+	out->v_stride = out->v_row;
+	first = g->order == WIRE_ORDER_EXTRA_K_V ? extra : k;
+	second = g->order == WIRE_ORDER_EXTRA_K_V ? k : extra;
+	out->k_at = g->order == WIRE_ORDER_EXTRA_K_V ? first : 0;
+	out->extra_at = g->order == WIRE_ORDER_EXTRA_K_V ? 0 : first;
+	out->v_at = 0;
+	if (__builtin_add_overflow(first, second, &out->layer_stride))
+		return false;
+	if (out->layer_stride < v)
+		out->layer_stride = v;
+	return !__builtin_mul_overflow(out->layer_stride, (uint64_t)g->layers, &out->page_bytes);
 }
 
 #endif

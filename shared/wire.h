@@ -18,11 +18,12 @@
 #include "ring.h"
 
 #define WIRE_MAGIC       0x31766b6177736b76ull
-#define WIRE_VERSION_MIN 1
-#define WIRE_VERSION_MAX 1
+#define WIRE_VERSION_MIN 2
+#define WIRE_VERSION_MAX 2
 
 #define WIRE_NAME               32  /* bytes of the name of a broker or pool, NUL included */
 #define WIRE_MODEL_NAME         128 /* of a model's */
+#define WIRE_TAG                32  /* of what a layer group says of itself */
 #define WIRE_TEXT               320 /* bytes of the longest sentence, NUL included */
 #define WIRE_MAX_POOLS          4
 #define WIRE_MAX_GROUPS         8
@@ -39,6 +40,14 @@ enum wire_group_kind { WIRE_GROUP_SLIDING = 1, WIRE_GROUP_FULL, WIRE_GROUP_KIND_
 #define WIRE_GROUP_KIND_NAMES "none", "sliding", "full"
 enum wire_dtype { WIRE_F16 = 1, WIRE_BF16, WIRE_F32, WIRE_FP8, WIRE_DTYPE_COUNT };
 #define WIRE_DTYPE_NAMES "f16", "bf16", "f32", "fp8" /* from 1 on */
+/* How a page lies in the pool. */
+enum wire_form {
+	WIRE_SPLIT, /* its K in the K half, its V as far in the V half */
+	WIRE_FORM_COUNT
+};
+/* In which order a layer of a page has its parts. */
+enum wire_order { WIRE_ORDER_K_V_EXTRA, WIRE_ORDER_EXTRA_K_V, WIRE_ORDER_COUNT };
+#define WIRE_MAX_ALIGN 4096 /* bytes; the K half begins at a multiple of it */
 enum wire_backend { WIRE_BACKEND_HOST = 1, WIRE_BACKEND_CUDA, WIRE_BACKEND_COUNT };
 #define WIRE_BACKEND_NAMES "none", "host", "cuda"
 /* Which pages a worker must fill with zeroes before it uses them. */
@@ -52,7 +61,10 @@ enum wire_scrub_policy {
 enum wire_export { WIRE_EXPORT_MEMFD = 1, WIRE_EXPORT_CUDA_IPC, WIRE_EXPORT_CUDA_FD, WIRE_EXPORT_COUNT };
 #define WIRE_EXPORT_NAMES "none", "memfd", "cuda-ipc", "cuda-fd"
 
-/* One layer group of a model, as the client declares it. */
+/*
+ * One layer group of a model, as the client declares it. It says heads or bytes;
+ * heads are a short cut (page_shape.h): what is not 0 of the one is 0 of the other.
+ */
 struct wire_group {
 	uint32_t kind;        /* enum wire_group_kind */
 	uint32_t page_tokens; /* P */
@@ -61,10 +73,17 @@ struct wire_group {
 	uint32_t kv_heads;
 	uint32_t k_head_dim; /* elements */
 	uint32_t v_head_dim;
-	uint32_t dtype; /* enum wire_dtype */
-	uint32_t reserved[7];
+	uint32_t dtype;       /* enum wire_dtype */
+	uint32_t k_bytes;     /* of one token and layer */
+	uint32_t v_bytes;     /* may be 0 */
+	uint32_t extra_bytes; /* of a page and layer, beside K and V: scales, say */
+	uint32_t align;       /* of each part of a page: a power of two up to WIRE_MAX_ALIGN, 0: 1 */
+	uint32_t form;        /* enum wire_form */
+	uint32_t order;       /* enum wire_order */
+	char tag[WIRE_TAG];   /* what the bytes are: compared and shown, never interpreted */
+	uint32_t reserved[9];
 };
-_Static_assert(sizeof(struct wire_group) == 64, "wire_group");
+_Static_assert(sizeof(struct wire_group) == 128, "wire_group");
 
 enum {
 	WIRE_HELLO_CHUNK_MAPPED = 1, /* an extend binds every page of its chunk; else: only the final window */
@@ -116,21 +135,24 @@ struct wire_pool {
 enum { WIRE_LAYOUT_WIDE = 1 /* page id times page stride, in elements, does not fit 32 bits */ };
 
 /*
- * Where the pages of a group lie: address of (page, layer, token, head) = base +
- * page * page_stride + layer * layer_stride + ((token * kv_heads) + head) *
- * head_dim * element_bytes; base is k_base for K ids and v_base for V ids.
+ * Where the pages of a group lie: address of (page, layer, token) = base + page *
+ * page_stride + layer * layer_stride + token * token_stride; base is k_base for K
+ * ids and v_base for V ids. All but the counts are bytes.
  */
 struct wire_layout {
 	uint32_t pool; /* index into pools */
 	int32_t num_pages;
 	int32_t private_pages;
-	int32_t width;         /* columns of a row */
-	uint64_t page_stride;  /* S, bytes of one page's K (or V) */
-	uint64_t layer_stride; /* bytes */
-	uint64_t k_base;       /* offset in the allocation */
-	uint64_t v_base;       /* such that V id = K id + num_pages; may lie below k_base */
-	uint64_t flags;        /* WIRE_LAYOUT_* */
-	uint64_t reserved;
+	int32_t width;        /* columns of a row */
+	uint64_t page_stride; /* S, one page's K (or V) */
+	uint64_t layer_stride;
+	uint64_t k_token_stride, v_token_stride;
+	uint64_t base;                 /* where page 0 begins; this and the others are offsets in the allocation */
+	uint64_t k_base;               /* where its K begins, in layer 0 */
+	uint64_t v_base;               /* such that V id = K id + num_pages; may lie below k_base */
+	uint64_t v_first, extra_first; /* where V and extra bytes of page 0 begin, in layer 0 */
+	uint64_t flags;                /* WIRE_LAYOUT_* */
+	uint64_t reserved[2];
 };
 
 struct wire_table {

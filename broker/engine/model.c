@@ -3,8 +3,8 @@
 #include "model.h"
 
 #include <limits.h>
+#include <stddef.h>
 
-#include "page_shape.h"
 #include "window.h"
 
 /* Largest number of entries of one table: 2 GiB on the device. */
@@ -12,11 +12,64 @@
 #define MAX_HEAD_DIM      8192
 #define MAX_KV_HEADS      4096
 #define MAX_LAYERS        4096
+#define MAX_ROW_BYTES     (1 << 27) /* MAX_KV_HEADS * MAX_HEAD_DIM of 4 bytes */
+#define MAX_EXTRA_BYTES   (1 << 30)
 #define MAX_IN_FLIGHT     1024
 
 static int check_count(int64_t value, int64_t most, enum fault_reason reason, struct fault *f)
 {
 	return value < 1 || value > most ? fault_set(f, reason, -1, value, most) : 0;
+}
+
+static int check_heads(const struct wire_group *g, struct fault *f)
+{
+	int r;
+
+	if ((r = check_count(g->kv_heads, MAX_KV_HEADS, FAULT_MODEL_KV_HEADS, f)) ||
+	    (r = check_count(g->k_head_dim, MAX_HEAD_DIM, FAULT_MODEL_HEAD_DIM, f)) ||
+	    (r = check_count(g->v_head_dim, MAX_HEAD_DIM, FAULT_MODEL_V_HEAD_DIM, f)))
+		return r;
+	return element_bytes(g->dtype) == 0 ? fault_set(f, FAULT_MODEL_DTYPE, -1, g->dtype, 0) : 0;
+}
+
+/* Printable, and zeroes behind the end. */
+static bool tag_valid(const char tag[WIRE_TAG])
+{
+	size_t i = 0;
+
+	while (i < WIRE_TAG && tag[i] >= ' ' && tag[i] <= '~')
+		i++;
+	if (i == WIRE_TAG)
+		return false;
+	while (i < WIRE_TAG && tag[i] == 0)
+		i++;
+	return i == WIRE_TAG;
+}
+
+/* What a group says in bytes. */
+static int check_bytes(const struct wire_group *g, struct fault *f)
+{
+	int r;
+
+	if (shape_is_raw(g)) {
+		if (g->kv_heads || g->k_head_dim || g->v_head_dim || g->dtype)
+			return fault_set(f, FAULT_MODEL_BOTH, -1, g->k_bytes, g->v_bytes);
+		if ((r = check_count(g->k_bytes, MAX_ROW_BYTES, FAULT_MODEL_K_BYTES, f)))
+			return r;
+		if (g->v_bytes > MAX_ROW_BYTES)
+			return fault_set(f, FAULT_MODEL_V_BYTES, -1, g->v_bytes, MAX_ROW_BYTES);
+	} else if ((r = check_heads(g, f))) {
+		return r;
+	}
+	if (g->extra_bytes > MAX_EXTRA_BYTES)
+		return fault_set(f, FAULT_MODEL_EXTRA, -1, g->extra_bytes, MAX_EXTRA_BYTES);
+	if (g->align > WIRE_MAX_ALIGN || (g->align & (g->align - 1)))
+		return fault_set(f, FAULT_MODEL_ALIGN, -1, g->align, WIRE_MAX_ALIGN);
+	if (g->form >= WIRE_FORM_COUNT)
+		return fault_set(f, FAULT_MODEL_FORM, -1, g->form, WIRE_FORM_COUNT - 1);
+	if (g->order >= WIRE_ORDER_COUNT)
+		return fault_set(f, FAULT_MODEL_ORDER, -1, g->order, WIRE_ORDER_COUNT - 1);
+	return tag_valid(g->tag) ? 0 : fault_set(f, FAULT_MODEL_TAG, -1, 0, WIRE_TAG - 1);
 }
 
 static int check_group(const struct wire_group *g, struct fault *f)
@@ -31,13 +84,8 @@ static int check_group(const struct wire_group *g, struct fault *f)
 		return fault_set(f, FAULT_MODEL_WINDOW, -1, g->window, INT32_MAX);
 	if (g->page_tokens < 16 || g->page_tokens > 256 || (g->page_tokens & (g->page_tokens - 1)))
 		return fault_set(f, FAULT_MODEL_PAGE_TOKENS, -1, g->page_tokens, 0);
-	if ((r = check_count(g->layers, MAX_LAYERS, FAULT_MODEL_LAYERS, f)) ||
-	    (r = check_count(g->kv_heads, MAX_KV_HEADS, FAULT_MODEL_KV_HEADS, f)) ||
-	    (r = check_count(g->k_head_dim, MAX_HEAD_DIM, FAULT_MODEL_HEAD_DIM, f)) ||
-	    (r = check_count(g->v_head_dim, MAX_HEAD_DIM, FAULT_MODEL_V_HEAD_DIM, f)))
+	if ((r = check_count(g->layers, MAX_LAYERS, FAULT_MODEL_LAYERS, f)) || (r = check_bytes(g, f)))
 		return r;
-	if (element_bytes(g->dtype) == 0)
-		return fault_set(f, FAULT_MODEL_DTYPE, -1, g->dtype, 0);
 	for (size_t i = 0; i < sizeof(g->reserved) / sizeof(g->reserved[0]); i++)
 		if (g->reserved[i])
 			return fault_set(f, FAULT_RESERVED, -1, g->reserved[i], 0);
@@ -50,16 +98,17 @@ static int derive(const struct model *m, const struct wire_group *g, uint64_t ha
 	struct window w = window_kept(g->window, m->max_rewind, g->page_tokens);
 	uint64_t n;
 
-	/* At most 2^8 * 2^12 * 2^13 * 2^2 * 2^12 = 2^47 bytes: no overflow. */
-	out->layer_stride = shape_layer_stride(g);
-	out->page_bytes = shape_page_bytes(g);
+	shape_find(g, &out->shape); /* at most 2^12 layers of 2 * 2^8 * 2^27 + 2^30 bytes: no overflow */
+	out->page_bytes = out->shape.page_bytes;
+	if (g->align && half_bytes % g->align)
+		return fault_set(f, FAULT_MODEL_ALIGN_HALF, -1, g->align, (int64_t)half_bytes);
 	if (out->page_bytes > half_bytes)
 		return fault_set(f, FAULT_MODEL_PAGE_BYTES, -1, (int64_t)out->page_bytes, (int64_t)half_bytes);
 	n = half_bytes / out->page_bytes;
 	if (n > INT32_MAX / 2)
 		return fault_set(f, FAULT_MODEL_PAGES, -1, (int64_t)n, INT32_MAX / 2);
 	out->num_pages = (int32_t)n;
-	out->wide = 2 * n * out->page_bytes / element_bytes(g->dtype) - 1 > INT32_MAX;
+	out->wide = 2 * n * out->page_bytes / (shape_is_raw(g) ? 1 : element_bytes(g->dtype)) - 1 > INT32_MAX;
 	out->width = window_width(&w, m->max_seq);
 	if ((int64_t)out->width * m->max_batch > MAX_TABLE_ENTRIES)
 		return fault_set(f, FAULT_MODEL_TABLE, -1, (int64_t)out->width * m->max_batch, MAX_TABLE_ENTRIES);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "fault.h"
+#include "page_shape.h"
 #include "wire.h"
 
 #define MODEL_IN_FLIGHT 2 /* steps in flight when a model does not say */
@@ -26,12 +27,12 @@ struct model {
 
 /* What follows from a group in a pool with halves of a given size. */
 struct geometry {
-	uint64_t page_bytes;   /* S: one page's K (or V), all layers */
-	uint64_t layer_stride; /* bytes */
-	int32_t num_pages;     /* floor(half / S) */
+	struct page_shape shape;
+	uint64_t page_bytes; /* S: one page's K (or V), all layers */
+	int32_t num_pages;   /* floor(half / S) */
 	int32_t width;
 	int32_t private_pages; /* of a sequence that may reach max_seq */
-	bool wide;             /* the greatest element offset, page id times page size, exceeds 31 bits */
+	bool wide;             /* the greatest offset in the pool, in elements (of raw bytes: bytes), exceeds 31 bits */
 };
 
 /*

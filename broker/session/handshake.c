@@ -196,6 +196,27 @@ static void welcome_pool(struct wire_pool *w, const struct backend_pool *pool)
 	memcpy(w->ipc_handle, pool->ipc_handle, sizeof(w->ipc_handle));
 }
 
+static void welcome_layout(struct wire_layout *w, const struct geometry *g, const struct backend_pool *pool)
+{
+	uint64_t base = pool->table_area_bytes;
+
+	*w = (struct wire_layout){
+		.num_pages = g->num_pages,
+		.private_pages = g->private_pages,
+		.width = g->width,
+		.page_stride = g->page_bytes,
+		.layer_stride = g->shape.layer_stride,
+		.k_token_stride = g->shape.k_stride,
+		.v_token_stride = g->shape.v_stride,
+		.base = base,
+		.k_base = base + g->shape.k_at,
+		.v_first = base + pool->half_bytes + g->shape.v_at,
+		.extra_first = base + g->shape.extra_at,
+		.flags = g->wide ? WIRE_LAYOUT_WIDE : 0,
+	};
+	w->v_base = w->v_first - (uint64_t)g->num_pages * g->page_bytes;
+}
+
 void welcome_fill(struct wire_welcome *w, const struct handshake *h, const struct session_layout *l,
 		  const struct backend_pool *pool, const uint64_t *table_offsets)
 {
@@ -218,18 +239,7 @@ void welcome_fill(struct wire_welcome *w, const struct handshake *h, const struc
 	};
 	welcome_pool(&w->pools[0], pool);
 	for (uint32_t i = 0; i < l->n_groups; i++) {
-		const struct geometry *g = &h->geometry[i];
-
-		w->layouts[i] = (struct wire_layout){
-			.num_pages = g->num_pages,
-			.private_pages = g->private_pages,
-			.width = g->width,
-			.page_stride = g->page_bytes,
-			.layer_stride = g->layer_stride,
-			.k_base = pool->table_area_bytes,
-			.v_base = pool->table_area_bytes + pool->half_bytes - (uint64_t)g->num_pages * g->page_bytes,
-			.flags = g->wide ? WIRE_LAYOUT_WIDE : 0,
-		};
+		welcome_layout(&w->layouts[i], &h->geometry[i], pool);
 		w->tables[i] = (struct wire_table){
 			.group = i,
 			.device_offset = table_offsets[i],

@@ -142,7 +142,7 @@ void stream_apply_cpu(const struct stream_target *target, const struct swakv_upd
 int stream_scrub_parts(const struct stream_target *target, const int32_t *pages, size_t n,
 		       int (*launch)(void *arg, const struct kernel_scrub *p), void *arg)
 {
-	struct kernel_scrub p = { .pages = { .k_base = target->k_base,
+	struct kernel_scrub p = { .pages = { .k_base = target->first_page,
 					     .v_base = target->v_base,
 					     .page_stride = target->page_stride,
 					     .num_pages = target->num_pages } };

@@ -40,7 +40,7 @@ struct stream_target {
 	uint64_t table; /* address of the device table */
 	int32_t width;
 	int32_t num_pages;
-	uint64_t k_base, v_base; /* addresses of the pages, as in struct kernel_pages */
+	uint64_t first_page, v_base; /* addresses of whole pages: of K ids and of V ids */
 	uint64_t page_stride;
 };
 

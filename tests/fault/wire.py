@@ -10,7 +10,7 @@ import struct
 import time
 
 MAGIC = 0x31766B6177736B76
-HELLO_BYTES = 8 + 4 + 2 * 2 + 4 * 2 + 4 * 4 + 8 * 2 + 4 * 2 + 32 + 128 + 8 * 6 + 8 * 64
+HELLO_BYTES = 8 + 4 + 2 * 2 + 4 * 2 + 4 * 4 + 8 * 2 + 4 * 2 + 32 + 128 + 8 * 6 + 8 * 128
 SLOT = 64
 TEXT_BYTES = 320
 CODES = ["ok", "denied", "gone", "poisoned", "phase", "invalid", "busy", "pending", "never", "nopages", "limit",
@@ -29,10 +29,11 @@ def code_name(code):
 
 def hello(**change):
     """The bytes of a valid hello, with fields changed by name."""
-    f = dict(magic=MAGIC, size=HELLO_BYTES, version_min=1, version_max=1, size_welcome=WELCOME_BYTES, size_command=32,
+    f = dict(magic=MAGIC, size=HELLO_BYTES, version_min=2, version_max=2, size_welcome=WELCOME_BYTES, size_command=32,
              size_reply=32, size_ring_control=256, flags=0, n_groups=1, n_streams=1, max_batch=4, max_seq=4096,
              max_advance=0, in_flight=0, max_rewind=0, pool=b"", model=b"test", reserved=0, kind=1, page_tokens=16,
-             window=64, layers=1, kv_heads=1, head_dim=64, v_head_dim=64, dtype=1, group_reserved=0)
+             window=64, layers=1, kv_heads=1, head_dim=64, v_head_dim=64, dtype=1, k_bytes=0, v_bytes=0, extra_bytes=0, align=0,
+             form=0, order=0, tag=b"", group_reserved=0)
     for key in change:
         assert key in f, key
     f.update(change)
@@ -40,13 +41,14 @@ def hello(**change):
                       f["size_welcome"], f["size_command"], f["size_reply"], f["size_ring_control"], f["flags"],
                       f["n_groups"], f["n_streams"], f["max_batch"], f["max_seq"], f["max_advance"], f["in_flight"],
                       f["max_rewind"], f["pool"], f["model"], f["reserved"], 0, 0, 0, 0, 0)
-    out += struct.pack("<IIqIIIII7I", f["kind"], f["page_tokens"], f["window"], f["layers"], f["kv_heads"],
-                       f["head_dim"], f["v_head_dim"], f["dtype"], f["group_reserved"], 0, 0, 0, 0, 0, 0)
+    out += struct.pack("<IIqIIIII6I32s9I", f["kind"], f["page_tokens"], f["window"], f["layers"], f["kv_heads"],
+                       f["head_dim"], f["v_head_dim"], f["dtype"], f["k_bytes"], f["v_bytes"], f["extra_bytes"],
+                       f["align"], f["form"], f["order"], f["tag"], f["group_reserved"], 0, 0, 0, 0, 0, 0, 0, 0)
     return out.ljust(HELLO_BYTES, b"\0")
 
 
 POOL = struct.Struct("<32sII16s64sQQQiI64s")
-LAYOUT = struct.Struct("<IiiiQQQQQQ")
+LAYOUT = struct.Struct("<Iiii12Q")
 TABLE = struct.Struct("<IIQQQ")
 RING = struct.Struct("<QQII")
 HEAD = struct.Struct("<QIHHiIII16s")

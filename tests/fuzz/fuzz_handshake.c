@@ -66,7 +66,7 @@ static void check_group(const struct wire_welcome *w, const struct wire_hello *h
 			  w->tables_bytes));
 	/* first and last K and V page, by the formula of wire_layout */
 	for (int64_t id = 0; id<l->num_pages; id += l->num_pages> 1 ? l->num_pages - 1 : 1) {
-		uint64_t k = l->k_base + (uint64_t)id * l->page_stride;
+		uint64_t k = l->base + (uint64_t)id * l->page_stride;
 		uint64_t v = l->v_base + (uint64_t)(id + l->num_pages) * l->page_stride;
 
 		FUZZ_CHECK(inside(k, l->page_stride, p->bytes) && inside(v, l->page_stride, p->bytes));

@@ -83,7 +83,7 @@ static void attach_group(struct world *w, struct ref_session *s, struct side *e,
 	int64_t private = ref_reservation(s, i, s->max_seq, false);
 
 	if (g->page_bytes != o->class->page_bytes || g->num_pages != o->class->num_pages || g->width != o->width ||
-	    g->private_pages != private || g->page_bytes % g->layer_stride)
+	    g->private_pages != private || g->page_bytes % g->shape.layer_stride)
 		ref_complain(
 			&w->pool,
 			"model_check: group %u: %llu bytes, %d pages, width %d, %d private, should be %llu %d %d %lld",

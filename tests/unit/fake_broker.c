@@ -78,8 +78,11 @@ static void welcome_fill(struct fake *f)
 		.width = FAKE_WIDTH,
 		.page_stride = FAKE_PAGE_BYTES,
 		.layer_stride = FAKE_PAGE_BYTES,
+		.base = TABLE_AREA,
 		.k_base = TABLE_AREA,
 		.v_base = TABLE_AREA + FAKE_HALF_REST,
+		.v_first = TABLE_AREA + HALF_BYTES,
+		.extra_first = TABLE_AREA + FAKE_PAGE_BYTES,
 	};
 	w->tables[0] = (struct wire_table){ .device_offset = 1024, .host_offset = 512, .rows_offset = 0 };
 	memset(w->boot_id, 0xab, sizeof(w->boot_id));
@@ -96,8 +99,11 @@ void fake_add_group(struct fake *f)
 		.width = FAKE_FULL_WIDTH,
 		.page_stride = FAKE_FULL_BYTES,
 		.layer_stride = FAKE_FULL_BYTES,
+		.base = TABLE_AREA,
 		.k_base = TABLE_AREA,
 		.v_base = TABLE_AREA + FAKE_HALF_REST,
+		.v_first = TABLE_AREA + HALF_BYTES,
+		.extra_first = TABLE_AREA + FAKE_FULL_BYTES,
 	};
 	w->tables[1] =
 		(struct wire_table){ .group = 1, .device_offset = 2048, .host_offset = 2048, .rows_offset = 1024 };

@@ -258,7 +258,12 @@ static const struct {
 	LIE(layouts[0].page_stride, 512),
 	LIE(layouts[0].page_stride, UINT64_MAX / 2),
 	LIE(layouts[0].layer_stride, 257),
+	LIE(layouts[0].k_token_stride, 257),
+	LIE(layouts[0].v_token_stride, UINT64_MAX),
+	LIE(layouts[0].base, 1u << 20),
 	LIE(layouts[0].k_base, 1u << 20),
+	LIE(layouts[0].extra_first, 0),
+	LIE(layouts[0].v_first, 0),
 	LIE(layouts[0].v_base, 8192),
 	LIE(layouts[0].v_base, UINT64_MAX - 100),
 	LIE(tables[0].group, 1),
@@ -358,7 +363,13 @@ Test(client_attach, descriptors_that_do_not_arrive_are_noticed)
 
 Test(client_attach, no_broker_says_how_to_start_one)
 {
-	const struct swakv_group g = { SWAKV_SLIDING, 32, 16, 1, 1, 8, 0, SWAKV_F16 };
+	const struct swakv_group g = { .kind = SWAKV_SLIDING,
+				       .window = 32,
+				       .page_tokens = 16,
+				       .layers = 1,
+				       .kv_heads = 1,
+				       .head_dim = 8,
+				       .dtype = SWAKV_F16 };
 	const struct swakv_model m = { .name = "m", .groups = &g, .n_groups = 1, .max_batch = 1, .max_seq = 64 };
 	struct swakv_attach_options o = { .broker = "nobody-here", .socket = "/tmp/swakv-no-such.sock" };
 	swakv_session *s;
@@ -383,7 +394,13 @@ Test(client_attach, no_broker_says_how_to_start_one)
 
 Test(client_attach, bad_arguments_are_named)
 {
-	const struct swakv_group g = { SWAKV_SLIDING, 32, 16, 1, 1, 8, 0, SWAKV_F16 };
+	const struct swakv_group g = { .kind = SWAKV_SLIDING,
+				       .window = 32,
+				       .page_tokens = 16,
+				       .layers = 1,
+				       .kv_heads = 1,
+				       .head_dim = 8,
+				       .dtype = SWAKV_F16 };
 	struct swakv_model m = { .name = "m", .groups = &g, .n_groups = 1, .max_batch = 0, .max_seq = 64 };
 	struct swakv_attach_options o = { .n_streams = 65 };
 	swakv_session *s;
@@ -422,7 +439,13 @@ Test(client_attach, a_broker_found_by_its_path_is_called_by_it)
 
 Test(client_attach, a_models_name_is_sent_whole_or_refused)
 {
-	const struct swakv_group g = { SWAKV_SLIDING, 32, 16, 1, 1, 8, 0, SWAKV_F16 };
+	const struct swakv_group g = { .kind = SWAKV_SLIDING,
+				       .window = 32,
+				       .page_tokens = 16,
+				       .layers = 1,
+				       .kv_heads = 1,
+				       .head_dim = 8,
+				       .dtype = SWAKV_F16 };
 	char name[WIRE_MODEL_NAME + 1] = "";
 	struct swakv_model m = { .name = name, .groups = &g, .n_groups = 1, .max_batch = 1, .max_seq = 64 };
 	struct swakv_attach_options o = { .pool = name };

@@ -102,9 +102,9 @@ Test(handshake, reserved_fields_must_be_zero)
 		REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
 		hello.reserved[i] = 0;
 	}
-	hello.groups[0].reserved[6] = 1;
+	hello.groups[0].reserved[8] = 1;
 	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
-	hello.groups[0].reserved[6] = 0;
+	hello.groups[0].reserved[8] = 0;
 	hello.groups[WIRE_MAX_GROUPS - 1].dtype = 1;
 	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
 }
@@ -227,6 +227,97 @@ Test(handshake, each_dimension_is_refused_by_its_name)
 	hello.groups[0].v_head_dim = 9000;
 	REFUSED(SWAKV_EINVALID, FAULT_MODEL_V_HEAD_DIM);
 	cr_assert(strstr(r.text, "v_head_dim 9000 is"), "%s", r.text);
+}
+
+/* One row a token of 576 bf16, as a latent of MLA has, and 100 bytes beside them. */
+static void say_bytes(void)
+{
+	setup();
+	hello.groups[0].kv_heads = hello.groups[0].k_head_dim = hello.groups[0].v_head_dim = hello.groups[0].dtype = 0;
+	hello.groups[0].k_bytes = 1152;
+	hello.groups[0].extra_bytes = 100;
+	hello.groups[0].align = 16;
+	memcpy(hello.groups[0].tag, "mla-bf16", 8);
+}
+
+Test(handshake, a_group_in_bytes_is_taken_and_laid_out)
+{
+	uint64_t offsets[WIRE_MAX_GROUPS] = { 0 };
+	struct session_layout l;
+	struct wire_welcome w;
+
+	say_bytes();
+	hello.groups[0].layers = 3;
+	cr_assert_eq(check(), 0, "%s", r.text);
+	session_layout_init(&l, &h.model, h.geometry);
+	welcome_fill(&w, &h, &l, &pool, offsets);
+	cr_expect_eq(w.layouts[0].layer_stride, 16 * 1152 + 112);
+	cr_expect_eq(w.layouts[0].page_stride, 3 * (16 * 1152 + 112));
+	cr_expect_eq(w.layouts[0].k_token_stride, 1152);
+	cr_expect_eq(w.layouts[0].v_token_stride, 0);
+	cr_expect_eq(w.layouts[0].base, pool.table_area_bytes);
+	cr_expect_eq(w.layouts[0].k_base, pool.table_area_bytes);
+	cr_expect_eq(w.layouts[0].extra_first, pool.table_area_bytes + 16 * 1152);
+	cr_expect_eq(w.layouts[0].v_first, pool.table_area_bytes + pool.half_bytes);
+	hello.groups[0].order = WIRE_ORDER_EXTRA_K_V;
+	cr_assert_eq(check(), 0, "%s", r.text);
+	welcome_fill(&w, &h, &l, &pool, offsets);
+	cr_expect_eq(w.layouts[0].base, pool.table_area_bytes);
+	cr_expect_eq(w.layouts[0].k_base, pool.table_area_bytes + 112);
+	cr_expect_eq(w.layouts[0].extra_first, pool.table_area_bytes);
+}
+
+Test(handshake, bytes_that_cannot_be_are_refused_by_their_name)
+{
+	struct {
+		size_t at;
+		uint32_t value;
+		enum fault_reason reason;
+	} wrong[] = {
+#define FIELD(name) offsetof(struct wire_group, name)
+		{ FIELD(kv_heads), 1, FAULT_MODEL_BOTH },
+		{ FIELD(k_head_dim), 1, FAULT_MODEL_BOTH },
+		{ FIELD(v_head_dim), 1, FAULT_MODEL_BOTH },
+		{ FIELD(dtype), WIRE_F16, FAULT_MODEL_BOTH },
+		{ FIELD(k_bytes), (1u << 27) + 1, FAULT_MODEL_K_BYTES },
+		{ FIELD(k_bytes), UINT32_MAX, FAULT_MODEL_K_BYTES },
+		{ FIELD(v_bytes), UINT32_MAX, FAULT_MODEL_V_BYTES },
+		{ FIELD(extra_bytes), UINT32_MAX, FAULT_MODEL_EXTRA },
+		{ FIELD(align), 24, FAULT_MODEL_ALIGN },
+		{ FIELD(align), 8192, FAULT_MODEL_ALIGN },
+		{ FIELD(form), WIRE_FORM_COUNT, FAULT_MODEL_FORM },
+		{ FIELD(order), WIRE_ORDER_COUNT, FAULT_MODEL_ORDER },
+		{ FIELD(tag), 0x01616161, FAULT_MODEL_TAG },
+		{ FIELD(tag) + 12, 0x61616161, FAULT_MODEL_TAG },
+		{ FIELD(tag) + WIRE_TAG - 4, 0x61616161, FAULT_MODEL_TAG },
+#undef FIELD
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		say_bytes();
+		memcpy((char *)&hello.groups[0] + wrong[i].at, &wrong[i].value, sizeof(wrong[i].value));
+		REFUSED(SWAKV_EINVALID, wrong[i].reason);
+	}
+	say_bytes();
+	hello.groups[0].k_bytes = 0;
+	hello.groups[0].v_bytes = 8;
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_K_BYTES);
+	say_bytes();
+	memset(hello.groups[0].tag, 'a', WIRE_TAG);
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_TAG);
+}
+
+/* The V half begins where the K half ends, which need not be a multiple of what K begins at. */
+Test(handshake, an_alignment_that_the_v_half_does_not_have_is_refused)
+{
+	struct backend_pool odd = pool;
+
+	odd.half_bytes += 16;
+	say_bytes();
+	cr_expect_eq(handshake_check(&h, &hello, sizeof(hello), &odd, &r), 0, "%s", r.text);
+	hello.groups[0].align = 32;
+	cr_expect_eq(handshake_check(&h, &hello, sizeof(hello), &odd, &r), SWAKV_EINVALID);
+	cr_expect_eq(r.fault.reason, FAULT_MODEL_ALIGN_HALF);
 }
 
 /* Any bytes: a verdict, and never more streams, slots or groups than there is room for. */

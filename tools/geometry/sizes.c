@@ -26,10 +26,12 @@ static void measure(struct group_sizes *g, int64_t max_seq)
 	uint64_t both = (uint64_t)s->k_head_dim + s->v_head_dim;
 	uint64_t row = s->kv_heads * element_bytes(s->dtype); /* bytes of one element of all heads */
 	struct window w = window_kept(s->window, 0, s->page_tokens);
+	struct page_shape shape = { 0 };
 
 	g->token_bytes = row * both * s->layers;
-	g->layer_stride = shape_layer_stride(s);
-	g->page_bytes = shape_page_bytes(s);
+	(void)shape_find(s, &shape);
+	g->layer_stride = shape.layer_stride;
+	g->page_bytes = shape.page_bytes;
 	g->padding = 2 * g->page_bytes - g->token_bytes * s->page_tokens;
 	g->width = window_width(&w, max_seq);
 }

@@ -113,8 +113,9 @@ static uint64_t page_bytes(const struct statement *st, uint32_t page_tokens, con
 					  .k_head_dim = (uint32_t)g->head_dim,
 					  .v_head_dim = (uint32_t)g->head_dim,
 					  .dtype = (uint32_t)statement_number(st, KEY_DTYPE, 0) + 1 };
+	struct page_shape shape;
 
-	return shape_page_bytes(&group);
+	return shape_find(&group, &shape) ? shape.page_bytes : 0;
 }
 
 static void fill_groups(struct script_model *m)

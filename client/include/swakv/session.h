@@ -28,7 +28,22 @@ typedef uint64_t swakv_ticket;
 enum swakv_group_kind { SWAKV_SLIDING = 1, SWAKV_FULL = 2 };
 enum swakv_dtype { SWAKV_F16 = 1, SWAKV_BF16 = 2, SWAKV_F32 = 3, SWAKV_FP8 = 4 };
 
-/* One layer group: layers that share a window, a head count and a head size. Spec section 1. */
+/* How a page lies in the pool. Spec section 1. */
+enum swakv_form {
+	SWAKV_SPLIT, /* its K in the K half, its V as far in the V half */
+};
+/* In which order a layer of a page has its parts. */
+enum swakv_order {
+	SWAKV_K_V_EXTRA, /* of a split page: K, extra; and V in the other half */
+	SWAKV_EXTRA_K_V,
+};
+
+/*
+ * One layer group: layers that share a window, a head count and a head size.
+ * Spec section 1. What the broker needs are bytes: a group whose rows are not
+ * heads times elements says k_bytes and v_bytes, and leaves kv_heads, head_dim,
+ * v_head_dim and dtype 0.
+ */
 struct swakv_group {
 	enum swakv_group_kind kind;
 	int64_t window;       /* tokens, the current one included; 0 for a full group, which keeps every token */
@@ -38,6 +53,14 @@ struct swakv_group {
 	uint32_t head_dim;   /* elements, of K and, if v_head_dim is 0, of V */
 	uint32_t v_head_dim; /* 0: as K */
 	enum swakv_dtype dtype;
+	uint32_t k_bytes;     /* of one token and layer */
+	uint32_t v_bytes;     /* may be 0 */
+	uint32_t extra_bytes; /* of a page and layer, beside K and V: scales, say */
+	uint32_t align;       /* of each part of a layer, in bytes: a power of two up to 4096; 0: 1 */
+	enum swakv_form form;
+	enum swakv_order order;
+	const char
+		*tag; /* what the bytes are, up to 31 printable ASCII characters; shown, never interpreted; NULL: "" */
 };
 
 /* Which pages an extend binds. Spec section 3. */
@@ -164,10 +187,13 @@ void swakv_session_get_info(const swakv_session *s, struct swakv_session_info *o
 
 /*
  * How kernels address group @group:
- *   element (page, layer, token, head, d) = base + page * page_stride + layer * layer_stride
- *                                           + ((token * kv_heads + head) * head_dim + d) * element_bytes
- * with base = k_base for K ids and v_base for V ids (V id = K id + num_pages), and for V v_head_dim in place of
- * head_dim. The table is int32 [max_batch][2][width] at `table`: K row, then V row; -1 is empty. Spec section 5.
+ *   row (page, layer, token) = base + page * page_stride + layer * layer_stride + token * token_stride
+ * with base = k_base for K ids and v_base for V ids (V id = K id + num_pages), and k_token_stride or v_token_stride.
+ * Where heads were declared, head h of a row begins at h * head_dim * element_bytes (v_head_dim for V).
+ *
+ * v_base is where V id 0 would lie, not page 0's V, which no V id below num_pages names: that is v_first. The extra
+ * bytes of (page, layer) lie at extra_first + page * page_stride + layer * layer_stride. The table is int32
+ * [max_batch][2][width] at `table`: K row, then V row; -1 is empty. Spec section 5.
  */
 struct swakv_layout {
 	uint64_t k_base, v_base;            /* addresses the kernels use */
@@ -184,6 +210,14 @@ struct swakv_layout {
 	enum swakv_dtype dtype;
 	/* the broker's host truth, mapped read-only: same layout as the table */
 	const int32_t *host_table;
+	uint64_t first_page;           /* where page 0 begins: page_stride bytes of it are in the K half */
+	uint64_t v_first, extra_first; /* where V and extra bytes of page 0 begin, in layer 0; 0: it has none */
+	uint64_t k_token_stride, v_token_stride; /* bytes */
+	uint32_t k_bytes, v_bytes;               /* of one token and layer, also where heads were declared */
+	uint32_t extra_bytes, align;
+	enum swakv_form form;
+	enum swakv_order order;
+	const char *tag; /* "": none; borrowed from the session */
 };
 /*
  * Asks nobody: the layout never changes. @group: below n_groups.
