@@ -21,11 +21,11 @@
 
 #include "cleanup.h"
 #include "clock.h"
-#include "config/plan.h"
 #include "control.h"
 #include "crash/crash.h"
 #include "crash/memory_guard.h"
 #include "device/device_thread.h"
+#include "device/plan.h"
 #include "log/log.h"
 #include "process/process.h"
 #include "process/ready.h"

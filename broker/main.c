@@ -6,7 +6,7 @@
 
 #include "broker.h"
 #include "config/config.h"
-#include "config/plan.h"
+#include "device/plan.h"
 #include "device/self_test.h"
 #include "log/log.h"
 #include "output.h"

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "admin_job.h"
+#include "ring/admin_job.h"
 #include "session/acceptor.h"
 
 #define ADMIN_MAX_CONNECTIONS 8 /* the rest wait to be accepted */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "dump.h"
-#include "ring/ring_trace.h"
+#include "ring_trace.h"
 #include "status_page.h"
 
 /* Where to look; each may be NULL yet. */

@@ -5,9 +5,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "control.h"
+#include "status_page.h"
 
-enum { PLACES = REGISTRY_MAX_SESSIONS + 8 };
+enum { PLACES = STATUS_MAX_SESSIONS + 8 };
 
 /* `end` is stored last and cleared first: a place with an end is whole. */
 static struct place {

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config/plan.h"
 #include "names.h"
+#include "plan.h"
 
 const char *backend_name(uint32_t backend)
 {

@@ -17,7 +17,7 @@
 #include "backend.h"
 #include "cleanup.h"
 #include "process/process.h"
-#include "session/session_memory.h"
+#include "process/sealed_memfd.h"
 #include "size.h"
 
 static int host_open(void **state, const struct config *c, struct backend_pool *pool, char why[BACKEND_WHY])

@@ -8,8 +8,8 @@
 
 #include "cleanup.h"
 #include "clock.h"
-#include "config/plan.h"
 #include "crash/crash.h"
+#include "plan.h"
 
 enum { BEAT_MS = 500, STOP_MS = 1000 };
 

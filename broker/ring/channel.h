@@ -17,7 +17,7 @@
 
 #include "engine/engine.h"
 #include "ring.h"
-#include "session/session_memory.h"
+#include "session_memory.h"
 #include "status_page.h"
 #include "wire.h"
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "channel.h"
-#include "ring_trace.h"
+#include "crash/ring_trace.h"
 
 struct operation;
 

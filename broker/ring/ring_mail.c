@@ -2,7 +2,7 @@
 /* ring_mail.c - see ring_mail.h */
 #include "ring_mail.h"
 
-#include "admin/admin_job.h"
+#include "admin_job.h"
 #include "ring_end.h"
 #include "ring_publish.h"
 #include "ring_wake.h"

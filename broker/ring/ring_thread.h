@@ -14,10 +14,10 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "admin/drained.h"
 #include "atomics.h"
 #include "channel.h"
 #include "commands.h"
+#include "drained.h"
 #include "engine/engine.h"
 #include "mailbox.h"
 #include "ring_edge.h"

@@ -12,7 +12,7 @@
 
 #include "device/backend.h"
 #include "engine/engine.h"
-#include "session_memory.h"
+#include "ring/session_memory.h"
 #include "wire.h"
 
 /* What a valid hello came to. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "admin/admin.h"
-#include "config/plan.h"
+#include "device/plan.h"
 
 static uint64_t share(const struct places *p, uint64_t all)
 {

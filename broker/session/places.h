@@ -13,13 +13,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "area.h"
 #include "config/config.h"
+#include "device/area.h"
 #include "device/backend.h"
 #include "handshake.h"
 #include "ledger.h"
 #include "page_sizes.h"
-#include "session_memory.h"
+#include "ring/session_memory.h"
 
 struct places {
 	const struct config *config;

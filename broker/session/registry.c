@@ -5,6 +5,10 @@
 #include <stdlib.h>
 
 #include "client.h"
+#include "status_page.h"
+
+_Static_assert(REGISTRY_MAX_SESSIONS <= STATUS_MAX_SESSIONS,
+	       "the guard of memory has a place for each session of the page");
 
 void registry_init(struct registry *r)
 {

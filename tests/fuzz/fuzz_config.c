@@ -7,7 +7,7 @@
  * whose parts fit in it.
  */
 #include "config/config.h"
-#include "config/plan.h"
+#include "device/plan.h"
 #include "input.h"
 #include "model_name.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "session/area.h"
+#include "device/area.h"
 
 Test(area, first_fit_reuses_the_lowest_gap)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "admin/drained.h"
+#include "ring/drained.h"
 
 static struct drained d;
 static char why[256];

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/plan.h"
+#include "device/plan.h"
 #include "engine_fixture.h"
 
 static struct config c;

@@ -9,7 +9,7 @@
 
 #include "cleanup.h"
 #include "ring/operation.h"
-#include "session/session_memory.h"
+#include "ring/session_memory.h"
 
 static struct session_memory m;
 

@@ -15,11 +15,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "area.h"
 #include "engine/engine.h"
 #include "engine/floor.h"
 #include "extent.h"
 #include "fit.h"
-#include "session/area.h"
 #include "size.h"
 
 #define KIB           1024ull

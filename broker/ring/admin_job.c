@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ring/ring_thread.h"
+#include "ring_thread.h"
 #include "status/status.h"
 
 /* What is likely a name mistyped is said, and no more: a model may attach later. */

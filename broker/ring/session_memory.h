@@ -68,11 +68,4 @@ void session_memory_close_fds(struct session_memory *m);
 /* Unmaps and closes. Safe to repeat. */
 void session_memory_deinit(struct session_memory *m);
 
-/*
- * A memfd of @bytes, close-on-exec, not executable where the kernel knows how,
- * all of it allocated, mapped at *@map, sealed against shrinking and growing and
- * by @seals besides. Negative errno on failure.
- */
-int sealed_memfd(const char *name, uint64_t bytes, unsigned int seals, unsigned char **map);
-
 #endif

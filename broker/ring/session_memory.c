@@ -13,18 +13,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "cleanup.h"
 #include "crash/memory_guard.h"
 #include "engine/bug.h"
-#include "ring/operation.h"
+#include "operation.h"
+#include "process/sealed_memfd.h"
 
-#ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
-#define MFD_NOEXEC_SEAL 0x0008U
-#endif
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -87,40 +84,6 @@ void session_layout_init(struct session_layout *l, const struct model *m, const 
 		at = align_up(l->rows[i] + (uint64_t)m->max_batch * sizeof(struct wire_row_head), MAP_ALIGN);
 	}
 	l->tables_bytes = at;
-}
-
-static int memfd_new(const char *name)
-{
-	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
-
-	if (fd < 0 && errno == EINVAL)
-		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	return fd < 0 ? -errno : fd;
-}
-
-int sealed_memfd(const char *name, uint64_t bytes, unsigned int seals, unsigned char **map)
-{
-	AUTO_CLOSE int fd = memfd_new(name);
-	void *p;
-	int r;
-
-	if (fd < 0)
-		return fd;
-	if (bytes == 0 || bytes > INT64_MAX || ftruncate(fd, (off_t)bytes) < 0)
-		return bytes == 0 || bytes > INT64_MAX ? -EINVAL : -errno;
-	r = posix_fallocate(fd, 0, (off_t)bytes);
-	if (r != 0)
-		return -r;
-	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED)
-		return -errno;
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | seals) < 0) {
-		r = -errno;
-		munmap(p, bytes);
-		return r;
-	}
-	*map = p;
-	return steal_fd(&fd);
 }
 
 /* The same memory, opened for reading only. */

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "config.h"
-#include "device/backend.h"
+#include "backend.h"
+#include "config/config.h"
 
 /*
  * Cuts a pool as @c says; @free_bytes is what a percentage refers to. 0, or an
