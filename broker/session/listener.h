@@ -2,11 +2,9 @@
 /*
  * listener.h - the broker's socket in the file system
  *
- * Whoever holds the flock of "<socket>.lock" may replace the socket: a live
- * broker keeps it, a dead one has lost it. No broker unlinks the lock file; in
- * case somebody else does, a socket that somebody has bound is never replaced,
- * and one that is not ours any more never unlinked. The lock also covers a
- * second socket beside the first.
+ * It takes the place of a dead broker's (takeover.h), and one that is not ours
+ * any more is never unlinked. The lock also covers a second socket beside the
+ * first.
  */
 #ifndef SWAKV_BROKER_LISTENER_H
 #define SWAKV_BROKER_LISTENER_H
@@ -27,11 +25,8 @@ struct listener {
 };
 
 /*
- * Takes the lock of @path, whose directory is made when missing. 0; or an enum
- * exit_code with the sentence in @why: EXIT_CODE_IN_USE when a live broker holds it, or
- * when something is in the way that is no socket (a symbolic link, say) or is
- * one that a live process has bound.
- * @everyone: other users may connect and are judged by their credentials.
+ * Takes the lock of @path, as takeover_lock() does, which also says what is
+ * returned. @everyone: other users may connect and are judged by their credentials.
  */
 int listener_lock(struct listener *l, const char *path, bool everyone, char *why, size_t size);
 /* A second socket beside the first, under the same lock: "<socket><suffix>", which must fit. */
