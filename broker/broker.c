@@ -230,7 +230,7 @@ static int start_serving(struct broker *b)
 		return r;
 	}
 	r = control_init(&b->control, b->config, &b->device.backend.pool, &b->device.watch, &b->listener, &b->ring,
-			 &b->status, b->boot_id, b->signals);
+			 &b->status, b->boot_id, b->signals, NULL);
 	if (r == 0)
 		r = admin_serve(&b->control.admin, &b->admin_listener);
 	if (r < 0) {

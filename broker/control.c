@@ -9,11 +9,9 @@
 #include "control.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -46,18 +44,17 @@ static void on_mail(void *owner, uint32_t events)
 static void on_watch(void *owner, uint32_t events)
 {
 	struct control *c = owner;
-	eventfd_t n;
 
 	(void)events;
-	eventfd_read(c->watch->told, &n);
 	registry_each(&c->registry, client_left_gpu);
 }
 
 static void begin_stop(struct control *c)
 {
-	log_info("stopping: no new workers are accepted, and %" PRIu64 " are told to leave",
-		 c->places.ledger.used[LEDGER_SESSIONS]);
-	c->stop_at = clock_ns() + c->config->stop_wait_ms * NS_PER_MS;
+	session_say(&c->edge, LOG_NOBODY, LOG_LEVEL_INFO,
+		    "stopping: no new workers are accepted, and %" PRIu64 " are told to leave",
+		    c->places.ledger.used[LEDGER_SESSIONS]);
+	c->stop_at = c->edge.now(c->edge.arg) + c->config->stop_wait_ms * NS_PER_MS;
 	acceptor_close(&c->acceptor);
 	admin_stop(&c->admin);
 	registry_each(&c->registry, client_stop);
@@ -82,7 +79,7 @@ static void on_signal(void *owner, uint32_t events)
 
 int control_init(struct control *c, const struct config *config, const struct backend_pool *pool,
 		 struct gpu_watch *watch, struct listener *listener, struct ring_thread *ring,
-		 struct status_writer *status, const uint8_t boot_id[16], int signals)
+		 struct status_writer *status, const uint8_t boot_id[16], int signals, const struct session_edge *edge)
 {
 	int r;
 
@@ -92,28 +89,30 @@ int control_init(struct control *c, const struct config *config, const struct ba
 			       .ring = ring,
 			       .status = status,
 			       .signals = signals,
-			       .spare = -1 };
-	acceptor_keep_spare(&c->spare);
+			       .spare = -1,
+			       .dispatcher.epoll = -1 };
+	c->edge = edge ? *edge : session_edge_real(c);
+	acceptor_keep_spare(&c->edge, &c->spare);
 	memcpy(c->boot_id, boot_id, sizeof(c->boot_id));
 	registry_init(&c->registry);
-	acceptor_init(&c->acceptor, &entry_calls, c, &c->dispatcher, &c->spare);
+	acceptor_init(&c->acceptor, &entry_calls, c, &c->edge, &c->spare);
 	admin_init(&c->admin, c);
 	c->mail_source.fd = c->signal_source.fd = c->watch_source.fd = -1;
 	r = places_init(&c->places, config, pool);
-	if (r == 0)
+	if (r == 0 && !edge)
 		r = dispatcher_init(&c->dispatcher);
 	if (r == 0)
-		r = dispatcher_add(&c->dispatcher, &c->mail_source, mailbox_fd(ring->outbox), EPOLLIN | EPOLLET,
-				   on_mail, c);
+		r = c->edge.watch(c->edge.arg, &c->mail_source, mailbox_fd(ring->outbox), EPOLLIN | EPOLLET, on_mail,
+				  c);
 	if (r == 0)
-		r = dispatcher_add(&c->dispatcher, &c->signal_source, signals, EPOLLIN, on_signal, c);
+		r = c->edge.watch(c->edge.arg, &c->signal_source, signals, EPOLLIN, on_signal, c);
 	if (r == 0)
-		r = dispatcher_add(&c->dispatcher, &c->watch_source, watch->told, EPOLLIN, on_watch, c);
+		r = c->edge.watch(c->edge.arg, &c->watch_source, watch->told, EPOLLIN | EPOLLET, on_watch, c);
 	return r == 0 ? acceptor_serve(&c->acceptor, listener) : r;
 }
 
-/* Milliseconds until the next deadline, no more than a heartbeat. */
-static int turn_ms(const struct control *c, uint64_t now)
+/* No longer than a heartbeat. */
+int control_turn_ms(const struct control *c, uint64_t now)
 {
 	uint64_t next = registry_next_deadline(&c->registry), admin = admin_next_deadline(&c->admin), ms;
 
@@ -127,8 +126,7 @@ static int turn_ms(const struct control *c, uint64_t now)
 	return ms < BEAT_MS ? (int)ms : BEAT_MS;
 }
 
-/* The stop is over when all let go, when time is up, or when a second signal asks for haste. */
-static bool stopped(const struct control *c, uint64_t now)
+bool control_stopped(const struct control *c, uint64_t now)
 {
 	if (!c->stop_at)
 		return false;
@@ -158,24 +156,29 @@ static void look_after_page(struct control *c, uint64_t now)
 	c->page_error = r;
 }
 
+void control_turn(struct control *c, uint64_t now)
+{
+	registry_deadlines(&c->registry, now);
+	admin_deadlines(&c->admin, now);
+	registry_each(&c->registry, client_report_overdue);
+	registry_each(&c->registry, client_memory_lost);
+	acceptor_keep_spare(&c->edge, &c->spare);
+	registry_free_done(&c->registry);
+	acceptor_again(&c->acceptor, now);
+	store_relaxed(&c->ring->table_area_used, c->places.tables.used);
+}
+
 bool control_run(struct control *c)
 {
 	uint64_t now = clock_ns();
 
-	while (!stopped(c, now)) {
+	while (!control_stopped(c, now)) {
 		store_relaxed(&c->status->head->threads[STATUS_THREAD_CONTROL].heartbeat_ns, now);
-		dispatcher_run(&c->dispatcher, turn_ms(c, now));
+		dispatcher_run(&c->dispatcher, control_turn_ms(c, now));
 		now = clock_ns();
-		registry_deadlines(&c->registry, now);
-		admin_deadlines(&c->admin, now);
-		registry_each(&c->registry, client_report_overdue);
-		registry_each(&c->registry, client_memory_lost);
+		control_turn(c, now);
 		look_after_page(c, now);
-		acceptor_keep_spare(&c->spare);
-		registry_free_done(&c->registry);
 		log_left_out();
-		acceptor_again(&c->acceptor, now);
-		store_relaxed(&c->ring->table_area_used, c->places.tables.used);
 	}
 	return !registry_any_importer(&c->registry);
 }
@@ -185,7 +188,7 @@ void control_deinit(struct control *c)
 	if (!c->config) /* never initialised */
 		return;
 	registry_deinit(&c->registry);
-	close_fd(&c->spare);
+	c->edge.close(c->edge.arg, &c->spare);
 	admin_deinit(&c->admin);
 	places_deinit(&c->places);
 	dispatcher_deinit(&c->dispatcher);

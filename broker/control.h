@@ -29,7 +29,8 @@ struct control {
 	struct ring_thread *ring;
 	struct status_writer *status;
 	uint8_t boot_id[16];
-	struct dispatcher dispatcher;
+	struct session_edge edge;
+	struct dispatcher dispatcher; /* of the real edge, and of the mail */
 	struct source mail_source;
 	struct source signal_source;
 	struct source watch_source;
@@ -47,13 +48,20 @@ struct control {
 
 /*
  * All pointers are borrowed until control_deinit(). @signals: a signalfd with
- * the signals that stop the broker. 0 or a negative errno.
+ * the signals that stop the broker. @edge is copied; NULL: the world itself. 0 or
+ * a negative errno.
  */
 int control_init(struct control *c, const struct config *config, const struct backend_pool *pool,
 		 struct gpu_watch *watch, struct listener *listener, struct ring_thread *ring,
-		 struct status_writer *status, const uint8_t boot_id[16], int signals);
+		 struct status_writer *status, const uint8_t boot_id[16], int signals, const struct session_edge *edge);
 /* Serves until a signal ends it. True: no worker can have the pool mapped any more. */
 bool control_run(struct control *c);
+/* The end of a turn of the loop, when what was ready at @now has been told: deadlines, and what is done. */
+void control_turn(struct control *c, uint64_t now);
+/* Milliseconds from @now to the next turn, if nothing is ready before. */
+int control_turn_ms(const struct control *c, uint64_t now);
+/* The stop is over when all let go, when time is up, or when a second signal asks for haste. */
+bool control_stopped(const struct control *c, uint64_t now);
 /* As the first signal that stops the broker; a second one asks for haste. */
 void control_stop(struct control *c);
 /* Handles what the ring thread has said so far. */

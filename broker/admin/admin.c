@@ -19,14 +19,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
+#include <unistd.h>
 
 #include "admin_request.h"
-#include "cleanup.h"
 #include "clock.h"
 #include "control.h"
-#include "log/log.h"
 #include "process/process.h"
 #include "session/client_order.h"
 #include "session/peer.h"
@@ -59,8 +56,10 @@ bool admin_drained(const struct admin *a, const char *model)
 
 static void hang_up(struct admin_connection *c)
 {
-	dispatcher_remove(&c->admin->control->dispatcher, &c->source);
-	close_fd(&c->socket);
+	const struct session_edge *e = &c->admin->control->edge;
+
+	e->unwatch(e->arg, &c->source);
+	e->close(e->arg, &c->socket);
 	c->deadline = 0;
 	if (c->state != ADMIN_WORKING)
 		c->state = ADMIN_ENDED;
@@ -70,8 +69,8 @@ static void answer(struct admin_connection *c)
 {
 	struct admin_reply *r = &c->job.reply;
 	const struct admin *a = c->admin;
+	const struct session_edge *e = &a->control->edge;
 	struct iovec parts[3] = { { .iov_base = r, .iov_len = sizeof(*r) } };
-	struct msghdr m = { .msg_iov = parts, .msg_iovlen = 3 };
 
 	if (r->code)
 		r->n_sessions = 0;
@@ -83,13 +82,13 @@ static void answer(struct admin_connection *c)
 	r->size = sizeof(*r);
 	r->version = ADMIN_VERSION;
 	r->op = c->job.request.op;
-	r->pid = getpid();
+	r->pid = a->pid;
 	r->drained = a->drained.all;
 	r->n_drained = a->drained.n;
-	r->age_ns = clock_ns() - a->started_ns;
+	r->age_ns = e->now(e->arg) - a->started_ns;
 	snprintf(r->version_text, sizeof(r->version_text), "%s", SWAKV_VERSION);
-	if (c->socket >= 0 && sendmsg(c->socket, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		errno = 0; /* it has left already */
+	if (c->socket >= 0)
+		e->send(e->arg, c->socket, parts, 3, NULL, 0); /* or it has left already */
 	c->state = ADMIN_ENDED;
 	hang_up(c);
 }
@@ -177,8 +176,8 @@ static void log_request(const struct admin_connection *c)
 
 	if (q->op == ADMIN_PING || q->op == ADMIN_LIST)
 		return;
-	log_caused(c->peer.uid, LOG_LEVEL_INFO, "administrator: %s uid %u: %s%s: %s", c->name, c->peer.uid,
-		   admin_op_name(q->op), r->code ? " refused" : "", r->text);
+	session_say(&c->admin->control->edge, c->peer.uid, LOG_LEVEL_INFO, "administrator: %s uid %u: %s%s: %s",
+		    c->name, c->peer.uid, admin_op_name(q->op), r->code ? " refused" : "", r->text);
 }
 
 static void take_request(struct admin_connection *c, const void *message, size_t bytes)
@@ -187,7 +186,8 @@ static void take_request(struct admin_connection *c, const void *message, size_t
 
 	r->code = admin_request_check(&c->job.request, message, bytes, r->text, sizeof(r->text));
 	if (r->code) {
-		log_refusal(c->peer.uid, "administrator: %s uid %u: refused: %s", c->name, c->peer.uid, r->text);
+		session_say(&c->admin->control->edge, c->peer.uid, LOG_LEVEL_WARNING,
+			    "administrator: %s uid %u: refused: %s", c->name, c->peer.uid, r->text);
 		answer(c);
 		return;
 	}
@@ -213,10 +213,13 @@ void admin_done(struct admin_job *job)
 static void on_socket(void *owner, uint32_t events)
 {
 	struct admin_connection *c = owner;
+	const struct session_edge *e = &c->admin->control->edge;
 	unsigned char message[sizeof(struct admin_request)];
-	ssize_t n = recv(c->socket, message, sizeof(message), MSG_DONTWAIT | MSG_TRUNC); /* the length it had */
+	struct packet_origin origin;
+	ssize_t n = e->receive(e->arg, c->socket, message, sizeof(message), &origin);
 
 	(void)events;
+	e->close(e->arg, &origin.fd); /* nobody asked for one */
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n > 0 && c->state == ADMIN_ASKING)
@@ -250,6 +253,7 @@ static int take_place(struct admin *a, const struct peer *p, struct charge *char
 static bool greet(struct admin *a, int fd, const struct peer *p, struct charge *charge)
 {
 	const struct control *control = a->control;
+	const struct session_edge *e = &control->edge;
 	struct admin_greeting g = {
 		.magic = ADMIN_MAGIC,
 		.size = sizeof(g),
@@ -264,9 +268,9 @@ static bool greet(struct admin *a, int fd, const struct peer *p, struct charge *
 	snprintf(g.name, sizeof(g.name), "%s", control->config->name);
 	g.code = take_place(a, p, charge, g.text, sizeof(g.text));
 	if (g.code)
-		log_refusal(p->uid, "administrator: refused %s uid %u: %s", peer_name(p, name), p->uid,
-			    g.code == SWAKV_EDENIED ? "not on the list" : "too many connections");
-	if (send(fd, &g, sizeof(g), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(g) && g.code == 0)
+		session_say(e, p->uid, LOG_LEVEL_WARNING, "administrator: refused %s uid %u: %s", peer_name(p, name),
+			    p->uid, g.code == SWAKV_EDENIED ? "not on the list" : "too many connections");
+	if (e->send(e->arg, fd, &(struct iovec){ &g, sizeof(g) }, 1, NULL, 0) && g.code == 0)
 		return true;
 	charge_release(charge);
 	return false;
@@ -275,6 +279,7 @@ static bool greet(struct admin *a, int fd, const struct peer *p, struct charge *
 static int take_connection(void *owner, int *fd, const struct peer *p)
 {
 	struct admin *a = owner;
+	const struct session_edge *e = &a->control->edge;
 	struct charge charge = { 0 };
 	struct admin_connection *c;
 	int r;
@@ -290,14 +295,15 @@ static int take_connection(void *owner, int *fd, const struct peer *p)
 	c->charge = charge;
 	c->peer = *p;
 	peer_name(p, c->name);
-	c->deadline = clock_ns() + a->control->config->hello_timeout_ms * NS_PER_MS;
-	r = dispatcher_add(&a->control->dispatcher, &c->source, *fd, EPOLLIN | EPOLLRDHUP, on_socket, c);
+	c->deadline = e->now(e->arg) + a->control->config->hello_timeout_ms * NS_PER_MS;
+	r = e->watch(e->arg, &c->source, *fd, EPOLLIN | EPOLLRDHUP, on_socket, c);
 	if (r < 0) {
 		charge_release(&c->charge);
 		free(c);
 		return r;
 	}
-	c->socket = steal_fd(fd);
+	c->socket = *fd;
+	*fd = -1;
 	TAILQ_INSERT_TAIL(&a->connections, c, link);
 	a->n_connections++;
 	return 0;
@@ -322,8 +328,8 @@ static const struct acceptor_owner admin_calls = {
 
 void admin_init(struct admin *a, struct control *control)
 {
-	*a = (struct admin){ .control = control, .started_ns = clock_ns() };
-	acceptor_init(&a->acceptor, &admin_calls, a, &control->dispatcher, &control->spare);
+	*a = (struct admin){ .control = control, .started_ns = control->edge.now(control->edge.arg), .pid = getpid() };
+	acceptor_init(&a->acceptor, &admin_calls, a, &control->edge, &control->spare);
 	TAILQ_INIT(&a->connections);
 }
 
@@ -374,8 +380,9 @@ void admin_deadlines(struct admin *a, uint64_t now)
 	TAILQ_FOREACH_SAFE(c, &a->connections, link, next)
 	{
 		if (c->deadline && now >= c->deadline) {
-			log_refusal(c->peer.uid, "administrator: %s uid %u: no request within %u ms", c->name,
-				    c->peer.uid, a->control->config->hello_timeout_ms);
+			session_say(&a->control->edge, c->peer.uid, LOG_LEVEL_WARNING,
+				    "administrator: %s uid %u: no request within %u ms", c->name, c->peer.uid,
+				    a->control->config->hello_timeout_ms);
 			hang_up(c);
 		}
 		if (c->state == ADMIN_ENDED)

@@ -25,6 +25,7 @@ struct admin {
 	struct control *control;
 	struct acceptor acceptor;
 	uint64_t started_ns;
+	pid_t pid; /* of the broker */
 	struct admin_connection_list connections;
 	uint32_t n_connections;
 	struct drained drained;

@@ -118,15 +118,10 @@ int session_memory_init(struct session_memory *m, const struct session_layout *l
 	return 0;
 }
 
-void session_memory_close_fds(struct session_memory *m)
+void session_memory_deinit(struct session_memory *m)
 {
 	close_fd(&m->session_fd);
 	close_fd(&m->tables_fd);
-}
-
-void session_memory_deinit(struct session_memory *m)
-{
-	session_memory_close_fds(m);
 	memory_guard_remove(m->session);
 	if (m->session)
 		munmap(m->session, m->layout.session_bytes);

@@ -59,12 +59,11 @@ static inline uint32_t message_slots(uint64_t payload)
 void session_layout_init(struct session_layout *l, const struct model *m, const struct geometry *g);
 
 /*
- * Makes both memories, zeroed. 0, or a negative errno with nothing left behind;
- * -ENOSPC and -ENOMEM: memory is short.
+ * Makes both memories, zeroed, with a descriptor of each, which may be closed once
+ * it has been sent. 0, or a negative errno with nothing left behind; -ENOSPC and
+ * -ENOMEM: memory is short.
  */
 int session_memory_init(struct session_memory *m, const struct session_layout *l);
-/* Closes the descriptors once they have been sent; the mappings stay. Safe to repeat. */
-void session_memory_close_fds(struct session_memory *m);
 /* Unmaps and closes. Safe to repeat. */
 void session_memory_deinit(struct session_memory *m);
 

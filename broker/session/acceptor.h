@@ -12,10 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "listener.h"
-#include "process/dispatcher.h"
-
-struct peer;
+#include "session_edge.h"
 
 struct acceptor_owner {
 	const char *who; /* begins the lines of the log */
@@ -31,7 +28,7 @@ struct acceptor_owner {
 struct acceptor {
 	const struct acceptor_owner *calls;
 	void *owner;
-	struct dispatcher *dispatcher;
+	const struct session_edge *edge;
 	int *spare;                /* descriptor, -1: none */
 	struct listener *listener; /* NULL: not serving (any more) */
 	struct source source;
@@ -40,7 +37,7 @@ struct acceptor {
 };
 
 /* All pointers are borrowed. */
-void acceptor_init(struct acceptor *a, const struct acceptor_owner *calls, void *owner, struct dispatcher *dispatcher,
+void acceptor_init(struct acceptor *a, const struct acceptor_owner *calls, void *owner, const struct session_edge *edge,
 		   int *spare);
 /* Takes connections from @listener, borrowed until acceptor_close(). 0 or a negative errno. */
 int acceptor_serve(struct acceptor *a, struct listener *listener);
@@ -52,6 +49,6 @@ uint64_t acceptor_next_deadline(const struct acceptor *a);
 void acceptor_close(struct acceptor *a);
 
 /* Takes a descriptor aside, where one can be had, for the time when none can. */
-void acceptor_keep_spare(int *spare);
+void acceptor_keep_spare(const struct session_edge *e, int *spare);
 
 #endif

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "attach_log.h"
 #include "clock.h"
@@ -13,6 +12,7 @@
 
 static int make_channel(struct client *c, struct refusal *r)
 {
+	const struct session_edge *e = &c->control->edge;
 	const struct handshake *h = c->handshake;
 	struct session_layout l;
 	struct channel *ch;
@@ -25,7 +25,7 @@ static int make_channel(struct client *c, struct refusal *r)
 	*ch = (struct channel){
 		.pid = c->peer.pid,
 		.uid = c->peer.uid,
-		.attached_ns = clock_ns(),
+		.attached_ns = e->now(e->arg),
 		.model = h->model,
 		.memory = { .session_fd = -1, .tables_fd = -1 },
 		.doorbell = -1,
@@ -36,15 +36,17 @@ static int make_channel(struct client *c, struct refusal *r)
 	c->channel = ch;
 	registry_number(&c->control->registry, c, ch);
 	code = room_take(&c->room, &c->control->places, c->peer.uid, ch->model_name, &l, h->geometry, r);
-	made = code == 0 ? session_memory_init(&ch->memory, &l) : 0;
+	made = code == 0 ? e->make_memory(e->arg, &ch->memory, &l) : 0;
 	if (code == 0 && made == 0 && !channel_make(ch))
 		made = -ENOMEM;
 	if (made < 0)
 		code = refusal_because(r, FAULT_BROKER_MEMORY, (int64_t)(l.session_bytes + l.tables_bytes), -made);
 	if (code == 0) {
-		ch->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-		if (ch->doorbell < 0)
-			code = refusal_because(r, FAULT_BROKER_MEMORY, sizeof(uint64_t), errno);
+		made = e->make_doorbell(e->arg);
+		if (made < 0)
+			code = refusal_because(r, FAULT_BROKER_MEMORY, sizeof(uint64_t), -made);
+		else
+			ch->doorbell = made;
 	}
 	if (code)
 		client_free_session(c);
@@ -56,10 +58,11 @@ static int admit(struct client *c, const void *message, size_t bytes, const stru
 		 struct refusal *r)
 {
 	struct control *control = c->control;
+	const struct session_edge *e = &control->edge;
 	char why[sizeof(r->text)];
 	int code;
 
-	c->pidfd = peer_pidfd(&c->peer, c->socket, origin, why, sizeof(why));
+	c->pidfd = e->pidfd(e->arg, &c->peer, c->socket, origin, why, sizeof(why));
 	if (c->pidfd < 0)
 		return refusal_text(r, FAULT_NO_PIDFD, c->peer.pid, 0, why);
 	if (c->peer.pid == 0 && control->pool->mps)
@@ -82,6 +85,7 @@ static int admit(struct client *c, const void *message, size_t bytes, const stru
 
 void attach_hello(struct client *c, const void *message, size_t bytes, const struct packet_origin *origin)
 {
+	const struct session_edge *e = &c->control->edge;
 	struct refusal r;
 
 	c->deadline = 0;
@@ -90,7 +94,7 @@ void attach_hello(struct client *c, const void *message, size_t bytes, const str
 		client_settle(c);
 		return;
 	}
-	if (dispatcher_add(&c->control->dispatcher, &c->pidfd_source, c->pidfd, EPOLLIN, client_on_pidfd, c) < 0) {
+	if (e->watch(e->arg, &c->pidfd_source, c->pidfd, EPOLLIN, client_on_pidfd, c) < 0) {
 		client_free_session(c);
 		client_refuse_reason(c, FAULT_NO_PIDFD, c->peer.pid, 0);
 		client_settle(c);
@@ -104,6 +108,7 @@ void attach_hello(struct client *c, const void *message, size_t bytes, const str
 
 static bool send_welcome(struct client *c)
 {
+	const struct session_edge *e = &c->control->edge;
 	const struct session_memory *m = &c->channel->memory;
 	int fds[WIRE_MAX_FDS] = { [WIRE_FD_SESSION] = m->session_fd,
 				  [WIRE_FD_TABLES] = m->tables_fd,
@@ -120,11 +125,12 @@ static bool send_welcome(struct client *c)
 	w.spin_ns = c->control->config->spin_us * NS_PER_US;
 	w.scrub = c->control->config->scrub;
 	memcpy(w.boot_id, c->control->boot_id, sizeof(w.boot_id));
-	return packet_send(c->socket, &w, sizeof(w), fds, w.n_fds);
+	return e->send(e->arg, c->socket, &(struct iovec){ &w, sizeof(w) }, 1, fds, w.n_fds);
 }
 
 void attach_done(struct client *c, int code)
 {
+	const struct session_edge *e = &c->control->edge;
 	struct refusal r;
 	bool ok;
 
@@ -139,12 +145,13 @@ void attach_done(struct client *c, int code)
 	}
 	c->session = SESSION_LIVE;
 	ok = c->connection == CONNECTION_OPEN && send_welcome(c);
-	session_memory_close_fds(&c->channel->memory);
-	attach_log(c->channel, &c->peer, c->control->pool->half_bytes);
+	e->close(e->arg, &c->channel->memory.session_fd);
+	e->close(e->arg, &c->channel->memory.tables_fd);
+	attach_log(e, c->channel, &c->peer, c->control->pool->half_bytes);
 	free(c->handshake);
 	c->handshake = NULL;
 	if (c->control->pool->backend == WIRE_BACKEND_CUDA && c->process == PROCESS_ALIVE)
-		gpu_watch_begin(c->control->watch, c->channel->id - 1, c->peer.pid);
+		e->gpu_begin(e->arg, c->channel->id - 1, c->peer.pid);
 	if (!ok)
 		client_connection_ended(c, "left before it was welcomed");
 	if (c->process == PROCESS_TOLD)

@@ -7,10 +7,10 @@
 
 #include <stdint.h>
 
-#include "peer.h"
 #include "ring/channel.h"
+#include "session_edge.h"
 
 /* Who attached with which model, and what of that model is out of the ordinary in a pool of twice @half_bytes. */
-void attach_log(const struct channel *ch, const struct peer *peer, uint64_t half_bytes);
+void attach_log(const struct session_edge *e, const struct channel *ch, const struct peer *peer, uint64_t half_bytes);
 
 #endif

@@ -15,27 +15,24 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "attach.h"
-#include "cleanup.h"
 #include "clock.h"
-#include "log/log.h"
-#include "packet.h"
 #include "turn_away.h"
 
 /* ---- ends --------------------------------------------------------------------- */
 
 void client_free_session(struct client *c)
 {
+	const struct session_edge *e = &c->control->edge;
+
 	if (!c->channel)
 		return;
 	room_give(&c->room);
-	gpu_watch_end(c->control->watch, c->channel->id - 1);
+	e->gpu_end(e->arg, c->channel->id - 1);
 	channel_stop(c->channel);
-	session_memory_deinit(&c->channel->memory);
-	close_fd(&c->channel->doorbell);
+	e->free_memory(e->arg, &c->channel->memory);
+	e->close(e->arg, &c->channel->doorbell);
 	registry_forget(&c->control->registry, c->channel->id);
 	free(c->channel);
 	c->channel = NULL;
@@ -43,8 +40,10 @@ void client_free_session(struct client *c)
 
 static void client_close_connection(struct client *c)
 {
-	dispatcher_remove(&c->control->dispatcher, &c->socket_source);
-	close_fd(&c->socket);
+	const struct session_edge *e = &c->control->edge;
+
+	e->unwatch(e->arg, &c->socket_source);
+	e->close(e->arg, &c->socket);
 	charge_release(&c->half_open);
 	c->connection = CONNECTION_ENDED;
 }
@@ -61,13 +60,15 @@ bool client_holds_pool(const struct client *c)
 /* Moves the client to the done list when nothing of it is left. */
 void client_settle(struct client *c)
 {
+	const struct session_edge *e = &c->control->edge;
+
 	/* Mail taken in the middle of an event may have settled it already. */
 	if (c->settled || c->connection != CONNECTION_ENDED ||
 	    (c->session != SESSION_NONE && c->session != SESSION_GONE) || client_holds_pool(c))
 		return;
 	c->settled = true;
-	dispatcher_remove(&c->control->dispatcher, &c->pidfd_source);
-	close_fd(&c->pidfd);
+	e->unwatch(e->arg, &c->pidfd_source);
+	e->close(e->arg, &c->pidfd);
 	charge_release(&c->counted);
 	charge_release(&c->lingering);
 	registry_done(&c->control->registry, c);
@@ -89,8 +90,9 @@ static void note_death(struct client *c, const char *how)
 {
 	if (c->session != SESSION_LIVE)
 		return;
-	log_caused(c->peer.uid, LOG_LEVEL_INFO, "session %u.%u: death: %s %s; its pages are quarantined",
-		   c->channel->id, c->channel->generation, c->name, how);
+	session_say(&c->control->edge, c->peer.uid, LOG_LEVEL_INFO,
+		    "session %u.%u: death: %s %s; its pages are quarantined", c->channel->id, c->channel->generation,
+		    c->name, how);
 	c->session = SESSION_ENDED;
 }
 
@@ -116,10 +118,11 @@ static void client_process_gone(struct client *c)
 void client_on_pidfd(void *owner, uint32_t events)
 {
 	struct client *c = owner;
+	const struct session_edge *e = &c->control->edge;
 	uint32_t grace = c->control->pool->backend == WIRE_BACKEND_CUDA ? c->control->config->reclaim_grace_ms : 0;
 
 	(void)events;
-	dispatcher_remove(&c->control->dispatcher, &c->pidfd_source);
+	e->unwatch(e->arg, &c->pidfd_source);
 	c->process = PROCESS_EXITED;
 	control_take_mail(c->control); /* what it said before it ended */
 	note_death(c, "has ended");
@@ -128,12 +131,13 @@ void client_on_pidfd(void *owner, uint32_t events)
 		return;
 	}
 	if (client_tellable(c))
-		log_caused(c->peer.uid, LOG_LEVEL_INFO, "session %u.%u: %s has ended; its pages return in %u ms%s",
-			   c->channel->id, c->channel->generation, c->name, grace,
-			   c->peer.pid ? ", or when NVML no longer lists it" : ": NVML cannot tell without its pid");
+		session_say(&c->control->edge, c->peer.uid, LOG_LEVEL_INFO,
+			    "session %u.%u: %s has ended; its pages return in %u ms%s", c->channel->id,
+			    c->channel->generation, c->name, grace,
+			    c->peer.pid ? ", or when NVML no longer lists it" : ": NVML cannot tell without its pid");
 	if (c->channel)
-		gpu_watch_ended(c->control->watch, c->channel->id - 1);
-	c->deadline = clock_ns() + grace * NS_PER_MS;
+		e->gpu_ended(e->arg, c->channel->id - 1);
+	c->deadline = e->now(e->arg) + grace * NS_PER_MS;
 }
 
 /* ---- refusal ------------------------------------------------------------------ */
@@ -157,13 +161,12 @@ void client_refuse_reason(struct client *c, enum fault_reason reason, int64_t go
 void client_on_socket(void *owner, uint32_t events)
 {
 	struct client *c = owner;
-	unsigned char message[sizeof(struct wire_hello) + 1]; /* one more tells a longer one */
+	const struct session_edge *e = &c->control->edge;
+	unsigned char message[sizeof(struct wire_hello)];
 	struct packet_origin origin;
-	ssize_t n = packet_receive(c->socket, message, sizeof(message), &origin);
-	AUTO_CLOSE int sent = origin.fd;
+	ssize_t n = e->receive(e->arg, c->socket, message, sizeof(message), &origin);
 
 	(void)events;
-	(void)sent;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
@@ -173,11 +176,12 @@ void client_on_socket(void *owner, uint32_t events)
 	} else if (c->connection == CONNECTION_HELLO) {
 		attach_hello(c, message, (size_t)n, &origin);
 	} else {
-		log_caused(c->peer.uid, LOG_LEVEL_WARNING,
-			   "session %u.%u: protocol violation: %s sent a message after the hello",
-			   c->channel ? c->channel->id : 0, c->channel ? c->channel->generation : 0, c->name);
+		session_say(&c->control->edge, c->peer.uid, LOG_LEVEL_WARNING,
+			    "session %u.%u: protocol violation: %s sent a message after the hello",
+			    c->channel ? c->channel->id : 0, c->channel ? c->channel->generation : 0, c->name);
 		client_connection_ended(c, "was disconnected");
 	}
+	e->close(e->arg, &origin.fd);
 }
 
 static void reclaimed(struct client *c, int64_t pages)
@@ -187,8 +191,8 @@ static void reclaimed(struct client *c, int64_t pages)
 			  : c->graced                ? "its process has ended, and the grace is over"
 						     : "its process has ended";
 
-	log_caused(c->peer.uid, LOG_LEVEL_INFO, "session %u.%u: reclaimed %" PRId64 " pages: %s", c->channel->id,
-		   c->channel->generation, pages, why);
+	session_say(&c->control->edge, c->peer.uid, LOG_LEVEL_INFO, "session %u.%u: reclaimed %" PRId64 " pages: %s",
+		    c->channel->id, c->channel->generation, pages, why);
 	c->session = SESSION_FORGETTING;
 	client_post(c, MAIL_FORGET);
 }
@@ -200,17 +204,17 @@ void client_mail(struct client *c, const struct mail *m)
 		attach_done(c, (int)m->value);
 		break;
 	case MAIL_CLOSED:
-		log_caused(c->peer.uid, LOG_LEVEL_INFO, "session %u.%u: detached: %s", c->channel->id,
-			   c->channel->generation, c->name);
+		session_say(&c->control->edge, c->peer.uid, LOG_LEVEL_INFO, "session %u.%u: detached: %s",
+			    c->channel->id, c->channel->generation, c->name);
 		c->session = SESSION_ENDED;
 		c->closed = true;
 		break;
 	case MAIL_KICKED:
-		log_caused(c->peer.uid, LOG_LEVEL_WARNING,
-			   "session %u.%u: %s: %s: %s; its pages are quarantined until its process ends",
-			   c->channel->id, c->channel->generation,
-			   m->value == VIOLATION_MEMORY_LOST ? "ended" : "protocol violation", c->name,
-			   violation_name((int)m->value));
+		session_say(&c->control->edge, c->peer.uid, LOG_LEVEL_WARNING,
+			    "session %u.%u: %s: %s: %s; its pages are quarantined until its process ends",
+			    c->channel->id, c->channel->generation,
+			    m->value == VIOLATION_MEMORY_LOST ? "ended" : "protocol violation", c->name,
+			    violation_name((int)m->value));
 		c->session = SESSION_ENDED;
 		if (c->connection != CONNECTION_ENDED)
 			client_connection_ended(c, "");
@@ -234,17 +238,21 @@ void client_mail(struct client *c, const struct mail *m)
 
 void client_stop(struct client *c)
 {
+	const struct session_edge *e = &c->control->edge;
+
 	if (c->connection == CONNECTION_HELLO) {
 		client_refuse_reason(c, FAULT_STOPPING, 0, 0);
 		client_settle(c);
 	} else if (c->connection == CONNECTION_OPEN) {
-		shutdown(c->socket, SHUT_WR); /* it reads the end; its own end is still seen here */
+		e->end_sending(e->arg, c->socket); /* it reads the end; its own end is still seen here */
 	}
 }
 
 void client_left_gpu(struct client *c)
 {
-	if (c->process != PROCESS_EXITED || !c->channel || !gpu_watch_gone(c->control->watch, c->channel->id - 1))
+	const struct session_edge *e = &c->control->edge;
+
+	if (c->process != PROCESS_EXITED || !c->channel || !e->gpu_gone(e->arg, c->channel->id - 1))
 		return;
 	c->left_gpu = true;
 	client_process_gone(c);
@@ -269,13 +277,14 @@ void client_report_overdue(struct client *c)
 	if (overdue == c->overdue)
 		return;
 	if (overdue)
-		log_caused(c->peer.uid, LOG_LEVEL_WARNING,
-			   "session %u.%u: %s: a completion point of stream %u has been open for more than %u s: a "
-			   "kernel that does not end, or a mark that is missing? Its pages wait",
-			   ch->id, ch->generation, c->name, (uint32_t)overdue - 1, c->control->config->watchdog_s);
+		session_say(&c->control->edge, c->peer.uid, LOG_LEVEL_WARNING,
+			    "session %u.%u: %s: a completion point of stream %u has been open for more than %u s: a "
+			    "kernel that does not end, or a mark that is missing? Its pages wait",
+			    ch->id, ch->generation, c->name, (uint32_t)overdue - 1, c->control->config->watchdog_s);
 	else if (c->session == SESSION_LIVE)
-		log_caused(c->peer.uid, LOG_LEVEL_INFO, "session %u.%u: %s: its completion points are on time again",
-			   ch->id, ch->generation, c->name);
+		session_say(&c->control->edge, c->peer.uid, LOG_LEVEL_INFO,
+			    "session %u.%u: %s: its completion points are on time again", ch->id, ch->generation,
+			    c->name);
 	c->overdue = overdue;
 }
 
@@ -286,7 +295,8 @@ void client_deadline_passed(struct client *c)
 		client_process_gone(c);
 		return;
 	}
-	log_refusal(c->peer.uid, "refused %s uid %u: it did not say hello within %u ms", c->name, c->peer.uid,
+	session_say(&c->control->edge, c->peer.uid, LOG_LEVEL_WARNING,
+		    "refused %s uid %u: it did not say hello within %u ms", c->name, c->peer.uid,
 		    c->control->config->hello_timeout_ms);
 	add_relaxed(&c->control->ring->refused_attaches, 1);
 	client_close_connection(c);
@@ -295,9 +305,11 @@ void client_deadline_passed(struct client *c)
 
 void client_drop(struct client *c)
 {
+	const struct session_edge *e = &c->control->edge;
+
 	client_close_connection(c);
-	dispatcher_remove(&c->control->dispatcher, &c->pidfd_source);
-	close_fd(&c->pidfd);
+	e->unwatch(e->arg, &c->pidfd_source);
+	e->close(e->arg, &c->pidfd);
 	client_free_session(c);
 	charge_release(&c->counted);
 	charge_release(&c->lingering);

@@ -2,12 +2,8 @@
 /* client_order.c - see client_order.h */
 #include "client_order.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "client.h"
 
@@ -41,7 +37,9 @@ int client_disconnect(struct client *c, char *why, size_t size)
 
 int client_kill(struct client *c, char *why, size_t size)
 {
+	const struct session_edge *e = &c->control->edge;
 	const struct channel *ch = c->channel;
+	int r;
 
 	if (c->process != PROCESS_ALIVE) {
 		snprintf(why, size, "session %u.%u: its process (%s) has ended already", ch->id, ch->generation,
@@ -55,9 +53,10 @@ int client_kill(struct client *c, char *why, size_t size)
 			 ch->id, ch->generation);
 		return SWAKV_EDENIED;
 	}
-	if (syscall(SYS_pidfd_send_signal, c->pidfd, SIGKILL, NULL, 0) < 0) {
+	r = e->kill(e->arg, c->pidfd);
+	if (r < 0) {
 		snprintf(why, size, "session %u.%u: the broker may not kill its process %d: %s", ch->id, ch->generation,
-			 c->peer.pid, strerror(errno));
+			 c->peer.pid, strerror(-r));
 		return SWAKV_EDENIED;
 	}
 	snprintf(why, size, "session %u.%u: its process %d was killed; its pages return when that has ended", ch->id,

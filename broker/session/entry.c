@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "cleanup.h"
 #include "client.h"
 #include "clock.h"
 #include "turn_away.h"
@@ -14,7 +13,7 @@
 static int let_in(struct control *control, int socket, const struct peer *p, struct charge *half_open,
 		  struct refusal *r)
 {
-	if (!peer_allowed(p, socket, control->config))
+	if (!control->edge.allowed(control->edge.arg, p, socket, control->config))
 		return refusal_set(r, FAULT_CREDENTIALS, p->uid, 0);
 	return places_half_open(&control->places, p->uid, half_open, r);
 }
@@ -22,6 +21,7 @@ static int let_in(struct control *control, int socket, const struct peer *p, str
 /* On success the socket and the charge are the client's. */
 static int take_client(struct control *control, int *fd, const struct peer *p, struct charge *half_open)
 {
+	const struct session_edge *e = &control->edge;
 	struct client *c = calloc(1, sizeof(*c));
 	int r;
 
@@ -34,14 +34,14 @@ static int take_client(struct control *control, int *fd, const struct peer *p, s
 			      .socket_source.fd = -1,
 			      .pidfd_source.fd = -1,
 			      .half_open = *half_open,
-			      .deadline = clock_ns() + control->config->hello_timeout_ms * NS_PER_MS };
+			      .deadline = e->now(e->arg) + control->config->hello_timeout_ms * NS_PER_MS };
 	peer_name(p, c->name);
-	r = dispatcher_add(&control->dispatcher, &c->socket_source, *fd, EPOLLIN | EPOLLRDHUP, client_on_socket, c);
+	r = e->watch(e->arg, &c->socket_source, *fd, EPOLLIN | EPOLLRDHUP, client_on_socket, c);
 	if (r < 0) {
 		free(c);
 		return r;
 	}
-	steal_fd(fd);
+	*fd = -1;
 	*half_open = (struct charge){ 0 };
 	registry_add(&control->registry, c);
 	return 0;

@@ -33,7 +33,7 @@ ssize_t packet_receive(int socket, void *buf, size_t size, struct packet_origin 
 	struct msghdr msg = {
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)
 	};
-	ssize_t n = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	ssize_t n = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
 	struct ucred sender;
 
 	*origin = (struct packet_origin){ .fd = -1 };
@@ -53,16 +53,18 @@ ssize_t packet_receive(int socket, void *buf, size_t size, struct packet_origin 
 	return n;
 }
 
-bool packet_send(int socket, const void *buf, size_t size, const int *fds, uint32_t n_fds)
+bool packet_send(int socket, const struct iovec *parts, uint32_t n_parts, const int *fds, uint32_t n_fds)
 {
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(MAX_SENT * sizeof(int))];
 	} control = { 0 };
 	size_t fd_bytes = n_fds * sizeof(*fds);
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)buf, .iov_len = size };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct msghdr msg = { .msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = n_parts };
+	size_t size = 0;
 
+	for (uint32_t i = 0; i < n_parts; i++)
+		size += parts[i].iov_len;
 	if (n_fds > MAX_SENT)
 		return false;
 	if (n_fds > 0) {

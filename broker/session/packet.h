@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 /* What came with a message beside its bytes. */
 struct packet_origin {
@@ -16,10 +17,16 @@ struct packet_origin {
 	bool lost; /* there was a descriptor, and this process had no number left for it */
 };
 
-/* Takes the next message, at most @size bytes of it. Length, 0 at the connection's end, -1 with errno; never waits. */
+/*
+ * Takes the next message, at most @size bytes of it. The length that it had, 0 at
+ * the connection's end, -1 with errno; never waits.
+ */
 ssize_t packet_receive(int socket, void *buf, size_t size, struct packet_origin *origin);
-/* Sends @buf with @n_fds descriptors, at most 8 of them, which stay the caller's. False: not all went; never waits. */
-bool packet_send(int socket, const void *buf, size_t size, const int *fds, uint32_t n_fds);
+/*
+ * Sends the @n_parts of @parts as one message, with @n_fds descriptors, at most 8
+ * of them, which stay the caller's. False: not all went; never waits.
+ */
+bool packet_send(int socket, const struct iovec *parts, uint32_t n_parts, const int *fds, uint32_t n_fds);
 /*
  * The last word on a connection: sends @buf so that the peer reads it whatever it
  * is just sending itself, and takes nothing more from it. @socket is still to be closed.

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "log/log.h"
-#include "packet.h"
 #include "process/process.h"
 
 int refusal_because(struct refusal *r, enum fault_reason reason, int64_t got, int error)
@@ -22,12 +20,13 @@ int refusal_because(struct refusal *r, enum fault_reason reason, int64_t got, in
 
 void turn_away(struct control *control, int socket, const struct peer *p, const struct refusal *r)
 {
+	const struct session_edge *e = &control->edge;
 	struct wire_welcome w;
 	char name[PEER_NAME];
 
 	welcome_refuse(&w, r, control->boot_id);
-	packet_send_last(socket, &w, sizeof(w));
-	log_refusal(p->uid, "refused %s uid %u: %s", peer_name(p, name), p->uid, r->text);
+	e->send_last(e->arg, socket, &w, sizeof(w));
+	session_say(e, p->uid, LOG_LEVEL_WARNING, "refused %s uid %u: %s", peer_name(p, name), p->uid, r->text);
 	add_relaxed(&control->ring->refused_attaches, 1);
 	add_relaxed(&control->ring->refused_attaches_by[r->fault.reason], 1);
 }

@@ -136,7 +136,7 @@ static void setup(void)
 	open_listener(&listener);
 	open_listener(&admin_listener);
 	cr_assert_eq(gpu_watch_init(&watch), 0);
-	cr_assert_eq(control_init(&control, &config, &pool, &watch, &listener, &ring, NULL, boot_id, signals), 0);
+	cr_assert_eq(control_init(&control, &config, &pool, &watch, &listener, &ring, NULL, boot_id, signals, NULL), 0);
 	cr_assert_eq(admin_serve(&control.admin, &admin_listener), 0);
 }
 

@@ -69,7 +69,7 @@ static void setup(void)
 	cr_assert_eq(setsockopt(listener.fd, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes)), 0);
 	cr_assert(ring.inbox && ring.outbox);
 	cr_assert_eq(gpu_watch_init(&watch), 0);
-	cr_assert_eq(control_init(&control, &config, &pool, &watch, &listener, &ring, NULL, boot_id, signals), 0);
+	cr_assert_eq(control_init(&control, &config, &pool, &watch, &listener, &ring, NULL, boot_id, signals, NULL), 0);
 }
 
 static void teardown(void)

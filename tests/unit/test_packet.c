@@ -59,11 +59,12 @@ Test(packet, descriptors_do_not_crowd_out_the_sender)
 {
 	AUTO_CLOSE int counter = eventfd(0, EFD_CLOEXEC);
 	struct packet_origin origin;
+	struct iovec part = { (char[]){ "x" }, 1 };
 	int fds[8], before = n_open();
 
 	for (int i = 0; i < 8; i++)
 		fds[i] = counter;
-	cr_assert(packet_send(pair[1], "x", 1, fds, 8));
+	cr_assert(packet_send(pair[1], &part, 1, fds, 8));
 	cr_assert_eq(receive(&origin), 1);
 	cr_assert_eq(origin.pid, getpid());
 	cr_assert_geq(origin.fd, 0);
