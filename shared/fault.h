@@ -228,7 +228,16 @@
 	       "retry when they are reached")                                                                          \
 	REASON(WAITED_PENDING, SWAKV_EPENDING,                                                                         \
 	       "the request has waited %g ms, and %w pages, or its slots, are still behind open completion points of " \
-	       "this session")
+	       "this session")                                                                                         \
+	REASON(TAKE_COUNT, SWAKV_EINVALID,                                                                             \
+	       "%g pages at least and %w at most were asked for: give 1 at least, no fewer at most, and 4096 at most") \
+	REASON(TAKE_FLAGS, SWAKV_EINVALID, "the flags 0x%x of the take are not known")                                 \
+	REASON(GIVE_COUNT, SWAKV_EINVALID, "%g pages are to be given back: 1 to %w can be, with one call")             \
+	REASON(GIVE_FENCES, SWAKV_EINVALID, "%g fences were given, and the session has %w streams: one a stream")      \
+	REASON(GIVE_PAGE, SWAKV_EINVALID,                                                                              \
+	       "page %g is not one that this session has taken in layer group %w, or it was given back already")       \
+	REASON(GIVE_TWICE, SWAKV_EINVALID, "page %g stands twice in the list of those that are given back")            \
+	REASON(GIVE_FAILED, SWAKV_EPOISONED, "a completion failed: the %g pages that were given are in quarantine")
 
 enum fault_reason {
 #define FAULT_ENUM(name, code, text) FAULT_##name,

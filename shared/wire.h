@@ -33,6 +33,7 @@
 #define WIRE_MAX_INLINE_UPDATES 512 /* two for each sequence of a batch of 256: a page that came, and one that left */
 #define WIRE_MAX_FDS            8
 #define WIRE_STATE_CHUNK        512 /* int32 pairs of bindings in one state reply */
+#define WIRE_MAX_PAGES          4096 /* that one command takes or gives */
 
 /* ---- handshake ---------------------------------------------------------- */
 
@@ -334,6 +335,9 @@ enum { WIRE_COMPACT_MOVE_ROWS = 1 };
 struct wire_compact { /* COMPACT_BEGIN; then int32 old_to_new[n] */
 	int32_t new_batch;
 	uint32_t flags;
+};
+enum {
+	WIRE_TAKE_OVERWRITES = 1, /* no byte of a page is read before it was written */
 };
 /* SHUTDOWN: n fences, one for each stream in order. QUERY_PAGES: none, `n` is the group. */
 struct wire_query_state { /* QUERY_STATE */

@@ -15,6 +15,7 @@
 
 #include "agenda.h"
 #include "internal.h"
+#include "managed.h"
 #include "pool_check.h"
 
 struct checker {
@@ -219,6 +220,20 @@ static void check_lines(struct checker *k, const struct session *s)
 		violated(k, "session %u: %u points open, counted %u", s->tag, s->n_points, points);
 }
 
+static void check_managed(struct checker *k, const struct session *s)
+{
+	FOR_EACH_GROUP (g, s) {
+		int64_t n = 0;
+
+		for (size_t w = 0; w < managed_words(s, g); w++)
+			for (uint64_t word = g->managed[w]; word; word &= word - 1, n++)
+				hold(k, s, g, (int32_t)(w * 64) + __builtin_ctzll(word), PAGE_LEASED, "the worker");
+		if (n != g->n_managed)
+			violated(k, "session %u group %u: took %" PRId64 " pages, counted %" PRId64, s->tag, g->index,
+				 g->n_managed, n);
+	}
+}
+
 static void check_session(struct checker *k, const struct session *s)
 {
 	uint32_t requests = 0, transitions = 0;
@@ -243,6 +258,7 @@ static void check_session(struct checker *k, const struct session *s)
 			 s->n_transitions, requests, transitions);
 	check_free_slots(k, s);
 	check_lines(k, s);
+	check_managed(k, s);
 	FOR_EACH_GROUP (g, s)
 		if (k->held[g->index] != g->n_held || g->n_promised != 0)
 			violated(k, "session %u group %u: holds %" PRId64 " pages, counted %" PRId64, s->tag, g->index,

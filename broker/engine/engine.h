@@ -24,6 +24,7 @@
 #include "delivery.h"
 #include "fault.h"
 #include "lifecycle.h"
+#include "managed.h"
 #include "model.h"
 #include "prefill.h"
 #include "query.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "internal.h"
+#include "managed.h"
 #include "sequence.h"
 
 int32_t group_reservation(const struct session *s, const struct group *g, int64_t capacity, bool unordered)
@@ -25,7 +26,8 @@ static bool group_init(struct session *s, struct group *g, const struct session_
 	g->page_bytes = geometry->page_bytes;
 	g->spans = calloc(n, sizeof(*g->spans));
 	g->reserved = calloc(n * (size_t)g->most_reserved, sizeof(*g->reserved));
-	return g->spans && g->reserved &&
+	g->managed = calloc(managed_words(s, g), sizeof(*g->managed));
+	return g->spans && g->reserved && g->managed &&
 	       page_table_init(&g->table, tables->cells, tables->rows, s->model.max_batch, geometry->width,
 			       geometry->num_pages) == 0;
 }
@@ -55,6 +57,7 @@ void groups_deinit(struct session *s)
 		page_table_deinit(&g->table);
 		free(g->spans);
 		free(g->reserved);
+		free(g->managed);
 	}
 }
 

@@ -22,6 +22,8 @@ struct group {
 	int64_t n_held;        /* pages leased or in quarantine */
 	int64_t n_leaving;     /* of these: behind open points, on their way to the class */
 	int64_t n_promised;    /* of these: not placed yet (slice.h) */
+	int64_t n_managed;     /* of these: taken by the session itself (managed.h), */
+	uint64_t *managed;     /* [managed_words()], a bit for each page: which ones */
 	struct span *spans;    /* [max_batch], by sequence */
 	int32_t *reserved;     /* [max_batch][most_reserved]: stack of each sequence */
 };

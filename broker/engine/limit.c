@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "managed.h"
 
 /* Models without a session whose limits are remembered. */
 #define QUOTAS_WITHOUT_SESSION 64
@@ -341,5 +342,43 @@ int64_t engine_available(struct engine *e, uint32_t index)
 	claims_restore(e);
 	claims_keep(e, &keep);
 	n = pool_available(&e->pool, c) - keep.claims[index];
+	return n > 0 ? n : 0;
+}
+
+/* Extents that the floors of others still need, and pages of class @index. */
+static int64_t lacking_extents(const struct engine *e, const struct pool_keep *keep, uint32_t index)
+{
+	const struct pool *p = &e->pool;
+	int64_t extents = keep->extents;
+
+	for (int i = 0; i < p->n_classes; i++) {
+		const struct page_class *c = p->classes[i];
+
+		if ((uint32_t)i != index && keep->floors[i] > c->n_free)
+			extents += extents_of(p, (uint64_t)(keep->floors[i] - c->n_free) * c->page_bytes);
+	}
+	return extents;
+}
+
+int64_t session_takeable_pages(const struct session *s, uint32_t group)
+{
+	const struct group *g = &s->groups[group];
+	int64_t needs[WIRE_MAX_GROUPS] = { 0 };
+	int64_t n = engine_available(s->engine, g->class_index);
+	struct pool_keep keep;
+	uint64_t page, used;
+
+	if (s->engine->n_floors) {
+		keep_for_others(&keep, s->engine, s->quota, false);
+		n -= keep.floors[g->class_index] + lacking_extents(s->engine, &keep, g->class_index) *
+							   (int64_t)(s->engine->pool.extent_bytes / g->page_bytes);
+	}
+	if (s->quota->ceiling) {
+		needs[group] = 1;
+		page = needs_bytes(s, needs);
+		used = quota_used(s->quota);
+		if (used + (uint64_t)(n > 0 ? n : 0) * page > s->quota->ceiling)
+			n = used < s->quota->ceiling ? (int64_t)((s->quota->ceiling - used) / page) : 0;
+	}
 	return n > 0 ? n : 0;
 }

@@ -29,6 +29,20 @@ void page_chain_return(struct session *s, struct group *g, const struct page_cha
 	slice_rest(s, left);
 }
 
+void pages_out(struct session *s, struct group *g, const int32_t *pages, int32_t n, struct page_chain *chain)
+{
+	for (int32_t i = 0, part; i < n; i += part) {
+		part = slice_part(s, n - i);
+		if (!chain) {
+			page_class_put_many(g->class, pages + i, part);
+			g->n_held -= part;
+		}
+		for (int32_t k = i; chain && k < i + part; k++)
+			page_chain_add(g->class, chain, pages[k], -1);
+		slice_spend(s, part);
+	}
+}
+
 int64_t page_chains_count(const struct page_chains *c, uint32_t n_groups)
 {
 	int64_t n = 0;

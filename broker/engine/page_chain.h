@@ -38,6 +38,9 @@ void page_chain_append(struct page_class *c, struct page_chain *chain, const str
 /* Every page of @chain returns to the class of @g. */
 void page_chain_return(struct session *s, struct group *g, const struct page_chain *chain);
 
+/* The @n leased pages go to @chain, in their order, or, when that is NULL, back to the class of @g. */
+void pages_out(struct session *s, struct group *g, const int32_t *pages, int32_t n, struct page_chain *chain);
+
 /* All are empty. */
 static inline void page_chains_init(struct page_chains *c, uint32_t n_groups)
 {

@@ -104,6 +104,14 @@ static inline bool page_class_bind(struct page_class *c, int32_t page, uint32_t 
 	c->user[page] = serial;
 	return former != serial && (former != PAGE_FRESH || c->fresh_is_dirty);
 }
+/* The same where the page counts as dirty for the one that had it last, too. */
+static inline bool page_class_bind_anew(struct page_class *c, int32_t page, uint32_t serial)
+{
+	uint32_t *user = &c->user[page], former = *user;
+
+	*user = serial;
+	return former != PAGE_FRESH || c->fresh_is_dirty;
+}
 /* A leased page becomes quarantined. */
 void page_class_quarantine(struct page_class *c, int32_t page);
 

@@ -91,8 +91,23 @@ static void line_remove(struct session *s, struct line *l, struct point *p)
 		s->points[p->next].prev = p->prev;
 }
 
+/* The others of its ring wait without @p. Returns one of them, NULL: there is none. */
+static struct point *ring_leave(struct session *s, struct point *p)
+{
+	int32_t index = (int32_t)(p - s->points), other = p->beside;
+
+	if (other == index)
+		return NULL;
+	while (s->points[other].beside != index)
+		other = s->points[other].beside;
+	s->points[other].beside = p->beside;
+	p->beside = index;
+	return &s->points[other];
+}
+
 void point_close(struct session *s, struct point *p)
 {
+	(void)ring_leave(s, p);
 	line_remove(s, &s->lines[p->line], p);
 	point_free(s, p);
 }
@@ -136,31 +151,76 @@ static void request_forget(struct session *s, const struct point *p)
 	r->n_points--;
 }
 
+/* A point of nobody, without pages. */
+static struct point *point_add(struct session *s, uint32_t line, uint64_t value)
+{
+	struct point *p = point_new(s);
+
+	*p = (struct point){
+		.value = value,
+		.line = line,
+		.request = -1,
+		.same_request = -1,
+		.beside = (int32_t)(p - s->points),
+		.stamp = s->engine->stamp,
+	};
+	for (uint32_t g = 0; g < s->n_groups; g++)
+		*point_chain(s, p, g) = PAGE_CHAIN_EMPTY;
+	line_insert(s, &s->lines[line], p);
+	age_append(s, p);
+	return p;
+}
+
+static void point_append(struct session *s, struct point *p, const struct page_chains *pages)
+{
+	for (uint32_t g = 0; g < s->n_groups; g++) {
+		s->n_behind += pages->of[g].n;
+		page_chain_append(s->groups[g].class, point_chain(s, p, g), &pages->of[g]);
+		s->groups[g].n_leaving += p->request < 0 ? pages->of[g].n : 0;
+	}
+}
+
 void point_open(struct session *s, uint32_t line, uint64_t value, struct request *r, const struct page_chains *pages)
 {
 	struct point *p = r ? point_of(s, r, value) : NULL;
 
 	if (!p) {
-		p = point_new(s);
-		*p = (struct point){
-			.value = value,
-			.line = line,
-			.request = -1,
-			.same_request = -1,
-			.stamp = s->engine->stamp,
-		};
-		for (uint32_t g = 0; g < s->n_groups; g++)
-			*point_chain(s, p, g) = PAGE_CHAIN_EMPTY;
+		p = point_add(s, line, value);
 		if (r)
 			request_note(s, r, p);
-		line_insert(s, &s->lines[line], p);
-		age_append(s, p);
 	}
-	for (uint32_t g = 0; pages && g < s->n_groups; g++) {
-		s->n_behind += pages->of[g].n;
-		page_chain_append(s->groups[g].class, point_chain(s, p, g), &pages->of[g]);
-		s->groups[g].n_leaving += r ? 0 : pages->of[g].n;
+	if (pages)
+		point_append(s, p, pages);
+}
+
+/* The last point of @line, when pages that wait for @value alone may join it; NULL: it is another one. */
+static struct point *last_alike(struct session *s, uint32_t line, uint64_t value)
+{
+	int32_t last = s->lines[line].last_point;
+	struct point *p = last < 0 ? NULL : &s->points[last];
+
+	return p && p->value == value && p->request < 0 && p->beside == last ? p : NULL;
+}
+
+void pages_release_behind(struct session *s, const struct line_value *values, uint32_t n,
+			  const struct page_chains *chains)
+{
+	struct point *first = n == 1 ? last_alike(s, values[0].line, values[0].value) : NULL;
+
+	if (n == 0) {
+		FOR_EACH_GROUP (g, s)
+			page_chain_return(s, g, &chains->of[g->index]);
+		return;
 	}
+	if (!first)
+		first = point_add(s, values[0].line, values[0].value);
+	for (uint32_t i = 1; i < n; i++) {
+		struct point *p = point_add(s, values[i].line, values[i].value);
+
+		p->beside = first->beside;
+		first->beside = (int32_t)(p - s->points);
+	}
+	point_append(s, first, chains);
 }
 
 /* Every page of @chain returns to the sequence it is marked with. */
@@ -181,12 +241,18 @@ static void chain_give_back(struct session *s, struct group *g, const struct pag
 
 static void point_reached(struct session *s, struct point *p)
 {
+	struct point *other = ring_leave(s, p);
+
 	line_remove(s, &s->lines[p->line], p);
 	if (p->request >= 0)
 		request_forget(s, p);
 	FOR_EACH_GROUP (g, s) {
 		const struct page_chain *chain = point_chain(s, p, g->index);
 
+		if (other) {
+			page_chain_append(g->class, point_chain(s, other, g->index), chain);
+			continue;
+		}
 		s->n_behind -= chain->n;
 		if (p->request < 0) {
 			g->n_leaving -= chain->n;
@@ -275,6 +341,5 @@ void pages_release(struct session *s, uint32_t line, uint64_t value, const struc
 		point_open(s, line, value, NULL, chains);
 		return;
 	}
-	FOR_EACH_GROUP (g, s)
-		page_chain_return(s, g, &chains->of[g->index]);
+	pages_release_behind(s, NULL, 0, chains);
 }

@@ -17,6 +17,7 @@ struct point {
 	int32_t older, newer; /* among all of the session, in the order in which they were opened */
 	int32_t same_request; /* next point of the same request, opened before it */
 	int32_t after;        /* the one opened after it; -1: it is the request's newest */
+	int32_t beside;       /* next of the ring of points that the same pages wait for; itself: for this one alone */
 	int32_t request;      /* entry whose sequences get the pages back; -1: they go to the class */
 	uint32_t line;
 	uint64_t stamp; /* when it was opened */
@@ -24,6 +25,7 @@ struct point {
 
 struct line {
 	uint64_t reached;
+	bool doubtful;                   /* pages in quarantine of another line wait for this one, too */
 	int32_t first_point, last_point; /* by value, ascending */
 	struct row_list stray;           /* rows without owner that wait for the next delivery on this stream */
 	struct page_chains quarantine;
@@ -40,6 +42,15 @@ void point_close(struct session *s, struct point *p);
 void point_absorb(struct session *s, struct request *r, struct page_chains *chains);
 /* Takes the pages of sequences that a compaction drops (map -1) out of the points of @r and appends them to @chains. */
 void point_extract(struct session *s, struct request *r, struct page_chains *chains);
+/* A value of a line, not reached yet. */
+struct line_value {
+	uint32_t line;
+	uint64_t value;
+};
+/* Pages of @chains return to their classes when all of @n values are reached; 0: now. Opens a point for each at most.
+ */
+void pages_release_behind(struct session *s, const struct line_value *values, uint32_t n,
+			  const struct page_chains *chains);
 /* Pages of @chains return to their classes now, or when @line reaches @value. */
 void pages_release(struct session *s, uint32_t line, uint64_t value, const struct page_chains *chains);
 

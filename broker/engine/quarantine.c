@@ -73,7 +73,7 @@ int64_t session_quarantined(const struct session *s)
 static int check_quarantine(const struct session *s, uint32_t line, const struct wire_fence *fence, uint64_t armed,
 			    struct fault *f)
 {
-	bool doubtful = page_chains_count(&s->lines[line].quarantine, s->n_groups) > 0;
+	bool doubtful = s->lines[line].doubtful || page_chains_count(&s->lines[line].quarantine, s->n_groups) > 0;
 
 	if (fence->kind == WIRE_FENCE_FAILED)
 		return doubtful ? fault_set(f, FAULT_STILL_POISONED, -1, session_quarantined(s), 0) : 0;
@@ -117,8 +117,10 @@ int session_shutdown(struct session *s, const struct wire_fence *fences, uint32_
 		return worst;
 	if (!s->poisoned)
 		return s->n_requests ? fault_set(f, FAULT_ACTIVE_REQUESTS, -1, s->n_requests, 0) : 0;
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
 		quarantine_release(s, i);
+		s->lines[i].doubtful = false;
+	}
 	s->poisoned = false;
 	s->change++;
 	return 0;

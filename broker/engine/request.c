@@ -78,21 +78,6 @@ bool session_next_request(const struct session *s, uint64_t *handle)
 
 /* ---- the end ----------------------------------------------------------------- */
 
-/* The @n pages go to @chain, or, when that is NULL, back to the class. */
-static void pages_out(struct session *s, struct group *g, const int32_t *pages, int32_t n, struct page_chain *chain)
-{
-	for (int32_t i = 0, part; i < n; i += part) {
-		part = slice_part(s, n - i);
-		if (!chain) {
-			page_class_put_many(g->class, pages + i, part);
-			g->n_held -= part;
-		}
-		for (int32_t k = i; chain && k < i + part; k++)
-			page_chain_add(g->class, chain, pages[k], -1);
-		slice_spend(s, part);
-	}
-}
-
 /* The pages of the row go to @chain (NULL: to the class); the row is cleared, unless the session has ended. */
 static void row_out(struct session *s, struct group *g, struct request *r, struct seq *q, struct page_chain *chain)
 {

@@ -13,6 +13,7 @@
 #include "bug.h"
 #include "internal.h"
 #include "limit.h"
+#include "managed.h"
 #include "quarantine.h"
 #include "slice.h"
 
@@ -76,7 +77,7 @@ static void session_fill(struct session *s)
 	s->free_wait = s->waits;
 	TAILQ_INIT(&s->queued);
 	for (uint32_t i = 0; i < WIRE_MAX_STREAMS; i++) {
-		s->lines[i] = (struct line){ 0, -1, -1, ROW_LIST_EMPTY, { { { 0 } } } };
+		s->lines[i] = (struct line){ .first_point = -1, .last_point = -1, .stray = ROW_LIST_EMPTY };
 		page_chains_init(&s->lines[i].quarantine, s->n_groups);
 	}
 }
@@ -172,6 +173,7 @@ void session_end(struct session *s)
 		request_dissolve(s, r, UINT64_MAX, &chains);
 		pages_quarantine(s, line, &chains);
 	}
+	managed_dissolve(s);
 	for (uint32_t i = 0; i < s->model.n_streams; i++)
 		line_quarantine(s, i);
 	s->change++;

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * managed.c - see managed.h
+ *
+ * A give is checked to its end before the first page moves: each bit is taken
+ * away as its page is seen, so that a page that is named twice is found, and put
+ * back when the give is refused. The session's own next command waits meanwhile.
+ */
+#include "managed.h"
+
+#include "behind.h"
+#include "internal.h"
+#include "limit.h"
+#include "quarantine.h"
+#include "slice.h"
+#include "transition.h"
+#include "wait.h"
+
+enum { WORD_BITS = 64 };
+
+size_t managed_words(const struct session *s, const struct group *g)
+{
+	return ((size_t)s->geometry[g->index].num_pages + WORD_BITS - 1) / WORD_BITS;
+}
+
+static inline uint64_t bit(int32_t page)
+{
+	return UINT64_C(1) << (page % WORD_BITS);
+}
+
+static inline bool is_managed(const struct group *g, int32_t page)
+{
+	return page >= 0 && page < g->class->num_pages && (g->managed[page / WORD_BITS] & bit(page));
+}
+
+static int check_session(const struct session *s, uint32_t group, struct fault *f)
+{
+	if (s->ended)
+		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
+	if (group >= s->n_groups)
+		return fault_set(f, FAULT_GROUP_RANGE, -1, group, (int64_t)s->n_groups - 1);
+	return 0;
+}
+
+/* ---- take ------------------------------------------------------------------------ */
+
+static int check_take(const struct session *s, const struct take *t, struct fault *f)
+{
+	int code = check_session(s, t->group, f);
+
+	if (code)
+		return code;
+	if (s->poisoned)
+		return fault_set(f, FAULT_POISONED, -1, session_quarantined(s), 0);
+	if (t->min < 1 || t->min > t->max || t->max > WIRE_MAX_PAGES)
+		return fault_set(f, FAULT_TAKE_COUNT, -1, t->min, t->max);
+	if (t->flags & ~(uint32_t)WIRE_TAKE_OVERWRITES)
+		return fault_set(f, FAULT_TAKE_FLAGS, -1, t->flags, 0);
+	return 0;
+}
+
+static int provide(struct session *s, uint32_t group, int64_t n, struct fault *f)
+{
+	int64_t needs[WIRE_MAX_GROUPS] = { 0 };
+
+	needs[group] = n;
+	return session_provide(s, needs, NULL, CLAIMS_ALL, f);
+}
+
+/* As many pages as can be had are free: *@n of them. */
+static int provide_most(struct session *s, const struct take *t, uint32_t *n, struct fault *f)
+{
+	int code = provide(s, t->group, *n = t->max, f);
+	int64_t most;
+
+	if (t->min == t->max || (code != SWAKV_ENOPAGES && code != SWAKV_ENEVER))
+		return code;
+	most = session_takeable_pages(s, t->group);
+	most = most < t->max ? most : t->max - 1;
+	if (most > t->min && provide(s, t->group, *n = (uint32_t)most, f) == 0)
+		return 0;
+	return provide(s, t->group, *n = t->min, f);
+}
+
+/* The session has the @n pages from @ids on; those that are dirty become their complements. */
+static void note_taken(struct group *g, uint32_t flags, int32_t *ids, int32_t n)
+{
+	struct page_class *c = g->class;
+	bool overwrites = flags & WIRE_TAKE_OVERWRITES;
+
+	for (int32_t i = 0; i < n; i++) {
+		int32_t page = ids[i];
+
+		g->managed[page / WORD_BITS] |= bit(page);
+		if (c->scrub == WIRE_SCRUB_NEVER)
+			continue;
+		if (overwrites ? page_class_bind(c, page, g->serial) : page_class_bind_anew(c, page, g->serial))
+			ids[i] = ~page;
+	}
+	g->n_managed += n;
+}
+
+/* The pages are free. */
+static void take(struct session *s, const struct take *t, int32_t *ids, int32_t n)
+{
+	struct group *g = &s->groups[t->group];
+	int64_t needs[WIRE_MAX_GROUPS] = { 0 };
+
+	needs[t->group] = n;
+	if (!slice_holds(s, (SLICE_PLACE + 1) * (int64_t)n))
+		group_promise(s, needs);
+	group_take(s, g, ids, n);
+	for (int32_t i = 0, part; i < n; i += part) {
+		part = slice_part(s, n - i);
+		note_taken(g, t->flags, ids + i, part);
+		slice_spend(s, part);
+	}
+	s->change++;
+}
+
+/* Only open points of the session itself stand in the way. */
+static bool waits_for_itself(const struct session *s, const struct take *t)
+{
+	int64_t needs[WIRE_MAX_GROUPS] = { 0 };
+
+	needs[t->group] = t->min;
+	return behind_suffices(s, needs);
+}
+
+int pages_take(struct session *s, const struct take *t, int32_t *ids, uint32_t *n, struct fault *f)
+{
+	int code = check_take(s, t, f);
+
+	*n = 0;
+	if (code)
+		return code;
+	code = provide_most(s, t, n, f);
+	if (code == SWAKV_ENOPAGES && waits_for_itself(s, t))
+		code = fault_set(f, FAULT_BEGIN_PENDING, -1, t->min, 0);
+	if (code)
+		*n = 0;
+	else
+		take(s, t, ids, (int32_t)*n);
+	return code;
+}
+
+/* ---- give ------------------------------------------------------------------------ */
+
+/* What the fences of a give come to. */
+struct proofs {
+	uint32_t n; /* values that are not reached */
+	struct line_value values[WIRE_MAX_STREAMS];
+	bool failed;
+	uint32_t line; /* of the failed one, or of the first */
+};
+
+static int check_fence(const struct session *s, const struct wire_fence *fence, const uint64_t *armed, struct proofs *p,
+		       struct fault *f)
+{
+	if (fence->kind == WIRE_FENCE_DONE)
+		return 0;
+	if (fence->kind != WIRE_FENCE_LINE && fence->kind != WIRE_FENCE_FAILED)
+		return fault_set(f, FAULT_FENCE_KIND, -1, fence->kind, 0);
+	if (fence->line >= s->model.n_streams)
+		return fault_set(f, FAULT_STREAM_RANGE, -1, fence->line, s->model.n_streams - 1);
+	if (fence->kind == WIRE_FENCE_FAILED) {
+		p->failed = true;
+		p->line = fence->line;
+		return 0;
+	}
+	if (fence->value > armed[fence->line])
+		return fault_set(f, FAULT_FENCE_NOT_ARMED, -1, (int64_t)fence->value, (int64_t)armed[fence->line]);
+	if (fence->value > s->lines[fence->line].reached)
+		p->values[p->n++] = (struct line_value){ fence->line, fence->value };
+	return 0;
+}
+
+static int check_give(const struct session *s, const struct give *give, const uint64_t *armed, struct proofs *p,
+		      struct fault *f)
+{
+	int code = check_session(s, give->group, f);
+
+	*p = (struct proofs){ 0 };
+	if (code)
+		return code;
+	if (give->n < 1 || give->n > WIRE_MAX_PAGES)
+		return fault_set(f, FAULT_GIVE_COUNT, -1, give->n, WIRE_MAX_PAGES);
+	if (give->n_fences > s->model.n_streams)
+		return fault_set(f, FAULT_GIVE_FENCES, -1, give->n_fences, s->model.n_streams);
+	for (uint32_t i = 0; i < give->n_fences && !code; i++)
+		code = check_fence(s, &give->fences[i], armed, p, f);
+	if (!code && !p->failed && !s->poisoned && p->n > points_spare(s))
+		code = fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
+	return code;
+}
+
+/* The first @n pages of @ids are the session's again. */
+static void undo_given(struct session *s, struct group *g, const int32_t *ids, int32_t n)
+{
+	for (int32_t i = 0, part; i < n; i += part) {
+		part = slice_part(s, n - i);
+		for (int32_t k = i; k < i + part; k++)
+			g->managed[ids[k] / WORD_BITS] |= bit(ids[k]);
+		slice_spend(s, part);
+	}
+}
+
+static int refuse_page(struct session *s, const struct group *g, const int32_t *ids, int32_t i, struct fault *f)
+{
+	bool twice = false;
+
+	for (int32_t k = 0, end; k < i && !twice;) {
+		end = k + slice_part(s, i - k);
+		slice_spend(s, end - k);
+		for (; k < end && !twice; k++)
+			twice = ids[k] == ids[i];
+	}
+	if (twice)
+		return fault_set(f, FAULT_GIVE_TWICE, -1, ids[i], 0);
+	return fault_set(f, FAULT_GIVE_PAGE, -1, ids[i], g->index);
+}
+
+/* The pages are the session's no longer. 0, or the code of why one of them never was: then nothing has changed. */
+static int note_given(struct session *s, struct group *g, const struct give *give, struct fault *f)
+{
+	int32_t n = (int32_t)give->n, left = slice_part(s, INT32_MAX);
+
+	for (int32_t i = 0; i < n; i++) {
+		int32_t page = give->ids[i];
+
+		if (!is_managed(g, page)) {
+			int code = refuse_page(s, g, give->ids, i, f);
+
+			undo_given(s, g, give->ids, i);
+			return code;
+		}
+		g->managed[page / WORD_BITS] &= ~bit(page);
+		slice_step(s, &left, 1);
+	}
+	slice_rest(s, left);
+	g->n_managed -= n;
+	return 0;
+}
+
+/* Work of all lines in @p may touch what is in the quarantine of the one that it returns. */
+static uint32_t doubt_lines(struct session *s, const struct proofs *p)
+{
+	uint32_t line = p->failed || p->n == 0 ? p->line : p->values[0].line;
+
+	for (uint32_t i = 0; i < p->n; i++)
+		s->lines[p->values[i].line].doubtful = true;
+	return line;
+}
+
+int pages_give(struct session *s, const struct give *give, const uint64_t *armed, struct fault *f)
+{
+	struct page_chains chains;
+	struct proofs p;
+	struct group *g;
+	int code = check_give(s, give, armed, &p, f);
+
+	if (code)
+		return code;
+	g = &s->groups[give->group];
+	if ((code = note_given(s, g, give, f)))
+		return code;
+	s->change++;
+	if (p.n == 0 && !p.failed && !s->poisoned) {
+		pages_out(s, g, give->ids, (int32_t)give->n, NULL);
+		return 0;
+	}
+	page_chains_init(&chains, s->n_groups);
+	pages_out(s, g, give->ids, (int32_t)give->n, &chains.of[g->index]);
+	if (!p.failed && !s->poisoned) {
+		pages_release_behind(s, p.values, p.n, &chains);
+		return 0;
+	}
+	pages_quarantine(s, doubt_lines(s, &p), &chains);
+	if (!p.failed)
+		return 0;
+	s->poisoned = true;
+	session_refuse_waiting(s, FAULT_POISONED);
+	return fault_set(f, FAULT_GIVE_FAILED, -1, give->n, 0);
+}
+
+/* ---- all of them ------------------------------------------------------------------- */
+
+int64_t session_managed_pages(const struct session *s, uint32_t group)
+{
+	return s->groups[group].n_managed;
+}
+
+/* The pages of word @w. */
+static void dissolve_word(struct session *s, struct group *g, size_t w, struct page_chain *chain)
+{
+	for (uint64_t word = g->managed[w]; word; word &= word - 1) {
+		page_chain_add(g->class, chain, (int32_t)(w * WORD_BITS) + __builtin_ctzll(word), -1);
+		slice_spend(s, 1);
+	}
+	g->managed[w] = 0;
+}
+
+void managed_dissolve(struct session *s)
+{
+	FOR_EACH_GROUP (g, s) {
+		struct page_chains chains;
+		int32_t left = slice_part(s, INT32_MAX);
+
+		if (g->n_managed == 0)
+			continue;
+		page_chains_init(&chains, s->n_groups);
+		for (size_t w = 0; w < managed_words(s, g); w++) {
+			dissolve_word(s, g, w, &chains.of[g->index]);
+			slice_step(s, &left, 1);
+		}
+		slice_rest(s, left);
+		g->n_managed = 0;
+		/* Of any line: an end waits for all of them. */
+		pages_quarantine(s, 0, &chains);
+	}
+}
