@@ -283,6 +283,32 @@ static void pick_all(struct picking *k)
 	}
 }
 
+/*
+ * What a later extent gave may make up for an earlier one: those that are not
+ * needed after all are left, the last first, as it costs others most.
+ */
+static void leave_spare(struct picking *k, int64_t pages)
+{
+	for (int32_t *at = &k->k->first; *at >= 0;) {
+		int32_t x = *at, free = k->c->n_free;
+		int64_t lost = gain_of(k, x), kept = k->kept;
+
+		extent_lift(k->p, x);
+		kept += k->c->n_free - free; /* what is free in it is kept as such */
+		kept = kept < pages ? kept : pages;
+		if (k->lack + lost - (kept - k->kept) > 0) {
+			extent_choose(k->p, x, k->k);
+			at = &k->p->extents[x].next_chosen;
+			continue;
+		}
+		k->lack += lost - (kept - k->kept);
+		k->c->promised += kept - k->kept;
+		k->kept = kept;
+		*at = k->p->extents[x].next_chosen;
+		k->k->n--;
+	}
+}
+
 bool choice_make(struct pool *p, struct choice *chosen, struct page_class *c, int64_t pages, int64_t spare,
 		 int64_t *kept)
 {
@@ -301,9 +327,11 @@ bool choice_make(struct pool *p, struct choice *chosen, struct page_class *c, in
 		if (k.lack > 0)
 			pick_all(&k);
 	}
-	*kept = k.kept;
-	if (k.lack <= 0)
+	if (k.lack <= 0) {
+		leave_spare(&k, pages);
+		*kept = k.kept;
 		return true;
+	}
 	c->promised = promised;
 	choice_drop(p, chosen, false);
 	return false;

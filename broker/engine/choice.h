@@ -5,7 +5,7 @@
  * Those that cost the others least: empty ones first, then those with the fewest
  * live pages, and such with pages in quarantine last, since nobody knows when
  * these return; of equal ones the lowest. Chosen once: whatever comes free in
- * them joins, and nothing else does.
+ * them joins, and nothing else does. One that others made up for is left again.
  */
 #ifndef SWAKV_CHOICE_H
 #define SWAKV_CHOICE_H

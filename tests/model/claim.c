@@ -178,13 +178,49 @@ static bool is_kept(const struct ref_pool *p, const struct ref_claim *c, uint32_
 	return p->holder[x] >= 0 && p->holder[x] != (int32_t)i && c->kept[p->holder[x]] > 0;
 }
 
-/* Of the extents that were left none should have been chosen before the last one. */
-static void check_order(struct ref_pool *p, const struct ref_claim *c, uint32_t i, uint32_t last)
+/* Pages that a claim on its own would have for class @i, with extent @with chosen instead of @but. */
+static int64_t would_have_with(const struct ref_pool *p, const struct ref_claim *c, uint32_t i, uint32_t but,
+			       uint32_t with, int64_t need)
+{
+	const struct ref_class *k = &p->classes[i];
+	int64_t n = 0, free = 0;
+
+	for (int32_t id = 0; id < k->num_pages; id++) {
+		bool all = true, outside = k->page[id] == REF_FREE;
+
+		for (uint32_t x = k->first[id]; x <= k->last[id]; x++) {
+			bool chosen = x == with || (x != but && c->class_of[x] == (int32_t)i);
+
+			all &= chosen;
+			outside &= !chosen && (!p->chosen[x] || x == but) && p->holder[x] == (int32_t)i;
+		}
+		n += all;
+		free += outside;
+	}
+	return n + (free < need ? free : need);
+}
+
+/* No extent was left that costs others less than a chosen one, and could stand in for it. */
+static void check_order(struct ref_pool *p, const struct ref_claim *c, uint32_t i, int64_t need)
+{
+	for (uint32_t x = 0; x < p->n_extents; x++) {
+		if (p->chosen[x] || is_kept(p, c, i, x) || !gains(p, i, x))
+			continue;
+		for (uint32_t y = 0; y < p->n_extents; y++)
+			if (c->class_of[y] == (int32_t)i && key_of(p, x) < key_of(p, y) &&
+			    would_have_with(p, c, i, y, x, need) >= need)
+				ref_complain(p, "a claim has chosen extent %u (%d live pages) and left extent %u (%d)",
+					     y, p->live[y], x, p->live[x]);
+	}
+}
+
+/* No extent was chosen without which there would be enough. */
+static void check_thrift(struct ref_pool *p, const struct ref_claim *c, uint32_t i, int64_t need)
 {
 	for (uint32_t x = 0; x < p->n_extents; x++)
-		if (!p->chosen[x] && !is_kept(p, c, i, x) && gains(p, i, x) && key_of(p, x) < key_of(p, last))
-			ref_complain(p, "a claim has chosen extent %u (%d live pages) and left extent %u (%d)", last,
-				     p->live[last], x, p->live[x]);
+		if (c->class_of[x] == (int32_t)i && would_have(p, c, i, x) >= need)
+			ref_complain(p, "a claim has chosen extent %u, and would have the %lld pages without it", x,
+				     (long long)need);
 }
 
 /* A claim that has just begun keeps what is needed, in the extents that are best, and no more. */
@@ -193,25 +229,17 @@ static void check_choice(struct ref_pool *p, const struct ref_quota *q, const in
 	const struct ref_claim *c = &q->claim;
 
 	for (uint32_t i = 0; i < p->n_classes; i++) {
-		int64_t last = -1;
-		bool by_page = 2 * p->classes[i].page_bytes > p->extent;
+		int64_t have = would_have(p, c, i, -1);
 
-		for (uint32_t x = 0; x < p->n_extents; x++)
-			if (c->class_of[x] == (int32_t)i && (last < 0 || key_of(p, x) > key_of(p, (uint32_t)last)))
-				last = x;
 		if (c->kept[i] > need[i] || c->kept[i] > ref_tally(p, i)->open)
 			ref_complain(p, "a claim keeps %lld free pages of class %u, needs %lld, and there are %lld",
 				     (long long)c->kept[i], i, (long long)need[i], (long long)p->classes[i].open);
-		if (!q->floor && would_have(p, c, i, -1) < need[i])
-			ref_complain(p, "a claim would have %lld pages of class %u, and needs %lld",
-				     (long long)would_have(p, c, i, -1), i, (long long)need[i]);
-		if (last < 0)
-			continue;
-		if (need[i] == 0 || (!by_page && would_have(p, c, i, last) >= need[i]))
-			ref_complain(p, "a claim has chosen extent %lld, and would have the %lld pages without it",
-				     (long long)last, (long long)need[i]);
-		if (!by_page && !beside)
-			check_order(p, c, i, (uint32_t)last);
+		if (!q->floor && have < need[i])
+			ref_complain(p, "a claim would have %lld pages of class %u, and needs %lld", (long long)have, i,
+				     (long long)need[i]);
+		check_thrift(p, c, i, need[i]);
+		if (2 * p->classes[i].page_bytes <= p->extent && !beside)
+			check_order(p, c, i, need[i]);
 	}
 }
 

@@ -236,7 +236,12 @@ MUTATIONS = [
     ("a claim keeps more than it needs", "choice.c", [
         ("k.kept = free < pages ? free : pages;", "k.kept = free;")]),
     ("a claim chooses an extent more than it needs", "choice.c", [
-        ("while (k->lack > 0 && k->n_heap > 0)", "while (k->lack > -1 && k->n_heap > 0)")]),
+        ("while (k->lack > 0 && k->n_heap > 0)", "while (k->lack > -1 && k->n_heap > 0)"),
+        ("\t\tleave_spare(&k, pages);\n", "")]),
+    ("an extent that others made up for stays chosen", "choice.c", [
+        ("\t\tleave_spare(&k, pages);\n", "")]),
+    ("what is free in an extent that is left again is not kept", "choice.c", [
+        ("\t\tk->c->promised += kept - k->kept;\n\t\tk->kept = kept;\n", "")]),
     ("a claim takes the extents with the most live pages", "choice.c", [
         ("(live < UINT32_MAX ? live : UINT32_MAX)", "(UINT32_MAX - live)")]),
     ("extents with pages in quarantine are chosen like others", "choice.c", [

@@ -96,10 +96,23 @@ Test(claim, free_pages_of_its_own_are_kept_up_to_its_need)
 	give(&a, other);
 	waits(&c, 0, 20, 1000000);
 	pass(CLAIM);
-	cr_assert_eq(engine_claim_kept(e, "c", session_class(c.s, 0)), 0, "they lie in a chosen extent");
-	cr_assert_eq(__builtin_popcount(chosen("c")), 3, "the 4, and 16 more");
+	cr_assert_eq(engine_claim_kept(e, "c", session_class(c.s, 0)), 4);
+	cr_assert_eq(__builtin_popcount(chosen("c")), 2, "the 4, and 16 more");
 	refused(&a, 60, 1, SWAKV_ENOPAGES, FAULT_CLAIMED);
 	give(&a, h);
+	decided(&c, 0, 0);
+}
+
+/* The first extent would give one page more than is free in it; with the second that one is not needed. */
+Test(claim, an_extent_that_a_later_one_makes_up_for_is_left)
+{
+	pin((const int[]){ 1, 8, 8, 8, 8, 8, 8, 8 });
+	give_others();
+	waits(&c, 0, 15, 1000000);
+	pass(CLAIM);
+	cr_assert_eq(chosen("c"), 1u << 1);
+	cr_assert_eq(engine_claim_kept(e, "c", session_class(c.s, 0)), 7);
+	give(&a, pinned[1]);
 	decided(&c, 0, 0);
 }
 
