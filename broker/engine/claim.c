@@ -17,6 +17,11 @@ void claim_init(struct claim *c)
 		c->of_group[g].chosen.first = -1;
 }
 
+static struct quota *quota_of(const struct claim *c)
+{
+	return c->of->session->quota;
+}
+
 static uint64_t joined_by(const struct claim *c)
 {
 	uint64_t n = 0;
@@ -24,6 +29,20 @@ static uint64_t joined_by(const struct claim *c)
 	for (int g = 0; g < WIRE_MAX_GROUPS; g++)
 		n += c->of_group[g].chosen.joined;
 	return n;
+}
+
+/* Where @c stands among the others: who waits longer is served first. */
+static void claim_enlist(struct engine *e, struct claim *c)
+{
+	struct claim *before = TAILQ_LAST(&e->claims, claim_list);
+
+	while (before && before->of->number > c->of->number)
+		before = TAILQ_PREV(before, claim_list, link);
+	if (before)
+		TAILQ_INSERT_AFTER(&e->claims, before, c, link);
+	else
+		TAILQ_INSERT_HEAD(&e->claims, c, link);
+	e->n_claims++;
 }
 
 static void claim_drop(struct engine *e, struct claim *c)
@@ -37,8 +56,9 @@ void claim_end(struct engine *e, struct quota *q)
 {
 	if (!q->claim.of)
 		return;
-	claim_drop(e, &q->claim);
+	TAILQ_REMOVE(&e->claims, &q->claim, link);
 	e->n_claims--;
+	claim_drop(e, &q->claim);
 	e->retry = true; /* what was kept may admit others */
 }
 
@@ -99,7 +119,7 @@ static void claim_begin(struct engine *e, struct wait *w)
 	if (choose(e, c, w, &own, keep.extents < spare ? keep.extents : spare)) {
 		c->of = w;
 		c->since = c->moved = e->stamp;
-		e->n_claims++;
+		claim_enlist(e, c);
 	} else {
 		/* Nothing that may be kept would do. */
 		claim_drop(e, c);
@@ -163,15 +183,14 @@ static struct wait *next_to_claim(const struct engine *e)
 
 void claims_review(struct engine *e)
 {
+	struct claim *c, *next;
 	struct quota *q;
 	struct wait *w;
 
 	claims_restore(e);
-	TAILQ_FOREACH (q, &e->quotas, link) {
-		struct claim *c = &q->claim;
-
-		if (!c->of)
-			continue;
+	TAILQ_FOREACH_SAFE(c, &e->claims, link, next)
+	{
+		q = quota_of(c);
 		if (joined_by(c) != c->joined) {
 			c->joined = joined_by(c);
 			c->moved = e->stamp;
@@ -196,13 +215,13 @@ void claims_review(struct engine *e)
 
 void claims_keep(const struct engine *e, struct pool_keep *keep)
 {
-	const struct quota *q;
+	const struct claim *c;
 
-	TAILQ_FOREACH (q, &e->quotas, link) {
-		if (!q->claim.of || q->claim.lifted)
+	TAILQ_FOREACH (c, &e->claims, link) {
+		if (c->lifted)
 			continue;
-		FOR_EACH_GROUP (g, q->claim.of->session)
-			keep->claims[g->class_index] += q->claim.of_group[g->index].kept;
+		FOR_EACH_GROUP (g, c->of->session)
+			keep->claims[g->class_index] += c->of_group[g->index].kept;
 	}
 }
 
@@ -218,19 +237,27 @@ static void claim_lift(struct engine *e, struct claim *c)
 
 void claims_lift(struct engine *e)
 {
-	struct quota *q;
+	struct claim *c;
 
-	TAILQ_FOREACH (q, &e->quotas, link)
-		claim_lift(e, &q->claim);
+	TAILQ_FOREACH (c, &e->claims, link)
+		claim_lift(e, c);
 }
 
-/* Who had leave to take kept pages may have taken some: only those that are left are kept. */
-static void keep_what_is_left(struct claim *c)
+/* Who had leave to take kept pages may have taken some: only those that are left are kept, for the oldest first. */
+static void keep_what_is_left(struct engine *e)
 {
-	FOR_EACH_GROUP (g, c->of->session) {
-		int64_t *kept = &c->of_group[g->index].kept;
+	int64_t by_older[POOL_MAX_CLASSES] = { 0 };
+	struct claim *c;
 
-		*kept = *kept < g->class->n_free ? *kept : g->class->n_free;
+	TAILQ_FOREACH (c, &e->claims, link) {
+		if (c->lifted)
+			continue;
+		FOR_EACH_GROUP (g, c->of->session) {
+			int64_t *kept = &c->of_group[g->index].kept, left = g->class->n_free - by_older[g->class_index];
+
+			*kept = *kept < left ? *kept : left;
+			by_older[g->class_index] += *kept;
+		}
 	}
 }
 
@@ -243,20 +270,18 @@ static void claim_restore(struct engine *e, struct claim *c)
 
 void claims_restore(struct engine *e)
 {
-	struct quota *q;
+	struct claim *c;
 
 	if (!e->claims_lifted)
 		return;
 	e->claims_lifted = false;
-	TAILQ_FOREACH (q, &e->quotas, link) {
-		if (q->claim.of && q->claim.lifted && !q->claim.served)
-			claim_restore(e, &q->claim);
-		e->claims_lifted |= q->claim.lifted;
+	TAILQ_FOREACH (c, &e->claims, link) {
+		if (c->lifted && !c->served)
+			claim_restore(e, c);
+		e->claims_lifted |= c->lifted;
 	}
 	/* When all extents are out of reach again: what ends in one of them is not free. */
-	TAILQ_FOREACH (q, &e->quotas, link)
-		if (q->claim.of && !q->claim.lifted)
-			keep_what_is_left(&q->claim);
+	keep_what_is_left(e);
 }
 
 void claim_serve(struct engine *e, struct quota *q)

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "choice.h"
 #include "wire.h"
@@ -29,16 +30,18 @@ struct pool_keep;
 
 /* One a model. */
 struct claim {
-	struct wait *of;       /* whose; NULL: nothing is claimed */
-	uint64_t since, moved; /* stamps: when it chose, and when a page joined last */
-	uint64_t joined;       /* pages, as of `moved` */
-	bool lifted;           /* for the moment others need not respect it; claims_restore() ends that */
-	bool served;           /* its own begin is tried: it does not stand in its own way */
+	TAILQ_ENTRY(claim) link; /* of the engine's, while `of` is set */
+	struct wait *of;         /* whose; NULL: nothing is claimed */
+	uint64_t since, moved;   /* stamps: when it chose, and when a page joined last */
+	uint64_t joined;         /* pages, as of `moved` */
+	bool lifted;             /* for the moment others need not respect it; claims_restore() ends that */
+	bool served;             /* its own begin is tried: it does not stand in its own way */
 	struct {
 		struct choice chosen;
 		int64_t kept; /* free pages outside, of the group's class */
 	} of_group[WIRE_MAX_GROUPS];
 };
+TAILQ_HEAD(claim_list, claim);
 
 void claim_init(struct claim *c);
 /* What is claimed of @q is open again. Safe to repeat. */

@@ -18,6 +18,7 @@ struct engine *engine_new(const struct engine_config *config)
 	TAILQ_INIT(&e->quotas);
 	TAILQ_INIT(&e->waits);
 	TAILQ_INIT(&e->refused);
+	TAILQ_INIT(&e->claims);
 	if (pool_init(&e->pool, config->half_bytes, config->extent_bytes) < 0)
 		return engine_free(e);
 	e->pool.scrub = config->scrub;

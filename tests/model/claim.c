@@ -339,6 +339,20 @@ uint32_t ref_claims_learn(struct ref_pool *p, const struct ref_claim_seen *seen)
 	return n;
 }
 
+/* All claims together keep no more free pages than there are. */
+static void check_kept(struct ref_pool *p)
+{
+	for (uint32_t i = 0; i < p->n_classes; i++) {
+		int64_t kept = 0;
+
+		for (int q = 0; q < REF_QUOTAS; q++)
+			kept += p->quotas[q].claim.kept[i];
+		if (kept > ref_tally(p, i)->open)
+			ref_complain(p, "claims keep %lld free pages of class %u, and there are %lld", (long long)kept,
+				     i, (long long)p->classes[i].open);
+	}
+}
+
 void ref_claims_check(struct ref_pool *p, const struct ref_claim_seen *seen)
 {
 	for (uint32_t i = 0; i < p->n_waits; i++)
@@ -354,6 +368,7 @@ void ref_claims_check(struct ref_pool *p, const struct ref_claim_seen *seen)
 		if (q->claim.session && is_over(p, &q->claim))
 			ref_complain(p, "the claim of model %d is over, and goes on", i);
 	}
+	check_kept(p);
 	if (!p->error[0] && next_to_claim(p))
 		ref_complain(p, "nobody has looked for what a begin may claim");
 }

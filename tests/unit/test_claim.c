@@ -353,6 +353,34 @@ Test(claim, what_runs_takes_from_it_and_it_goes_on)
 	refused(&a, 2, 1, SWAKV_ENOPAGES, FAULT_CLAIMED);
 }
 
+/* Two claims keep free pages of one size, and what runs leaves fewer: what comes free elsewhere is nobody's. */
+Test(claim, what_runs_takes_is_the_youngest_claims_and_is_not_replaced)
+{
+	struct model both = make_model(16, 16, 4, 16);
+	struct worker w;
+
+	both.n_groups = 2;
+	both.groups[1] = make_group(0, 32, 16);
+	worker_open(&w, e, both, EXTENT * N_EXTENTS, 9);
+	cr_assert_eq(session_join(w.s, "both"), 0);
+	pin((const int[]){ 3, 3, 3, 8, 8, 8, 8, 8 });
+	give_others();
+	waits(&w, 0, 4, 1000000);
+	waits(&c, 0, 22, 1000000);
+	pass(CLAIM);
+	cr_assert_eq(chosen("both"), 1u << 0);
+	cr_assert_eq(chosen("c"), 1u << 3 | 1u << 4);
+	cr_assert_eq(engine_claim_kept(e, "both", session_class(w.s, 0)), 4);
+	cr_assert_eq(engine_claim_kept(e, "c", session_class(c.s, 0)), 6);
+	cr_assert_eq(request_reserve(a.s, pinned[1], 64, &a.f), 0, "9 more, and 5 are free in the chosen extent");
+	cr_assert_eq(engine_claim_kept(e, "both", session_class(w.s, 0)), 4);
+	cr_assert_eq(engine_claim_kept(e, "c", session_class(c.s, 0)), 2);
+	give(&a, pinned[2]);
+	cr_assert_eq(session_free_pages(a.s, 0), 3);
+	taken(&a, 16, 3);
+	worker_close(&w);
+}
+
 /* ---- the public case ------------------------------------------------------------------ */
 
 static uint64_t seed = 1;
