@@ -2,6 +2,7 @@
 #include <stddef.h>
 
 #include "kernels.h"
+#include "paging.h"
 
 _Static_assert(offsetof(struct kernel_apply, updates[KERNEL_APPLY_MAX]) <= 4096 && sizeof(struct kernel_apply) <= 32764,
 	       "an apply launch must fit the kernel parameters");
@@ -14,10 +15,11 @@ void kernel_apply_cpu(const struct kernel_apply *p)
 		int64_t row = p->updates[i].cell / (uint32_t)p->width;
 		int64_t column = p->updates[i].cell % (uint32_t)p->width;
 		int32_t page = p->updates[i].page;
-		int32_t *k = table + row * 2 * p->width + column;
+		int32_t *k = table + row * paging_halves((int32_t)p->joined) * p->width + column;
 
 		k[0] = page;
-		k[p->width] = page < 0 ? -1 : page + p->num_pages;
+		if (!p->joined)
+			k[p->width] = page < 0 ? -1 : page + p->num_pages;
 	}
 }
 

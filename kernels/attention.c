@@ -82,15 +82,15 @@ static ALWAYS_INLINE float capped(float score, float cap)
 	return cap > 0 ? cap * tanhf(score / cap) : score;
 }
 
-/* Scores of tokens [@from, @to) of K page @k into w->score[head][token - from]. */
+/* Scores of tokens [@from, @to) of page @k into w->score[head][token - from]. */
 static ALWAYS_INLINE void scores_of_page(struct work *w, int32_t k, int32_t from, int32_t to)
 {
 	const struct kernel_pages *g = &w->p->pages;
-	uint64_t layer = paging_layer(g, g->k_base, k, w->p->layer), esize = paging_element_bytes(g);
+	uint64_t layer = paging_layer(g, g->k, k, w->p->layer), esize = paging_element_bytes(g);
 	float piece[PIECE];
 
 	for (int32_t t = from; t < to; t++) {
-		uint64_t vector = layer + paging_vector(g, t, w->kv_head, g->k_head_dim);
+		uint64_t vector = layer + paging_k(g, t, w->kv_head);
 
 		for (int32_t h = 0; h < w->n_heads; h++)
 			w->score[h][t - from] = 0;
@@ -126,15 +126,15 @@ static ALWAYS_INLINE void weigh(struct work *w, int32_t h, int32_t n)
 	}
 }
 
-/* Adds the weighted vectors of tokens [@from, @to) of V page @v to the result rows. */
+/* Adds the weighted vectors of tokens [@from, @to) of page @v to the result rows. */
 static ALWAYS_INLINE void add_page(struct work *w, int32_t v, int32_t from, int32_t to)
 {
 	const struct kernel_pages *g = &w->p->pages;
-	uint64_t layer = paging_layer(g, g->v_base, v, w->p->layer), esize = paging_element_bytes(g);
+	uint64_t layer = paging_layer(g, g->v, v, w->p->layer), esize = paging_element_bytes(g);
 	float piece[PIECE];
 
 	for (int32_t t = from; t < to; t++) {
-		uint64_t vector = layer + paging_vector(g, t, w->kv_head, g->v_head_dim);
+		uint64_t vector = layer + paging_v(g, t, w->kv_head);
 
 		for (int32_t d = 0; d < g->v_head_dim; d += PIECE) {
 			int32_t n = g->v_head_dim - d < PIECE ? g->v_head_dim - d : PIECE;

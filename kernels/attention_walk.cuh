@@ -56,20 +56,18 @@ static __device__ __forceinline__ lookup ask(const kernel_attention &p, const sh
 /* One half of a warp's chunks: how its vectors lie in the pages and in shared memory. */
 struct side {
 	uint64_t base;    /* of page 0, at this layer, kv head and first element */
-	uint32_t stride;  /* bytes from token to token */
+	uint32_t stride;  /* bytes from token to token: 16 of them are less than 2^32 */
 	uint32_t pieces;  /* of 16 bytes a vector: at most 2^6 */
 	uint32_t inverse; /* what divides by them, for numbers below 2^10 */
 	int row;          /* elements from token to token in shared memory */
 };
 
-static __device__ __forceinline__ side side_of(const kernel_attention &p, int32_t kv_head, uint64_t base, int32_t dim,
-					       int32_t first, int32_t n)
+/* @vector: address of the first element in page 0. */
+static __device__ __forceinline__ side side_of(uint64_t vector, uint64_t stride, int32_t n)
 {
 	uint32_t pieces = (uint32_t)n / 8;
 
-	return { paging_layer(&p.pages, base, 0, p.layer) + paging_vector(&p.pages, 0, kv_head, dim) +
-			 (uint64_t)first * 2,
-		 (uint32_t)(p.pages.kv_heads * dim * 2), pieces, ((1u << 20) + pieces - 1) / pieces, SPLIT_ROW(n) };
+	return { vector, (uint32_t)stride, pieces, ((1u << 20) + pieces - 1) / pieces, SPLIT_ROW(n) };
 }
 
 /*
@@ -106,11 +104,13 @@ struct walk {
 static __device__ __forceinline__ walk walk_of(const kernel_attention &p, const share &s)
 {
 	int64_t first = s.begin / CHUNK * CHUNK, all = s.begin < s.end ? (s.end - first + CHUNK - 1) / CHUNK : 0;
+	const kernel_pages *g = &p.pages;
 	int warp = threadIdx.x / 32;
 	walk w;
 
-	w.k = side_of(p, s.kv_head, p.pages.k_base, p.pages.k_head_dim, 0, p.pages.k_head_dim);
-	w.v = side_of(p, s.kv_head, p.pages.v_base, p.pages.v_head_dim, s.first_v, s.n_v);
+	w.k = side_of(paging_layer(g, g->k, 0, p.layer) + paging_k(g, 0, s.kv_head), g->k_token, g->k_head_dim);
+	w.v = side_of(paging_layer(g, g->v, 0, p.layer) + paging_v(g, 0, s.kv_head) + (uint64_t)s.first_v * 2,
+		      g->v_token, s.n_v);
 	w.first = first;
 	w.n = all > warp ? (int)((all - warp + WARPS - 1) / WARPS) : 0;
 	w.now = ask(p, s, first, 0);

@@ -20,7 +20,6 @@ void kernel_check_cpu(const struct kernel_check *p)
 	uint32_t *counts = (uint32_t *)(uintptr_t)p->counts;
 
 	for (int32_t i = 0; i < p->n_pages; i++)
-		counts[i] +=
-			differences(paging_layer(g, g->k_base, list[i], 0), g->page_stride, patterns[i]) +
-			differences(paging_layer(g, g->v_base, list[i] + g->num_pages, 0), g->page_stride, patterns[i]);
+		for (int half = 0; half < paging_halves(g->joined); half++)
+			counts[i] += differences(paging_half(g, half, list[i]), g->page_stride, patterns[i]);
 }

@@ -25,38 +25,56 @@ static __device__ __forceinline__ float load_element(const void *p, int64_t i, i
 	return __half2float(((const __half *)p)[i]);
 }
 
-/* Copies @bytes with the whole block, 16 bytes at a time where both sides allow it. Sizes are multiples of 2. */
-static __device__ void block_copy(uint64_t to, uint64_t from, uint64_t bytes)
+/* Copies @n words of the type with the whole block. */
+template <typename WORD> static __device__ __forceinline__ void block_copy_as(uint64_t to, uint64_t from, uint64_t n)
 {
-	uint64_t done = 0;
-
-	if ((to | from) % sizeof(uint4) == 0) {
-		done = bytes / sizeof(uint4) * sizeof(uint4);
-		for (uint64_t i = threadIdx.x; i < done / sizeof(uint4); i += blockDim.x)
-			((uint4 *)to)[i] = ((const uint4 *)from)[i];
-	}
-	for (uint64_t i = done / 2 + threadIdx.x; i < bytes / 2; i += blockDim.x)
-		((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
+	for (uint64_t i = threadIdx.x; i < n; i += blockDim.x)
+		((WORD *)to)[i] = ((const WORD *)from)[i];
 }
 
-/* A block a token; all its heads lie side by side. */
+/* Copies @bytes with the whole block, in words of 16 or 2 bytes where both sides allow it. */
+static __device__ void block_copy(uint64_t to, uint64_t from, uint64_t bytes)
+{
+	uint64_t all = to | from | bytes;
+
+	if (all % 16 == 0)
+		block_copy_as<uint4>(to, from, bytes / 16);
+	else if (all % 2 == 0)
+		block_copy_as<uint16_t>(to, from, bytes / 2);
+	else
+		block_copy_as<uint8_t>(to, from, bytes);
+}
+
+/* The @n heads of a token, side by side at @from, to places @stride bytes apart. */
+static __device__ void block_write_heads(uint64_t to, uint64_t stride, uint64_t from, uint64_t bytes, int32_t n)
+{
+	if (stride == bytes)
+		block_copy(to, from, (uint64_t)n * bytes);
+	else
+		for (int32_t head = 0; head < n; head++)
+			block_copy(to + head * stride, from + head * bytes, bytes);
+}
+
+/* A block a token. */
 extern "C" __global__ void swakv_kv_write(const __grid_constant__ struct kernel_kv_write p)
 {
 	const struct kernel_pages *g = &p.pages;
 	const int32_t *slots = (const int32_t *)p.slots;
 	const int64_t *positions = (const int64_t *)p.positions;
-	uint64_t k_bytes = paging_vector(g, 1, 0, g->k_head_dim);
-	uint64_t v_bytes = paging_vector(g, 1, 0, g->v_head_dim);
+	uint64_t k_bytes = paging_bytes(g, g->k_head_dim), v_bytes = paging_bytes(g, g->v_head_dim);
 
 	for (int64_t i = blockIdx.x; i < p.n_tokens; i += gridDim.x) {
+		uint64_t first = i * g->kv_heads;
 		int32_t token, k, v;
 
 		if (slots[i] < 0 || positions[i] < 0 ||
 		    !paging_lookup(g, paging_row(g, slots[i]), positions[i] / g->page_tokens, &k, &v))
 			continue;
 		token = (int32_t)(positions[i] % g->page_tokens);
-		block_copy(paging_layer(g, g->k_base, k, p.layer) + token * k_bytes, p.k + i * k_bytes, k_bytes);
-		block_copy(paging_layer(g, g->v_base, v, p.layer) + token * v_bytes, p.v + i * v_bytes, v_bytes);
+		block_write_heads(paging_layer(g, g->k, k, p.layer) + paging_k(g, token, 0), g->k_head,
+				  p.k + first * k_bytes, k_bytes, g->kv_heads);
+		block_write_heads(paging_layer(g, g->v, v, p.layer) + paging_v(g, token, 0), g->v_head,
+				  p.v + first * v_bytes, v_bytes, g->kv_heads);
 	}
 }
 
@@ -159,8 +177,8 @@ static __device__ __forceinline__ void block_copy_between(uint4 *to, const uint4
 /* What no whole word is left for: less than a line. */
 static __device__ __forceinline__ void block_copy_end(uint64_t to, uint64_t from, uint32_t bytes)
 {
-	if (threadIdx.x < bytes / 2)
-		((uint16_t *)to)[threadIdx.x] = ((const uint16_t *)from)[threadIdx.x];
+	if (threadIdx.x < bytes)
+		((uint8_t *)to)[threadIdx.x] = ((const uint8_t *)from)[threadIdx.x];
 }
 
 /* @ALIKE: pages of whole 16-byte words, so that any two stand alike to them. */
@@ -169,7 +187,7 @@ template <bool ALIKE> static __device__ __forceinline__ void copy_piece(const ke
 	const kernel_pages *g = &p.pages;
 	const int32_t *from = (const int32_t *)p.from_list, *to = (const int32_t *)p.to_list;
 	piece c = piece_of(g, to, p.n_pages, blockIdx.x);
-	uint64_t src = page_address(g, c.half, from[c.page]) + (c.at - page_address(g, c.half, to[c.page]));
+	uint64_t src = paging_half(g, c.half, from[c.page]) + (c.at - paging_half(g, c.half, to[c.page]));
 	uint32_t head = line_head(c.at, c.bytes), words = (c.bytes - head) / (uint32_t)sizeof(uint4);
 	uint32_t tail = head + words * (uint32_t)sizeof(uint4), apart = (uint32_t)(src + head) % sizeof(uint4);
 
@@ -219,7 +237,7 @@ static __device__ uint32_t block_differences(uint64_t at, uint32_t bytes, uint16
 
 extern "C" __global__ void __launch_bounds__(256) swakv_check(const __grid_constant__ struct kernel_check p)
 {
-	uint32_t n = 2 * (uint32_t)p.n_pages * pieces_a_page(&p.pages);
+	uint32_t n = (uint32_t)paging_halves(p.pages.joined) * (uint32_t)p.n_pages * pieces_a_page(&p.pages);
 
 	for (uint32_t i = blockIdx.x; i < n; i += gridDim.x) {
 		piece c = piece_of(&p.pages, (const int32_t *)p.page_list, p.n_pages, i);
@@ -285,10 +303,8 @@ static __device__ int attend_share(const struct kernel_attention *p, int32_t slo
 		if (!paging_lookup(g, row, pos / g->page_tokens, &k, &v))
 			return 0;
 		attend_token(p, q, acc, s,
-			     (const void *)(paging_layer(g, g->k_base, k, p->layer) +
-					    paging_vector(g, token, kv_head, g->k_head_dim)),
-			     (const void *)(paging_layer(g, g->v_base, v, p->layer) +
-					    paging_vector(g, token, kv_head, g->v_head_dim)));
+			     (const void *)(paging_layer(g, g->k, k, p->layer) + paging_k(g, token, kv_head)),
+			     (const void *)(paging_layer(g, g->v, v, p->layer) + paging_v(g, token, kv_head)));
 	}
 	return 1;
 }

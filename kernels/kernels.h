@@ -28,36 +28,48 @@ struct kernel_update {
 	int32_t page;  /* K id, -1: empty */
 };
 /*
- * table is int32 [max_batch][2][width]; K half of a row, then V half = K + num_pages, or -1. A cell comes at most once:
- * the threads of a launch have no order.
+ * table is int32 [max_batch][2][width]; K half of a row, then V half = K + num_pages, or -1. Of joined pages it is
+ * [max_batch][1][width]. A cell comes at most once: the threads of a launch have no order.
  */
 struct kernel_apply {
 	uint64_t table;
 	int32_t width;
 	int32_t num_pages;
 	uint32_t n_updates;
-	uint32_t reserved;
+	uint32_t joined; /* not 0: pages that have one id */
 	struct kernel_update updates[KERNEL_APPLY_MOST];
 };
 void kernel_apply_cpu(const struct kernel_apply *p);
 
 /* ---- where the pages lie -------------------------------------------------- */
 
+/*
+ * Split pages have a half each for K and V, a half of the pool apart, and two
+ * ids: V id = K id + num_pages. Joined pages have one id and one run of bytes.
+ * Nothing here follows from anything else: K, V, and all strides are where the
+ * layout says. Strides are in bytes. What a kernel does not look at may be 0:
+ * those of whole pages use half, page_stride, num_pages and joined.
+ */
 struct kernel_pages {
-	uint64_t table;        /* int32 [max_batch][2][width] */
-	uint64_t k_base;       /* of K ids */
-	uint64_t v_base;       /* of V ids */
-	uint64_t page_stride;  /* bytes */
-	uint64_t layer_stride; /* bytes */
+	uint64_t table;       /* int32 [max_batch][2][width]: K ids, then V ids; joined: [max_batch][1][width] */
+	uint64_t half[2];     /* first byte of page 0's K half, and of its V half; joined: of the page, and 0 */
+	uint64_t k, v;        /* layer 0 of page 0 */
+	uint64_t page_stride; /* also the bytes of a half, or of a joined page */
+	uint64_t layer_stride;
+	uint64_t k_token, v_token; /* from token to token */
+	uint64_t k_head, v_head;   /* from head to head */
 	int32_t width;
 	int32_t num_pages;
 	int32_t page_tokens; /* power of two */
 	int32_t kv_heads;
 	int32_t k_head_dim;
 	int32_t v_head_dim;
-	int32_t dtype; /* enum kernel_dtype */
-	int32_t reserved;
+	int32_t dtype;  /* enum kernel_dtype */
+	int32_t joined; /* not 0: pages are joined */
 };
+
+/* Sets the strides of tokens and heads in rows without gaps: heads side by side, tokens one behind the other. */
+void kernel_pages_rows(struct kernel_pages *g);
 
 /* ---- KV write: rows of K and V into the pages the table names -------------- */
 
@@ -116,7 +128,10 @@ uint64_t kernel_attention_plan(struct kernel_attention *p);
 
 /* ---- fill: 16-bit pattern over pages (poison with NaN, scrub with 0) --------- */
 
-/* Fills all layers of K and of V of each page id in pages_list (const int32 *, K ids). */
+/*
+ * Fills each page of page_list (const int32 *, K ids) with all that it has. Bytes
+ * at even addresses get the pattern's lower half, those at odd ones the upper.
+ */
 struct kernel_fill {
 	struct kernel_pages pages;
 	uint64_t page_list;
@@ -172,7 +187,7 @@ struct kernel_apply_ring {
 	int32_t width;
 	int32_t num_pages;
 	uint32_t n_buffers;
-	uint32_t reserved;
+	uint32_t joined; /* as in an apply */
 };
 
 /* ---- copy: whole pages, K and V, all layers ----------------------------------- */
@@ -189,7 +204,10 @@ void kernel_copy_cpu(const struct kernel_copy *p);
 
 /* ---- check: do pages hold their pattern and nothing else? ----------------------- */
 
-/* Adds to counts[i] the 16-bit elements of page page_list[i], K and V, all layers, that are not patterns[i]. */
+/*
+ * Adds to counts[i] the 16-bit elements of page page_list[i], K and V, all layers, that are not patterns[i]. Pages of
+ * an even number of bytes only.
+ */
 struct kernel_check {
 	struct kernel_pages pages;
 	uint64_t page_list; /* const int32 *, K ids */

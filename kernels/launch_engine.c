@@ -44,7 +44,8 @@ static bool split_takes(const struct kernel_attention *p)
 
 	return (g->dtype == KERNEL_F16 || g->dtype == KERNEL_BF16) && g->k_head_dim % 8 == 0 &&
 	       g->v_head_dim % 8 == 0 && g->k_head_dim <= 512 && g->v_head_dim <= 512 &&
-	       (g->k_base | g->v_base | g->page_stride | g->layer_stride) % 16 == 0;
+	       (g->k | g->v | g->page_stride | g->layer_stride) % 16 == 0 &&
+	       (g->k_token | g->v_token | g->k_head | g->v_head) % 16 == 0 && (g->k_token | g->v_token) < 1u << 28;
 }
 
 static int split_dim(const struct kernel_attention *p)
@@ -144,10 +145,10 @@ int driver_run_attention(struct driver *d, void *stream, const struct kernel_att
 			     (uint32_t)(k + warps * v), params, sizeof(*params));
 }
 
-/* Pieces of both halves of @n_pages pages: a block each. */
+/* Pieces of all halves of @n_pages pages: a block each. */
 static uint32_t piece_grid(const struct kernel_pages *g, int32_t n_pages)
 {
-	uint64_t n = 2 * (uint64_t)n_pages * ((g->page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE);
+	uint64_t n = (g->joined ? 1 : 2) * (uint64_t)n_pages * ((g->page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE);
 
 	return n < INT32_MAX ? (uint32_t)n : INT32_MAX;
 }

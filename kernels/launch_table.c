@@ -20,7 +20,8 @@ int driver_run_apply(struct driver *d, void *stream, const struct kernel_apply *
 int driver_run_scrub(struct driver *d, void *stream, const struct kernel_scrub *params)
 {
 	uint64_t each = (params->pages.page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE;
-	uint64_t blocks = params->n_pages > 0 ? 2 * (uint64_t)params->n_pages * each : 0;
+	uint64_t halves = params->pages.joined ? 1 : 2;
+	uint64_t blocks = params->n_pages > 0 ? halves * (uint64_t)params->n_pages * each : 0;
 	bool few;
 
 	if (blocks == 0)

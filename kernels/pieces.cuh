@@ -23,20 +23,16 @@ struct piece {
 	uint64_t at; /* address in the page that is written; whole lines but at the page's ends */
 	uint32_t bytes;
 	uint32_t page; /* index into the list */
-	int half;      /* 0: K, 1: V */
+	int half;      /* 0: K, or the page is joined; 1: V */
 };
-
-static __device__ __forceinline__ uint64_t page_address(const kernel_pages *g, int half, int32_t id)
-{
-	return paging_layer(g, half ? g->v_base : g->k_base, half ? id + g->num_pages : id, 0);
-}
 
 static __device__ __forceinline__ uint32_t pieces_a_page(const kernel_pages *g)
 {
 	return (uint32_t)((g->page_stride + KERNEL_PIECE - 1) / KERNEL_PIECE);
 }
 
-/* Piece @i of the @n pages in @list: first all of K, then all of V, so that neighbours work on neighbours. */
+/* Piece @i of the @n pages in @list: first all of K, then all of V (or all of joined ones), so that neighbours work on
+ * neighbours. */
 static __device__ __forceinline__ piece piece_of(const kernel_pages *g, const int32_t *list, int32_t n, uint32_t i)
 {
 	uint32_t each = pieces_a_page(g), page = i / each, k = i - page * each;
@@ -44,7 +40,7 @@ static __device__ __forceinline__ piece piece_of(const kernel_pages *g, const in
 	uint64_t start, last, next;
 
 	c.page -= c.half ? (uint32_t)n : 0;
-	start = page_address(g, c.half, list[c.page]);
+	start = paging_half(g, c.half, list[c.page]);
 	last = start + g->page_stride;
 	next = k + 1 == each ? last : line_up(start + (uint64_t)(k + 1) * KERNEL_PIECE);
 	c.at = k == 0 ? start : line_up(start + (uint64_t)k * KERNEL_PIECE);
@@ -60,21 +56,27 @@ static __device__ __forceinline__ uint32_t line_head(uint64_t at, uint32_t bytes
 	return head < bytes ? head : bytes;
 }
 
-/* Fills @bytes with the whole block; both are multiples of 2. */
+/* The byte that @pattern has at address @at. */
+static __device__ __forceinline__ uint8_t pattern_byte(uint16_t pattern, uint64_t at)
+{
+	return (uint8_t)(at % 2 ? pattern >> 8 : pattern);
+}
+
+/* Fills @bytes with the whole block. */
 static __device__ void block_fill(uint64_t to, uint32_t bytes, uint16_t pattern)
 {
 	uint32_t two = pattern | (uint32_t)pattern << 16, head = line_head(to, bytes);
 	uint32_t n = (bytes - head) / (uint32_t)sizeof(uint4), tail = head + n * (uint32_t)sizeof(uint4);
 	uint4 *wide = (uint4 *)(to + head), four = make_uint4(two, two, two, two);
 
-	if (threadIdx.x < head / 2)
-		((uint16_t *)to)[threadIdx.x] = pattern;
+	if (threadIdx.x < head)
+		((uint8_t *)to)[threadIdx.x] = pattern_byte(pattern, to + threadIdx.x);
 #pragma unroll
 	for (uint32_t i = threadIdx.x; i < KERNEL_PIECE / sizeof(uint4); i += KERNEL_FILL_THREADS)
 		if (i < n)
 			__stcs(&wide[i], four);
-	if (threadIdx.x < (bytes - tail) / 2)
-		((uint16_t *)(to + tail))[threadIdx.x] = pattern;
+	if (threadIdx.x < bytes - tail)
+		((uint8_t *)(to + tail))[threadIdx.x] = pattern_byte(pattern, to + tail + threadIdx.x);
 }
 
 static __device__ __forceinline__ void fill(const kernel_pages *g, const int32_t *list, int32_t n_pages,

@@ -10,22 +10,23 @@
 #include "kernels.h"
 #include "pieces.cuh"
 
-static __device__ __forceinline__ void apply_update(int32_t *table, int32_t width, int32_t num_pages, uint32_t cell,
-						    int32_t page)
+/* @P: what says width, num_pages and joined. */
+template <typename P> static __device__ __forceinline__ void apply_update(const P &p, uint32_t cell, int32_t page)
 {
-	int64_t row = cell / (uint32_t)width, column = cell % (uint32_t)width;
-	int32_t *k = table + row * 2 * width + column;
+	int32_t *k = (int32_t *)p.table + cell;
 
+	if (!p.joined) {
+		/* The rows of V ids before it. */
+		k += (int64_t)(cell / (uint32_t)p.width) * p.width;
+		k[p.width] = page < 0 ? -1 : page + p.num_pages;
+	}
 	k[0] = page;
-	k[width] = page < 0 ? -1 : page + num_pages;
 }
 
 template <typename APPLY> static __device__ __forceinline__ void apply(const APPLY &p)
 {
-	int32_t *table = (int32_t *)p.table;
-
 	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < p.n_updates; i += gridDim.x * blockDim.x)
-		apply_update(table, p.width, p.num_pages, p.updates[i].cell, p.updates[i].page);
+		apply_update(p, p.updates[i].cell, p.updates[i].page);
 }
 
 /* The beginning of a struct kernel_apply. */
@@ -34,7 +35,7 @@ struct apply_few {
 	int32_t width;
 	int32_t num_pages;
 	uint32_t n_updates;
-	uint32_t reserved;
+	uint32_t joined;
 	struct kernel_update updates[KERNEL_APPLY_MAX];
 };
 
@@ -57,7 +58,7 @@ extern "C" __global__ void swakv_apply_ring(const __grid_constant__ struct kerne
 	uint32_t n = b->step == step ? b->n_updates : 0;
 
 	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
-		apply_update((int32_t *)p.table, p.width, p.num_pages, b->updates[i].cell, b->updates[i].page);
+		apply_update(p, b->updates[i].cell, b->updates[i].page);
 }
 
 /* One thread. The fence makes all that the stream did before visible to whoever sees the word. */

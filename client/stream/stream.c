@@ -142,8 +142,8 @@ void stream_apply_cpu(const struct stream_target *target, const struct swakv_upd
 int stream_scrub_parts(const struct stream_target *target, const int32_t *pages, size_t n,
 		       int (*launch)(void *arg, const struct kernel_scrub *p), void *arg)
 {
-	struct kernel_scrub p = { .pages = { .k_base = target->first_page,
-					     .v_base = target->v_base,
+	uint64_t all_k = (uint64_t)target->num_pages * target->page_stride;
+	struct kernel_scrub p = { .pages = { .half = { target->first_page, target->v_base + all_k },
 					     .page_stride = target->page_stride,
 					     .num_pages = target->num_pages } };
 	int r = 0;

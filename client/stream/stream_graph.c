@@ -164,7 +164,7 @@ static int buffer_flush(struct stream *st, struct cuda *c, uint32_t group)
 	p.table = st->targets[group].table;
 	p.width = st->targets[group].width;
 	p.num_pages = st->targets[group].num_pages;
-	p.reserved = 0;
+	p.joined = 0;
 	p.n_updates = b->n_updates;
 	memcpy(p.updates, b->updates, b->n_updates * sizeof(p.updates[0]));
 	b->n_updates = 0;

@@ -66,10 +66,10 @@ static bool run_apply_most(const void *params, size_t bytes, uint32_t most)
 		fake_die("swakv_apply: %u updates, at most %u", p.n_updates, most);
 	for (uint32_t i = 0; i < p.n_updates; i++) {
 		uint64_t row = p.updates[i].cell / (uint32_t)p.width, column = p.updates[i].cell % (uint32_t)p.width;
-		uint64_t cell = p.table + (row * 2 * (uint32_t)p.width + column) * sizeof(int32_t);
+		uint64_t rows = p.joined ? row : 2 * row;
 
-		reach(&ok, cell, sizeof(int32_t));
-		reach(&ok, cell + (uint32_t)p.width * sizeof(int32_t), sizeof(int32_t));
+		for (; rows <= (p.joined ? row : 2 * row + 1); rows++)
+			reach(&ok, p.table + (rows * (uint32_t)p.width + column) * sizeof(int32_t), sizeof(int32_t));
 	}
 	refuse_twice(&p);
 	p.table &= ~FAKE_TAG;
@@ -94,26 +94,42 @@ static bool run_apply_many(const void *params)
  */
 static bool pages_in_reach(const struct kernel_pages *g, int32_t slot, int64_t first, int64_t end, int32_t layer)
 {
-	uint64_t k_bytes = paging_vector(g, g->page_tokens, 0, g->k_head_dim);
-	uint64_t v_bytes = paging_vector(g, g->page_tokens, 0, g->v_head_dim);
+	/* From the first vector's first byte to the last one's last. */
+	uint64_t k_bytes = paging_k(g, g->page_tokens - 1, g->kv_heads - 1) + paging_bytes(g, g->k_head_dim);
+	uint64_t v_bytes = paging_v(g, g->page_tokens - 1, g->kv_heads - 1) + paging_bytes(g, g->v_head_dim);
 	const int32_t *row = paging_row(g, slot);
 	bool ok = true;
 	int32_t k, v;
 
-	reach(&ok, (uint64_t)(uintptr_t)row | FAKE_TAG, (uint64_t)g->width * 2 * sizeof(int32_t));
+	reach(&ok, (uint64_t)(uintptr_t)row | FAKE_TAG, (uint64_t)g->width * (g->joined ? 1 : 2) * sizeof(int32_t));
 	for (int64_t c = first; ok && c < end; c++) {
 		if (!paging_lookup(g, row, c, &k, &v))
 			continue;
-		reach(&ok, paging_layer(g, g->k_base, k, layer), k_bytes);
-		reach(&ok, paging_layer(g, g->v_base, v, layer), v_bytes);
+		reach(&ok, paging_layer(g, g->k, k, layer), k_bytes);
+		reach(&ok, paging_layer(g, g->v, v, layer), v_bytes);
 	}
 	return ok;
 }
 
 static void bases_to_host(struct kernel_pages *g)
 {
-	g->k_base &= ~FAKE_TAG;
-	g->v_base &= ~FAKE_TAG;
+	g->half[0] &= ~FAKE_TAG;
+	g->half[1] &= ~FAKE_TAG;
+	g->k &= ~FAKE_TAG;
+	g->v &= ~FAKE_TAG;
+}
+
+/* All bytes of the @n pages in @list. */
+static bool whole_pages_in_reach(const struct kernel_pages *g, const int32_t *list, int32_t n)
+{
+	bool ok = true;
+
+	for (int32_t i = 0; ok && i < n; i++) {
+		reach(&ok, paging_half(g, 0, list[i]), g->page_stride);
+		if (!g->joined)
+			reach(&ok, paging_half(g, 1, list[i]), g->page_stride);
+	}
+	return ok;
 }
 
 static bool run_kv_write(const void *params)
@@ -121,15 +137,16 @@ static bool run_kv_write(const void *params)
 	struct kernel_kv_write p;
 	const int32_t *slots;
 	const int64_t *positions;
-	uint64_t n;
+	uint64_t n, heads;
 	bool ok = true;
 
 	memcpy(&p, params, sizeof(p));
 	n = (uint64_t)p.n_tokens;
 	p.slots = reach(&ok, p.slots, n * sizeof(*slots));
 	p.positions = reach(&ok, p.positions, n * sizeof(*positions));
-	p.k = reach(&ok, p.k, n * paging_vector(&p.pages, 1, 0, p.pages.k_head_dim));
-	p.v = reach(&ok, p.v, n * paging_vector(&p.pages, 1, 0, p.pages.v_head_dim));
+	heads = n * (uint64_t)p.pages.kv_heads;
+	p.k = reach(&ok, p.k, heads * paging_bytes(&p.pages, p.pages.k_head_dim));
+	p.v = reach(&ok, p.v, heads * paging_bytes(&p.pages, p.pages.v_head_dim));
 	p.pages.table = reach(&ok, p.pages.table, sizeof(int32_t));
 	slots = (const int32_t *)(uintptr_t)p.slots;
 	positions = (const int64_t *)(uintptr_t)p.positions;
@@ -190,10 +207,7 @@ static bool run_fill(const void *params)
 	memcpy(&p, params, sizeof(p));
 	p.page_list = reach(&ok, p.page_list, (uint64_t)p.n_pages * sizeof(*list));
 	list = (const int32_t *)(uintptr_t)p.page_list;
-	for (int32_t i = 0; ok && i < p.n_pages; i++) {
-		reach(&ok, paging_layer(&p.pages, p.pages.k_base, list[i], 0), p.pages.page_stride);
-		reach(&ok, paging_layer(&p.pages, p.pages.v_base, list[i] + p.pages.num_pages, 0), p.pages.page_stride);
-	}
+	ok = ok && whole_pages_in_reach(&p.pages, list, p.n_pages);
 	bases_to_host(&p.pages);
 	if (ok)
 		kernel_fill_cpu(&p);
@@ -214,13 +228,8 @@ static bool run_copy(const void *params)
 	memcpy(&p, params, sizeof(p));
 	p.from_list = reach(&ok, p.from_list, (uint64_t)p.n_pages * sizeof(int32_t));
 	p.to_list = reach(&ok, p.to_list, (uint64_t)p.n_pages * sizeof(int32_t));
-	for (int32_t i = 0; ok && i < 2 * p.n_pages; i++) {
-		const int32_t *list = (const int32_t *)(uintptr_t)(i % 2 ? p.to_list : p.from_list);
-
-		reach(&ok, paging_layer(&p.pages, p.pages.k_base, list[i / 2], 0), p.pages.page_stride);
-		reach(&ok, paging_layer(&p.pages, p.pages.v_base, list[i / 2] + p.pages.num_pages, 0),
-		      p.pages.page_stride);
-	}
+	ok = ok && whole_pages_in_reach(&p.pages, (const int32_t *)(uintptr_t)p.from_list, p.n_pages) &&
+	     whole_pages_in_reach(&p.pages, (const int32_t *)(uintptr_t)p.to_list, p.n_pages);
 	bases_to_host(&p.pages);
 	if (ok)
 		kernel_copy_cpu(&p);
@@ -240,10 +249,7 @@ static bool run_check(const void *params)
 	p.patterns = reach(&ok, p.patterns, n * sizeof(uint16_t));
 	p.counts = reach(&ok, p.counts, n * sizeof(uint32_t));
 	list = (const int32_t *)(uintptr_t)p.page_list;
-	for (uint64_t i = 0; ok && i < n; i++) {
-		reach(&ok, paging_layer(&p.pages, p.pages.k_base, list[i], 0), p.pages.page_stride);
-		reach(&ok, paging_layer(&p.pages, p.pages.v_base, list[i] + p.pages.num_pages, 0), p.pages.page_stride);
-	}
+	ok = ok && whole_pages_in_reach(&p.pages, list, p.n_pages);
 	bases_to_host(&p.pages);
 	if (ok)
 		kernel_check_cpu(&p);
@@ -263,11 +269,7 @@ static bool run_scrub_most(const void *params, size_t bytes, int32_t most)
 	memcpy(&p, params, bytes);
 	if (p.n_pages > most)
 		fake_die("swakv_scrub: %d pages, at most %d", p.n_pages, most);
-	for (int32_t i = 0; ok && i < p.n_pages; i++) {
-		reach(&ok, paging_layer(&p.pages, p.pages.k_base, p.list[i], 0), p.pages.page_stride);
-		reach(&ok, paging_layer(&p.pages, p.pages.v_base, p.list[i] + p.pages.num_pages, 0),
-		      p.pages.page_stride);
-	}
+	ok = whole_pages_in_reach(&p.pages, p.list, p.n_pages);
 	bases_to_host(&p.pages);
 	if (ok)
 		kernel_scrub_cpu(&p);
@@ -326,6 +328,7 @@ static bool run_apply_ring(const void *params)
 	apply.table = p.table;
 	apply.width = p.width;
 	apply.num_pages = p.num_pages;
+	apply.joined = p.joined;
 	apply.n_updates = b->n_updates;
 	memcpy(apply.updates, b->updates, sizeof(b->updates));
 	return run_apply(&apply);

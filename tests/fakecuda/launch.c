@@ -35,10 +35,15 @@ static void must_divide(const struct launch *l, const char *what, uint64_t n, ui
 			 (unsigned long long)n, (unsigned long long)by);
 }
 
+static uint64_t pieces(const struct kernel_pages *g, int32_t n_pages)
+{
+	return (g->joined ? 1 : 2) * (uint64_t)n_pages * PARTS(g->page_stride, 64 << 10);
+}
+
 /* A block a piece of 64 KiB of each half of each page: no more, for it would be a page of nobody's. */
 static void check_pieces(const struct launch *l, const struct kernel_pages *g, int32_t n_pages, uint64_t threads)
 {
-	must_be(l, "grid", l->grid, 2 * (uint64_t)n_pages * PARTS(g->page_stride, 64 << 10));
+	must_be(l, "grid", l->grid, pieces(g, n_pages));
 	must_be(l, "block", l->block, threads);
 }
 
@@ -77,7 +82,7 @@ static void check_check(const struct launch *l, const void *params)
 {
 	const struct kernel_check *p = params;
 
-	must_be(l, "grid", l->grid, 2 * (uint64_t)p->n_pages * PARTS(p->pages.page_stride, 64 << 10));
+	must_be(l, "grid", l->grid, pieces(&p->pages, p->n_pages));
 	must_be(l, "block", l->block, 256);
 }
 
@@ -144,10 +149,14 @@ static void check_split(const struct launch *l, const struct kernel_attention *p
 
 	must_divide(l, "K vectors of", k, 8);
 	must_divide(l, "V vectors of", v, 8);
-	must_divide(l, "K at", g->k_base, 16);
-	must_divide(l, "V at", g->v_base, 16);
+	must_divide(l, "K at", g->k, 16);
+	must_divide(l, "V at", g->v, 16);
 	must_divide(l, "pages of", g->page_stride, 16);
 	must_divide(l, "layers of", g->layer_stride, 16);
+	must_divide(l, "K tokens of", g->k_token, 16);
+	must_divide(l, "V tokens of", g->v_token, 16);
+	must_divide(l, "K heads of", g->k_head, 16);
+	must_divide(l, "V heads of", g->v_head, 16);
 	if (v > dim && dim != 256)
 		fake_die("%s: launched for V vectors of %llu", l->kernel, (unsigned long long)v);
 	must_be(l, "grid", l->grid, LEAST(blocks * splits, 65535));

@@ -185,8 +185,9 @@ static void prepare(struct hand *h)
 		fail("driver", why);
 	h->pages = (struct kernel_pages){
 		.table = l->table,
-		.k_base = l->k_base,
-		.v_base = l->v_base,
+		.half = { l->first_page, l->v_first },
+		.k = l->k_base,
+		.v = l->v_first,
 		.page_stride = l->page_stride,
 		.layer_stride = l->layer_stride,
 		.width = l->width,
@@ -197,6 +198,7 @@ static void prepare(struct hand *h)
 		.v_head_dim = HEAD_DIM,
 		.dtype = KERNEL_F16,
 	};
+	kernel_pages_rows(&h->pages);
 	h->max_pages =
 		(uint32_t)l->num_pages > h->a.pages * h->a.repeat ? (uint32_t)l->num_pages : h->a.pages * h->a.repeat;
 	h->list = calloc(h->max_pages, sizeof(*h->list));
@@ -456,7 +458,7 @@ static void on_drop(void)
 
 static void on_scribble(struct hand *h, int32_t page)
 {
-	uint64_t at = h->pages.v_base + (uint64_t)(page + h->pages.num_pages) * h->pages.page_stride;
+	uint64_t at = h->pages.half[1] + (uint64_t)page * h->pages.page_stride;
 
 	device_ok(h, driver_fill16(h->driver, h->stream, at + h->pages.page_stride - 2, PATTERN_A, 1), "scribble");
 	device_ok(h, driver_stream_synchronize(h->driver, h->stream), "scribble");
@@ -477,7 +479,7 @@ static _Noreturn void on_crash(struct hand *h)
 	struct kernel_fill f = { .pages = h->pages, .page_list = h->list_at, .n_pages = 1, .pattern = PATTERN_A };
 	int code;
 
-	f.pages.k_base = f.pages.v_base = 1ull << 45; /* nothing is there */
+	f.pages.half[0] = f.pages.half[1] = 1ull << 45; /* nothing is there */
 	code = driver_run_fill(h->driver, h->stream, &f);
 	code = code ? code : driver_stream_synchronize(h->driver, h->stream);
 	if (code == 0)

@@ -211,12 +211,12 @@ static int role_sanitized(bool beyond)
 
 	open_driver();
 	start_exporter(&exporter, "--export", NULL, handle);
-	must(driver_ipc_import(driver, handle, &f.pages.k_base), "import");
+	must(driver_ipc_import(driver, handle, &f.pages.half[0]), "import");
 	must(driver_alloc(driver, sizeof(int32_t), &list), "allocation");
 	must(driver_fill32(driver, stream, list, 0, 1), "page list");
-	f.pages.k_base += beyond ? BLOCK - 64 : 0;
-	f.pages.v_base = f.pages.k_base;
-	f.pages.page_stride = f.pages.layer_stride = SMALL;
+	f.pages.half[0] += beyond ? BLOCK - 64 : 0;
+	f.pages.half[1] = f.pages.half[0];
+	f.pages.page_stride = SMALL;
 	f.page_list = list;
 	rc = driver_run_fill(driver, stream, &f);
 	rc = rc ? rc : driver_stream_synchronize(driver, stream);

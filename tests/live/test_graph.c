@@ -350,10 +350,10 @@ static float value(char what, int slot, int64_t token, int dim)
 
 static struct kernel_pages pages_of_layout(void)
 {
-	return (struct kernel_pages){
+	struct kernel_pages pages = {
 		.table = layout.table,
-		.k_base = layout.k_base,
-		.v_base = layout.v_base,
+		.k = layout.k_base,
+		.v = layout.v_first,
 		.page_stride = layout.page_stride,
 		.layer_stride = layout.layer_stride,
 		.width = layout.width,
@@ -364,6 +364,9 @@ static struct kernel_pages pages_of_layout(void)
 		.v_head_dim = HEAD_DIM,
 		.dtype = KERNEL_F32,
 	};
+
+	kernel_pages_rows(&pages);
+	return pages;
 }
 
 #define DEVICE(field) (shared_device + offsetof(struct shared, field))

@@ -89,18 +89,11 @@ static void work_init(swakv_session *s)
 	work.d = live_driver(s);
 	LIVE_OK(s, swakv_session_get_layout(s, 0, &work.l));
 	cr_assert_leq(work.l.num_pages, MOST_PAGES);
-	work.pages = (struct kernel_pages){ .table = work.l.table,
-					    .k_base = work.l.k_base,
-					    .v_base = work.l.v_base,
-					    .page_stride = work.l.page_stride,
-					    .layer_stride = work.l.layer_stride,
-					    .width = work.l.width,
-					    .num_pages = work.l.num_pages,
-					    .page_tokens = P,
-					    .kv_heads = 1,
-					    .k_head_dim = 8,
-					    .v_head_dim = 8,
-					    .dtype = KERNEL_F16 };
+	work.pages = (struct kernel_pages){
+		.half = { work.l.first_page, work.l.v_first },
+		.page_stride = work.l.page_stride,
+		.num_pages = work.l.num_pages,
+	};
 	cells = MOST_STEPS * (size_t)work.l.width;
 	work.seen = calloc(cells, sizeof(int32_t));
 	work.expected = calloc(cells, sizeof(int32_t));

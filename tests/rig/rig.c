@@ -29,6 +29,15 @@ const struct rig_shape rig_base = {
 	.seed = 1,
 };
 
+struct rig_shape rig_form(const struct rig_shape *shape, int form)
+{
+	struct rig_shape s = *shape;
+
+	s.joined = form / 2;
+	s.by_head = form % 2;
+	return s;
+}
+
 static uint32_t rig_random(uint32_t *state)
 {
 	*state ^= *state << 13;
@@ -109,10 +118,35 @@ static int64_t first_page(const struct rig *r, int64_t e)
 	return (first > 0 ? first : 0) / r->shape.page_tokens;
 }
 
+/* Strides of @bytes, a vector's: of tokens, and of heads. */
+static void rig_measure_rows(const struct rig *r, uint64_t bytes, uint64_t *token, uint64_t *head)
+{
+	*token = r->shape.by_head ? bytes : bytes * (uint64_t)r->shape.kv_heads;
+	*head = r->shape.by_head ? bytes * (uint64_t)r->shape.page_tokens : bytes;
+}
+
+static void rig_measure_page(struct rig *r)
+{
+	const struct rig_shape *s = &r->shape;
+	uint64_t k_vector = (uint64_t)s->k_dim * element_bytes(r), v_vector = (uint64_t)s->v_dim * element_bytes(r);
+	uint64_t vectors = (uint64_t)s->page_tokens * (uint64_t)s->kv_heads, between = (uint64_t)s->between;
+
+	rig_measure_rows(r, k_vector, &r->k_token, &r->k_head);
+	rig_measure_rows(r, v_vector, &r->v_token, &r->v_head);
+	r->n_halves = s->joined ? 1 : 2;
+	r->layer_stride = vectors * (k_vector > v_vector ? k_vector : v_vector) + between;
+	if (s->joined)
+		r->layer_stride = vectors * (k_vector + v_vector) + 2 * between;
+	r->page_stride = r->layer_stride * (uint64_t)s->layers + (uint64_t)s->padding;
+	/* A half is no multiple of the page, so the bases of K and V differ by more than the ids do. */
+	r->half_bytes = (uint64_t)s->num_pages * r->page_stride + 4096;
+	r->pool_bytes = (uint64_t)r->n_halves * r->half_bytes;
+	r->v_at = s->joined ? vectors * k_vector + between : r->half_bytes;
+}
+
 static void rig_measure(struct rig *r)
 {
 	const struct rig_shape *s = &r->shape;
-	int32_t dim = s->k_dim > s->v_dim ? s->k_dim : s->v_dim;
 	int64_t longest = 1;
 
 	for (int32_t i = 0; i < s->n_rows; i++) {
@@ -127,11 +161,13 @@ static void rig_measure(struct rig *r)
 		r->shape.num_pages = r->n_mapped + 3;
 	r->width = (int32_t)ceil_div(longest, s->page_tokens) + 1;
 	r->max_batch = s->n_rows + 2;
-	r->layer_stride = (uint64_t)s->page_tokens * token_elements(r, dim) * element_bytes(r) + (uint64_t)s->between;
-	r->page_stride = r->layer_stride * (uint64_t)s->layers + (uint64_t)s->padding;
-	/* A half is no multiple of the page, so the bases of K and V differ by more than the ids do. */
-	r->half_bytes = (uint64_t)r->shape.num_pages * r->page_stride + 4096;
-	r->pool_bytes = 2 * r->half_bytes;
+	rig_measure_page(r);
+}
+
+/* Entries of a row of the table. */
+static uint64_t rig_row(const struct rig *r)
+{
+	return (uint64_t)r->n_halves * (uint64_t)r->width;
 }
 
 static void rig_lay_out(struct rig *r)
@@ -140,7 +176,7 @@ static void rig_lay_out(struct rig *r)
 	uint64_t tokens = (uint64_t)r->n_tokens, rows = (uint64_t)s->n_rows;
 	uint64_t layer_tokens = tokens * (uint64_t)s->layers * element_bytes(r);
 
-	r->table = rig_place(r, (uint64_t)r->max_batch * 2 * (uint64_t)r->width * 4);
+	r->table = rig_place(r, (uint64_t)r->max_batch * rig_row(r) * 4);
 	r->slots = rig_place(r, rows * 4);
 	r->endpoints = rig_place(r, rows * 8);
 	r->token_slots = rig_place(r, tokens * 4);
@@ -170,7 +206,7 @@ static void rig_map(struct rig *r, uint32_t *random)
 	unsigned char *taken = calloc((size_t)s->num_pages, 1);
 	int32_t *list = (int32_t *)(r->arrays + r->pages), n = 0;
 
-	memset(r->arrays + r->table, 0xff, (uint64_t)r->max_batch * 2 * (uint64_t)r->width * 4);
+	memset(r->arrays + r->table, 0xff, (uint64_t)r->max_batch * rig_row(r) * 4);
 	for (int32_t i = 0; i < s->n_rows; i++) {
 		/* Rows lie in the table in another order than in the batch. */
 		int32_t slot = s->endpoints[i] ? r->max_batch - 1 - i : -1;
@@ -180,11 +216,13 @@ static void rig_map(struct rig *r, uint32_t *random)
 		((int64_t *)(r->arrays + r->endpoints))[i] = s->endpoints[i];
 		if (slot < 0)
 			continue;
-		row = rig_table(r) + (int64_t)slot * 2 * r->width;
+		row = rig_table(r) + (uint64_t)slot * rig_row(r);
 		for (int64_t c = first_page(r, s->endpoints[i]); c < ceil_div(s->endpoints[i], s->page_tokens); c++) {
 			list[n] = rig_take_page(r, taken, random, n);
 			row[c] = list[n];
-			row[r->width + c] = list[n++] + s->num_pages;
+			if (!s->joined)
+				row[r->width + c] = list[n] + s->num_pages;
+			n++;
 		}
 		for (int32_t t = 0; t < s->endpoints[i]; t++) {
 			((int32_t *)(r->arrays + r->token_slots))[r->token_begin[i] + t] = slot;
@@ -246,10 +284,15 @@ struct kernel_pages rig_pages(const struct rig *r, struct rig_bases at)
 
 	return (struct kernel_pages){
 		.table = at.arrays + r->table,
-		.k_base = at.pool,
-		.v_base = at.pool + r->half_bytes - (uint64_t)s->num_pages * r->page_stride,
+		.half = { at.pool, s->joined ? 0 : at.pool + r->half_bytes },
+		.k = at.pool,
+		.v = at.pool + r->v_at,
 		.page_stride = r->page_stride,
 		.layer_stride = r->layer_stride,
+		.k_token = r->k_token,
+		.v_token = r->v_token,
+		.k_head = r->k_head,
+		.v_head = r->v_head,
 		.width = r->width,
 		.num_pages = s->num_pages,
 		.page_tokens = s->page_tokens,
@@ -257,6 +300,7 @@ struct kernel_pages rig_pages(const struct rig *r, struct rig_bases at)
 		.k_head_dim = s->k_dim,
 		.v_head_dim = s->v_dim,
 		.dtype = s->dtype,
+		.joined = s->joined,
 	};
 }
 
@@ -309,7 +353,8 @@ int32_t rig_page(const struct rig *r, int32_t row, int32_t column)
 {
 	int32_t slot = ((const int32_t *)(r->arrays + r->slots))[row];
 
-	return slot < 0 ? -1 : ((const int32_t *)(r->arrays + r->table))[(int64_t)slot * 2 * r->width + column];
+	return slot < 0 ? -1
+			: ((const int32_t *)(r->arrays + r->table))[(uint64_t)slot * rig_row(r) + (uint64_t)column];
 }
 
 float *rig_out(struct rig *r)

@@ -28,7 +28,9 @@ struct rig_shape {
 	int32_t dtype;     /* enum kernel_dtype */
 	int32_t num_pages; /* 0: as many as the rows need, and a few */
 	int32_t padding;   /* bytes behind each page's last layer */
-	int32_t between;   /* bytes behind each layer */
+	int32_t between;   /* bytes behind each layer, and in a joined page behind its K */
+	int32_t joined;    /* not 0: pages are joined */
+	int32_t by_head;   /* not 0: a layer holds heads of tokens, not tokens of heads */
 	int32_t n_rows;
 	int64_t endpoints[RIG_MAX_ROWS]; /* 0: a padding row */
 	uint32_t seed;
@@ -39,6 +41,10 @@ struct rig_shape {
 /* One that tests change in a field or two. */
 extern const struct rig_shape rig_base;
 
+/* Ways in which pages may hold the same numbers: RIG_FORMS of them, 0 being split pages with tokens of heads. */
+#define RIG_FORMS 4
+struct rig_shape rig_form(const struct rig_shape *shape, int form);
+
 /* Where the two parts of the rig's memory lie for whoever executes. */
 struct rig_bases {
 	uint64_t arrays;
@@ -48,7 +54,10 @@ struct rig_bases {
 struct rig {
 	struct rig_shape shape;
 	int32_t width, max_batch, n_tokens, n_mapped;
-	uint64_t page_stride, layer_stride, half_bytes;
+	int32_t n_halves;                               /* 2; joined: 1 */
+	uint64_t page_stride, layer_stride, half_bytes; /* joined: half_bytes is all of the pool */
+	uint64_t v_at;                                  /* of page 0's V in the pool; its K lies at 0 */
+	uint64_t k_token, v_token, k_head, v_head;      /* strides */
 	/* the arrays: one block, initialised; offsets in it */
 	unsigned char *arrays;
 	uint64_t arrays_bytes;

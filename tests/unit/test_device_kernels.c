@@ -34,12 +34,13 @@ static void compare_pages(struct rig_device *v)
 
 		kernel_kv_write_cpu(&w);
 	}
-	for (int32_t i = 0; i < 2 * r->n_mapped; i++) {
-		int32_t page = ((int32_t *)(r->arrays + r->pages))[i / 2];
-		uint64_t at = (uint64_t)page * r->page_stride + (i % 2 ? r->half_bytes : 0);
+	for (int32_t i = 0; i < r->n_halves * r->n_mapped; i++) {
+		int32_t page = ((int32_t *)(r->arrays + r->pages))[i / r->n_halves];
+		uint64_t at = (uint64_t)page * r->page_stride + (i % r->n_halves ? r->half_bytes : 0);
 
 		OK(rig_device_read_pool(v, bytes, at, r->page_stride));
-		cr_assert_arr_eq(bytes, r->pool + at, r->page_stride, "%s page %d differs", i % 2 ? "V" : "K", page);
+		cr_assert_arr_eq(bytes, r->pool + at, r->page_stride, "%s page %d differs", i % r->n_halves ? "V" : "K",
+				 page);
 	}
 	free(bytes);
 }
@@ -72,9 +73,14 @@ static void check_split(struct driver *d, const struct rig_shape *shape, int32_t
 	rig_free(r);
 }
 
+/* In all forms of pages. */
 static void check_on(struct driver *d, const struct rig_shape *shape)
 {
-	check_split(d, shape, 0);
+	for (int form = 0; form < RIG_FORMS; form++) {
+		struct rig_shape s = rig_form(shape, form);
+
+		check_split(d, &s, 0);
+	}
 }
 
 Test(device_kernels, windows_and_pages_of_every_relation)
@@ -144,7 +150,7 @@ static void check_copy(struct driver *d, uint64_t bytes)
 	OK(driver_copy_to_device(d, NULL, lists_at, lists, sizeof(lists)));
 	for (uint8_t i = 0; i < 6; i++)
 		put_page(d, pool + i * bytes, pool + half + i * bytes, bytes, i);
-	c = (struct kernel_copy){ .pages = { .k_base = pool, .v_base = pool, .page_stride = bytes, .num_pages = 6 },
+	c = (struct kernel_copy){ .pages = { .half = { pool, pool + half }, .page_stride = bytes, .num_pages = 6 },
 				  .from_list = lists_at,
 				  .to_list = lists_at + 8,
 				  .n_pages = 2 };
@@ -197,8 +203,10 @@ Test(device_kernels, every_form_of_the_attention_kernel)
 			s.layers = 1;
 			s.sinks = k % 3 == 1;
 			s.soft_cap = k % 3 == 2 ? 5 : 0;
-			for (int32_t splits = 0; splits <= 7; splits += 7)
+			for (int32_t splits = 0; splits <= 7; splits += 7) {
+				s = rig_form(&s, (int)(i + k) % RIG_FORMS);
 				check_split(d, &s, splits);
+			}
 		}
 	}
 	driver_close(d);
@@ -229,7 +237,7 @@ Test(device_kernels, updates_of_each_number_that_is_a_boundary)
 {
 	static const uint32_t numbers[] = { 1, 127, 128, 129, 499, 500, 501, KERNEL_APPLY_MOST - 1, KERNEL_APPLY_MOST };
 	static struct kernel_apply p = { .width = 64, .num_pages = 100000 };
-	size_t bytes = (KERNEL_APPLY_MOST / 64 + 1) * (size_t)2 * 64 * sizeof(int32_t);
+	size_t bytes = (KERNEL_APPLY_MOST / 64 + 1) * (size_t)2 * 64 * sizeof(int32_t), n = 0;
 	int32_t *got = malloc(bytes), *want = malloc(bytes);
 	struct driver *d = open_device();
 	uint64_t table;
@@ -239,8 +247,9 @@ Test(device_kernels, updates_of_each_number_that_is_a_boundary)
 	OK(driver_alloc(d, bytes, &table));
 	for (uint32_t i = 0; i < KERNEL_APPLY_MOST; i++)
 		p.updates[i] = (struct kernel_update){ i, (int32_t)i + 7 };
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		p.n_updates = numbers[i];
+	for (; n < 2 * sizeof(numbers) / sizeof(numbers[0]); n++) {
+		p.n_updates = numbers[n / 2];
+		p.joined = n % 2;
 		memset(want, 0xff, bytes);
 		OK(driver_copy_to_device(d, NULL, table, want, bytes));
 		p.table = table;
@@ -249,7 +258,7 @@ Test(device_kernels, updates_of_each_number_that_is_a_boundary)
 		OK(driver_stream_synchronize(d, NULL));
 		p.table = (uint64_t)(uintptr_t)want;
 		kernel_apply_cpu(&p);
-		cr_assert_arr_eq(got, want, bytes, "%u updates", numbers[i]);
+		cr_assert_arr_eq(got, want, bytes, "%u updates%s", p.n_updates, p.joined ? ", joined" : "");
 	}
 	OK(driver_free(d, table));
 	free(got);
@@ -412,7 +421,7 @@ static void disturb_and_count(struct rig_device *v)
 	static const int32_t list[PAGES] = { 5, 0, 3, 6 };
 	static const uint16_t patterns[PAGES] = { 0x3c00, 0x1234, 0xffff, 0 };
 	struct driver *d = v->d;
-	uint64_t half = v->r->half_bytes, stride = v->r->page_stride;
+	uint64_t half = v->r->shape.joined ? 0 : v->r->half_bytes, stride = v->r->page_stride;
 	struct kernel_check c = { .pages = rig_pages(v->r, v->at), .n_pages = PAGES };
 	struct kernel_fill f = { .pages = c.pages, .n_pages = 1 };
 	uint32_t counts[PAGES];
@@ -446,20 +455,21 @@ static void disturb_and_count(struct rig_device *v)
 	OK(driver_free(d, c.page_list));
 }
 
-/* Calls @check on pages of sizes that stand well and badly to 16 bytes. */
-static void with_each_padding(void (*check)(struct rig_device *v))
+/* Calls @check on pages of sizes that stand well and badly to 16 bytes: of the first @n sizes, split and joined. */
+static void with_each_padding(void (*check)(struct rig_device *v), size_t n)
 {
-	static const int32_t paddings[] = { 0, 2, 8, 14, 70000 };
+	static const int32_t paddings[] = { 0, 2, 8, 14, 70000, 1, 70001 };
 	struct driver *d = open_device();
 
 	if (!have_kernels(d))
 		return;
-	for (size_t i = 0; i < sizeof(paddings) / sizeof(paddings[0]); i++) {
+	for (size_t i = 0; i < 2 * n; i++) {
 		struct rig_shape s = rig_base;
 		struct rig_device v;
 		struct rig *r;
 
-		s.padding = paddings[i];
+		s.padding = paddings[i / 2];
+		s.joined = i % 2;
 		r = rig_new(&s);
 		OK(rig_device_init(&v, d, r));
 		check(&v);
@@ -471,7 +481,40 @@ static void with_each_padding(void (*check)(struct rig_device *v))
 
 Test(device_kernels, check_counts_each_element_that_is_not_its_pages_pattern)
 {
-	with_each_padding(disturb_and_count);
+	with_each_padding(disturb_and_count, 5);
+}
+
+/* Pages 5 and 2 get the pattern; all bytes of the pool around them stay. */
+static void fill_two(struct rig_device *v)
+{
+	static const int32_t list[] = { 5, 2 };
+	struct driver *d = v->d;
+	struct rig *r = v->r;
+	struct kernel_fill f = { .pages = rig_pages(r, v->at), .n_pages = 2, .pattern = 0xabcd };
+	unsigned char *got = malloc(r->pool_bytes);
+
+	OK(driver_fill16(d, v->stream, v->at.pool, 0x0101, r->pool_bytes / 2));
+	OK(driver_alloc(d, sizeof(list), &f.page_list));
+	OK(driver_copy_to_device(d, v->stream, f.page_list, list, sizeof(list)));
+	OK(driver_run_fill(d, v->stream, &f));
+	OK(driver_copy_to_host(d, v->stream, got, v->at.pool, r->pool_bytes));
+	OK(driver_stream_synchronize(d, v->stream));
+	for (uint64_t i = 0; i < r->pool_bytes; i++) {
+		uint64_t page = i % r->half_bytes / r->page_stride;
+		int32_t want = page != 5 && page != 2 ? 1 : i % 2 ? 0xab : 0xcd;
+
+		if (i == r->pool_bytes - 1 && r->pool_bytes % 2)
+			break; /* not written to begin with */
+		cr_assert_eq(got[i], want, "byte %llu of pages of %llu", (unsigned long long)i,
+			     (unsigned long long)r->page_stride);
+	}
+	OK(driver_free(d, f.page_list));
+	free(got);
+}
+
+Test(device_kernels, fill_covers_whole_pages_and_nothing_beside_them)
+{
+	with_each_padding(fill_two, 7);
 }
 
 /* Pages 1 and 4 get what 0 and 6 hold; all bytes of the pool around them stay. */
@@ -493,7 +536,7 @@ static void copy_two(struct rig_device *v)
 	OK(driver_run_copy(d, v->stream, &c));
 	OK(driver_copy_to_host(d, v->stream, got, v->at.pool, r->pool_bytes));
 	OK(driver_stream_synchronize(d, v->stream));
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 2 * r->n_halves; i++) {
 		uint64_t half = i / 2 ? r->half_bytes : 0;
 
 		memcpy(want + half + (uint64_t)to[i % 2] * r->page_stride,
@@ -507,20 +550,23 @@ static void copy_two(struct rig_device *v)
 
 Test(device_kernels, copy_moves_whole_pages_and_nothing_beside_them)
 {
-	with_each_padding(copy_two);
+	with_each_padding(copy_two, 7);
 }
 
-/* Scrubs every other page of @n, which hold ones; both halves. */
-static void scrub_every_other(struct driver *d, int32_t n)
+/* Scrubs every other page of @n, which hold ones: both halves of 30 bytes, or joined ones of 31. */
+static void scrub_every_other(struct driver *d, int32_t n, bool joined)
 {
-	enum { PAGE = 30 };
+	const uint64_t page_bytes = joined ? 31 : 30;
 	static struct kernel_scrub p;
-	uint64_t bytes = 2 * (uint64_t)n * PAGE, pool;
+	uint64_t bytes = (joined ? 1 : 2) * (uint64_t)n * page_bytes, pool;
 	unsigned char *got = malloc(bytes);
 
 	OK(driver_alloc(d, bytes, &pool));
 	OK(driver_fill16(d, NULL, pool, 0x0101, bytes / 2));
-	p.pages = (struct kernel_pages){ .k_base = pool, .v_base = pool, .page_stride = PAGE, .num_pages = n };
+	p.pages = (struct kernel_pages){ .half = { pool, joined ? 0 : pool + bytes / 2 },
+					 .page_stride = page_bytes,
+					 .num_pages = n,
+					 .joined = joined };
 	p.n_pages = n / 2;
 	for (int32_t i = 0; i < p.n_pages; i++)
 		p.list[i] = n - 1 - 2 * i;
@@ -528,9 +574,9 @@ static void scrub_every_other(struct driver *d, int32_t n)
 	OK(driver_copy_to_host(d, NULL, got, pool, bytes));
 	OK(driver_stream_synchronize(d, NULL));
 	for (uint64_t i = 0; i < bytes; i++) {
-		uint64_t page = i / PAGE % (uint64_t)n;
+		uint64_t page = i / page_bytes % (uint64_t)n;
 
-		cr_assert_eq(got[i], (uint64_t)(n - 1) % 2 != page % 2, "byte %d of page %d", (int)(i % PAGE),
+		cr_assert_eq(got[i], (uint64_t)(n - 1) % 2 != page % 2, "byte %d of page %d", (int)(i % page_bytes),
 			     (int)page);
 	}
 	OK(driver_free(d, pool));
@@ -544,8 +590,10 @@ Test(device_kernels, scrubs_of_one_page_and_of_as_many_as_a_launch_takes)
 
 	if (!have_kernels(d))
 		return;
-	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
-		scrub_every_other(d, pages[i]);
+	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+		scrub_every_other(d, pages[i], false);
+		scrub_every_other(d, pages[i], true);
+	}
 	driver_close(d);
 }
 

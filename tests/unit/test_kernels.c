@@ -32,6 +32,25 @@ Test(apply, k_and_derived_v_are_set_and_cleared)
 	}
 }
 
+Test(apply, joined_pages_have_one_row_of_ids)
+{
+	int32_t table[3][4];
+	struct kernel_apply p = { .table = (uint64_t)(uintptr_t)table, .width = 4, .num_pages = 10, .n_updates = 3 };
+
+	memset(table, 0xff, sizeof(table));
+	table[2][3] = 5;
+	p.joined = 1;
+	p.updates[0] = (struct kernel_update){ 1 * 4 + 0, 3 };
+	p.updates[1] = (struct kernel_update){ 1 * 4 + 2, 7 };
+	p.updates[2] = (struct kernel_update){ 2 * 4 + 3, -1 };
+	kernel_apply_cpu(&p);
+	for (int row = 0; row < 3; row++)
+		for (int column = 0; column < 4; column++)
+			cr_assert_eq(table[row][column], row == 1 && column == 0   ? 3
+							 : row == 1 && column == 2 ? 7
+										   : -1);
+}
+
 Test(apply, five_hundred_updates_all_land_and_nothing_else)
 {
 	enum { WIDTH = 7, ROWS = 200 };
@@ -67,7 +86,7 @@ static struct rig *filled(const struct rig_shape *shape)
 	return r;
 }
 
-static void check(const struct rig_shape *shape)
+static void check_form(const struct rig_shape *shape)
 {
 	struct rig *r = filled(shape);
 
@@ -82,7 +101,34 @@ static void check(const struct rig_shape *shape)
 	rig_free(r);
 }
 
+/* Split and joined pages, tokens of heads and heads of tokens. */
+static void check(const struct rig_shape *shape)
+{
+	for (int form = 0; form < RIG_FORMS; form++) {
+		struct rig_shape s = rig_form(shape, form);
+
+		check_form(&s);
+	}
+}
+
 /* ---- KV write and fill ---- */
+
+/* Token @in of page @page is token @token of the arrays. */
+static void check_token(const struct rig *r, int32_t page, int32_t layer, int32_t in, int32_t token)
+{
+	const struct rig_shape *s = &r->shape;
+	const unsigned char *at = r->pool + (uint64_t)page * r->page_stride + (uint64_t)layer * r->layer_stride;
+	uint64_t kb = (uint64_t)s->k_dim * 2, vb = (uint64_t)s->v_dim * 2;
+
+	for (uint64_t head = 0; head < (uint64_t)s->kv_heads; head++) {
+		uint64_t from = (uint64_t)(layer * r->n_tokens + token) * (uint64_t)s->kv_heads + head;
+		uint64_t nth = s->by_head ? head * (uint64_t)s->page_tokens + (uint64_t)in
+					  : (uint64_t)in * (uint64_t)s->kv_heads + head;
+
+		cr_assert_arr_eq(at + nth * kb, r->arrays + r->k + from * kb, kb);
+		cr_assert_arr_eq(at + r->v_at + nth * vb, r->arrays + r->v + from * vb, vb);
+	}
+}
 
 /* Every byte of every token that has a page lies where the layout says. */
 static void check_placement(const struct rig_shape *shape)
@@ -93,20 +139,9 @@ static void check_placement(const struct rig_shape *shape)
 	for (int32_t row = 0; row < s->n_rows; row++) {
 		for (int32_t pos = 0; pos < s->endpoints[row]; pos++) {
 			int32_t page = rig_page(r, row, pos / s->page_tokens), token = r->token_begin[row] + pos;
-			uint64_t kb = (uint64_t)s->kv_heads * (uint64_t)s->k_dim * 2;
-			uint64_t vb = (uint64_t)s->kv_heads * (uint64_t)s->v_dim * 2;
 
-			if (page < 0)
-				continue;
-			for (int32_t layer = 0; layer < s->layers; layer++) {
-				uint64_t at = (uint64_t)page * r->page_stride + (uint64_t)layer * r->layer_stride;
-				uint64_t in = (uint64_t)(pos % s->page_tokens);
-				uint64_t from = (uint64_t)(layer * r->n_tokens + token);
-
-				cr_assert_arr_eq(r->pool + at + in * kb, r->arrays + r->k + from * kb, kb);
-				cr_assert_arr_eq(r->pool + r->half_bytes + at + in * vb, r->arrays + r->v + from * vb,
-						 vb);
-			}
+			for (int32_t layer = 0; layer < s->layers && page >= 0; layer++)
+				check_token(r, page, layer, pos % s->page_tokens, token);
 		}
 	}
 	rig_free(r);
@@ -114,7 +149,13 @@ static void check_placement(const struct rig_shape *shape)
 
 Test(kv_write, every_byte_lies_where_the_layout_says)
 {
-	check_placement(&rig_base);
+	for (int form = 0; form < RIG_FORMS; form++) {
+		struct rig_shape s = rig_form(&rig_base, form);
+
+		s.between = 64;
+		s.padding = 32;
+		check_placement(&s);
+	}
 }
 
 /* A stride of 128 KiB and page ids around 70,000: byte offsets of 9 GiB. */
@@ -139,6 +180,18 @@ Test(kv_write, page_ids_beyond_32_bits_of_offset)
 	check_placement(wide());
 }
 
+Test(kv_write, joined_page_ids_beyond_32_bits_of_offset)
+{
+	struct rig_shape s = *wide();
+	struct rig *r;
+
+	s.joined = 1;
+	r = rig_new(&s);
+	cr_assert_geq((uint64_t)rig_page(r, 0, 130 / 32) * r->page_stride, 1ull << 33);
+	rig_free(r);
+	check_placement(&s);
+}
+
 Test(kv_write, tokens_without_a_page_touch_nothing)
 {
 	struct rig *r = rig_new(&rig_base);
@@ -157,13 +210,15 @@ Test(kv_write, tokens_without_a_page_touch_nothing)
 	rig_free(r);
 }
 
-Test(fill, k_and_v_of_the_pages_and_not_one_byte_more)
+/* Pages of an odd number of bytes, too: every other one begins at an odd address. */
+static void check_fill(int32_t joined, int32_t padding)
 {
 	struct rig_shape shape = rig_base;
 	struct rig *r;
 	struct kernel_fill fill;
 
-	shape.padding = 64;
+	shape.joined = joined;
+	shape.padding = padding;
 	r = rig_new(&shape);
 	fill = rig_fill(r, rig_host(r), 0xabcd);
 	fill.n_pages = 3;
@@ -177,6 +232,54 @@ Test(fill, k_and_v_of_the_pages_and_not_one_byte_more)
 		cr_assert_eq(r->pool[i], wanted ? (i & 1 ? 0xab : 0xcd) : 0, "byte %llu", (unsigned long long)i);
 	}
 	rig_free(r);
+}
+
+Test(fill, k_and_v_of_the_pages_and_not_one_byte_more)
+{
+	check_fill(0, 64);
+	check_fill(0, 63);
+}
+
+Test(fill, joined_pages_and_not_one_byte_more)
+{
+	check_fill(1, 64);
+	check_fill(1, 63);
+}
+
+/* Pages 0 and 6 to 1 and 4. */
+static void check_copy(const struct rig_shape *shape)
+{
+	static const int32_t from[] = { 0, 6 }, to[] = { 1, 4 };
+	struct rig *r = rig_new(shape);
+	const struct kernel_copy c = { .pages = rig_pages(r, rig_host(r)),
+				       .from_list = (uint64_t)(uintptr_t)from,
+				       .to_list = (uint64_t)(uintptr_t)to,
+				       .n_pages = 2 };
+	unsigned char *want = malloc(r->pool_bytes);
+
+	for (uint64_t i = 0; i < r->pool_bytes; i++)
+		r->pool[i] = want[i] = (unsigned char)(i * 2654435761u >> 11);
+	for (int i = 0; i < 2 * r->n_halves; i++) {
+		unsigned char *half = want + (i / 2 ? r->half_bytes : 0);
+
+		memcpy(half + (uint64_t)to[i % 2] * r->page_stride, half + (uint64_t)from[i % 2] * r->page_stride,
+		       r->page_stride);
+	}
+	kernel_copy_cpu(&c);
+	cr_assert_arr_eq(r->pool, want, r->pool_bytes);
+	free(want);
+	rig_free(r);
+}
+
+Test(copy, whole_pages_and_nothing_beside_them)
+{
+	for (int32_t i = 0; i < 4; i++) {
+		struct rig_shape s = rig_base;
+
+		s.joined = i / 2;
+		s.padding = i % 2;
+		check_copy(&s);
+	}
 }
 
 /* ---- attention ---- */
@@ -362,11 +465,13 @@ static void check_missing(struct rig *r, int32_t row)
 Test(attention, empty_entry_in_the_window_gives_nan)
 {
 	for (int32_t column = 130 / 32; column <= 229 / 32; column++) {
-		for (int32_t half = 0; half < 2; half++) {
-			struct rig *r = filled(&rig_base);
+		/* Of the K row, of the V row, and of the one of joined pages. */
+		for (int32_t i = 0; i < 3; i++) {
+			struct rig_shape s = rig_form(&rig_base, i & 2);
+			struct rig *r = filled(&s);
 			int32_t slot = r->max_batch - 1;
 
-			rig_table(r)[(slot * 2 + half) * r->width + column] = -1;
+			rig_table(r)[(slot * r->n_halves + i % 2) * r->width + column] = -1;
 			check_missing(r, 0);
 			rig_free(r);
 		}
@@ -375,11 +480,30 @@ Test(attention, empty_entry_in_the_window_gives_nan)
 
 Test(attention, id_outside_the_pool_gives_nan_and_is_not_followed)
 {
-	struct rig *r = filled(&rig_base);
+	static const int32_t beyond[] = { INT32_MAX, INT32_MIN, -2 };
 
-	rig_table(r)[(r->max_batch - 1) * 2 * r->width + 5] = INT32_MAX;
-	check_missing(r, 0);
-	rig_free(r);
+	for (int32_t i = 0; i < 3 * 3; i++) {
+		struct rig_shape s = rig_form(&rig_base, i / 3 & 2);
+		struct rig *r = filled(&s);
+
+		rig_table(r)[((r->max_batch - 1) * r->n_halves + i / 3 % 2) * r->width + 5] = beyond[i % 3];
+		check_missing(r, 0);
+		rig_free(r);
+	}
+}
+
+/* The first id that is none, in each row. */
+Test(attention, id_behind_the_last_page_gives_nan)
+{
+	for (int32_t i = 0; i < 3; i++) {
+		struct rig_shape s = rig_form(&rig_base, i & 2);
+		struct rig *r = filled(&s);
+
+		rig_table(r)[((r->max_batch - 1) * r->n_halves + i % 2) * r->width + 5] =
+			(1 + i % 2) * r->shape.num_pages;
+		check_missing(r, 0);
+		rig_free(r);
+	}
 }
 
 Test(attention, endpoint_beyond_the_row_gives_nan)

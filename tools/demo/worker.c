@@ -121,10 +121,15 @@ static struct kernel_pages pages_of(const struct swakv_layout *l)
 {
 	return (struct kernel_pages){
 		.table = l->table,
-		.k_base = l->k_base,
-		.v_base = l->v_base,
+		.half = { l->first_page, l->v_first },
+		.k = l->k_base,
+		.v = l->v_first,
 		.page_stride = l->page_stride,
 		.layer_stride = l->layer_stride,
+		.k_token = l->k_token_stride,
+		.v_token = l->v_token_stride,
+		.k_head = (uint64_t)l->head_dim * l->element_bytes,
+		.v_head = (uint64_t)l->v_head_dim * l->element_bytes,
 		.width = l->width,
 		.num_pages = l->num_pages,
 		.page_tokens = (int32_t)l->page_tokens,

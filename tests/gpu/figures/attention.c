@@ -100,6 +100,7 @@ static void lay_out(const struct figures *f, struct rows *r)
 					  .k_head_dim = s->k_dim,
 					  .v_head_dim = s->v_dim,
 					  .dtype = r->dtype };
+	kernel_pages_rows(&r->pages);
 }
 
 static void add_base(struct rows *r, uint64_t base)
@@ -113,8 +114,8 @@ static void add_base(struct rows *r, uint64_t base)
 	r->pool += base;
 	r->memory = base;
 	r->pages.table = r->table;
-	r->pages.k_base = r->pool;
-	r->pages.v_base = r->pool + r->half - (uint64_t)r->pages.num_pages * r->pages.page_stride;
+	r->pages.k = r->pool;
+	r->pages.v = r->pool + r->half;
 }
 
 /* Row i has pages that lie far apart: every one of the pool, once. */

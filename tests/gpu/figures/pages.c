@@ -59,16 +59,9 @@ static int cut(struct figures *f, struct pool *p, const struct pages *pages)
 	int32_t n = (int32_t)(p->bytes / 2 / page);
 
 	number(p->ids, n, pages->in_order);
-	p->pages = (struct kernel_pages){ .k_base = p->base,
-					  .v_base = p->base + p->bytes / 2 - (uint64_t)n * page,
+	p->pages = (struct kernel_pages){ .half = { p->base, p->base + p->bytes / 2 },
 					  .page_stride = page,
-					  .layer_stride = page,
-					  .num_pages = n,
-					  .page_tokens = 1,
-					  .kv_heads = 1,
-					  .k_head_dim = (int32_t)(page / 2),
-					  .v_head_dim = (int32_t)(page / 2),
-					  .dtype = KERNEL_F16 };
+					  .num_pages = n };
 	return driver_copy_to_device(f->driver, f->stream, p->list, p->ids, (size_t)n * sizeof(*p->ids));
 }
 
