@@ -45,6 +45,11 @@ static ALWAYS_INLINE void widen(float piece[PIECE], uint64_t address, int32_t n,
 
 		for (int32_t i = 0; i < n; i++)
 			piece[i] = from[i];
+	} else if (dtype == KERNEL_FP8) {
+		const uint8_t *from = (const uint8_t *)(uintptr_t)address;
+
+		for (int32_t i = 0; i < n; i++)
+			piece[i] = convert_fp8(from[i]);
 	} else if (dtype == KERNEL_BF16) {
 		const uint16_t *from = (const uint16_t *)(uintptr_t)address;
 
@@ -82,6 +87,16 @@ static ALWAYS_INLINE float capped(float score, float cap)
 	return cap > 0 ? cap * tanhf(score / cap) : score;
 }
 
+/* What the elements of K's (or V's) vector of token @token in page @k are multiplied by. */
+static ALWAYS_INLINE float scale_of(const struct work *w, int32_t k, int v, int32_t token)
+{
+	const struct kernel_pages *g = &w->p->pages;
+	uint64_t scales = paging_layer(g, g->scales, k, w->p->layer);
+
+	return g->dtype == KERNEL_FP8 ? ((const float *)(uintptr_t)(scales + paging_scales(g, v, token)))[w->kv_head]
+				      : 1;
+}
+
 /* Scores of tokens [@from, @to) of page @k into w->score[head][token - from]. */
 static ALWAYS_INLINE void scores_of_page(struct work *w, int32_t k, int32_t from, int32_t to)
 {
@@ -91,6 +106,7 @@ static ALWAYS_INLINE void scores_of_page(struct work *w, int32_t k, int32_t from
 
 	for (int32_t t = from; t < to; t++) {
 		uint64_t vector = layer + paging_k(g, t, w->kv_head);
+		float scale = scale_of(w, k, 0, t);
 
 		for (int32_t h = 0; h < w->n_heads; h++)
 			w->score[h][t - from] = 0;
@@ -102,7 +118,7 @@ static ALWAYS_INLINE void scores_of_page(struct work *w, int32_t k, int32_t from
 				w->score[h][t - from] += dot(w->q + (int64_t)h * g->k_head_dim + d, piece, n);
 		}
 		for (int32_t h = 0; h < w->n_heads; h++)
-			w->score[h][t - from] = capped(w->score[h][t - from] * w->p->scale, w->p->soft_cap);
+			w->score[h][t - from] = capped(w->score[h][t - from] * scale * w->p->scale, w->p->soft_cap);
 	}
 }
 
@@ -127,7 +143,7 @@ static ALWAYS_INLINE void weigh(struct work *w, int32_t h, int32_t n)
 }
 
 /* Adds the weighted vectors of tokens [@from, @to) of page @v to the result rows. */
-static ALWAYS_INLINE void add_page(struct work *w, int32_t v, int32_t from, int32_t to)
+static ALWAYS_INLINE void add_page(struct work *w, int32_t k, int32_t v, int32_t from, int32_t to)
 {
 	const struct kernel_pages *g = &w->p->pages;
 	uint64_t layer = paging_layer(g, g->v, v, w->p->layer), esize = paging_element_bytes(g);
@@ -135,6 +151,7 @@ static ALWAYS_INLINE void add_page(struct work *w, int32_t v, int32_t from, int3
 
 	for (int32_t t = from; t < to; t++) {
 		uint64_t vector = layer + paging_v(g, t, w->kv_head);
+		float scale = scale_of(w, k, 1, t);
 
 		for (int32_t d = 0; d < g->v_head_dim; d += PIECE) {
 			int32_t n = g->v_head_dim - d < PIECE ? g->v_head_dim - d : PIECE;
@@ -142,7 +159,7 @@ static ALWAYS_INLINE void add_page(struct work *w, int32_t v, int32_t from, int3
 			widen(piece, vector + (uint64_t)d * esize, n, g->dtype);
 			for (int32_t h = 0; h < w->n_heads; h++) {
 				float *out = w->out + (int64_t)h * g->v_head_dim + d;
-				float weight = w->score[h][t - from];
+				float weight = w->score[h][t - from] * scale;
 
 				for (int32_t i = 0; i < n; i++)
 					out[i] += weight * piece[i];
@@ -166,7 +183,7 @@ static ALWAYS_INLINE int attend(struct work *w, const int32_t *row, int64_t begi
 		scores_of_page(w, k, from, to);
 		for (int32_t h = 0; h < w->n_heads; h++)
 			weigh(w, h, to - from);
-		add_page(w, v, from, to);
+		add_page(w, k, v, from, to);
 		pos = next;
 	}
 	return 1;

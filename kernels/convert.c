@@ -10,6 +10,13 @@
 #define HALF_DROPPED     13          /* mantissa bits that a half does not have */
 #define SUBNORMAL_ORIGIN 126         /* exponent field at which a float's mantissa counts units of 2^-24 */
 
+#define FP8_GREATEST   0x43e00000u /* 448 */
+#define FP8_NORMAL_MIN 0x3c800000u /* 2^-6 */
+#define FP8_TOO_SMALL  0x3a800000u /* 2^-10: half of the smallest subnormal, and a tie goes to zero */
+#define FP8_REBIAS     0x3c000000u /* (127 - 7) << 23 */
+#define FP8_DROPPED    20
+#define FP8_ORIGIN     141 /* as above, of 2^-9 */
+
 float half_to_float(uint16_t h)
 {
 	return convert_half(h);
@@ -45,6 +52,28 @@ uint16_t float_to_half(float f)
 	else
 		h = shift_rounded((magnitude & 0x7fffffu) | 0x800000u, SUBNORMAL_ORIGIN - (magnitude >> 23));
 	return (uint16_t)(sign | h);
+}
+
+float fp8_to_float(uint8_t e)
+{
+	return convert_fp8(e);
+}
+
+uint8_t float_to_fp8(float f)
+{
+	uint32_t bits = convert_to_bits(f), magnitude = bits & 0x7fffffffu, e;
+
+	if (magnitude > FLOAT_INFINITY)
+		e = 0x7fu;
+	else if (magnitude >= FP8_GREATEST)
+		e = 0x7eu;
+	else if (magnitude >= FP8_NORMAL_MIN)
+		e = shift_rounded(magnitude - FP8_REBIAS, FP8_DROPPED);
+	else if (magnitude <= FP8_TOO_SMALL)
+		e = 0;
+	else
+		e = shift_rounded((magnitude & 0x7fffffu) | 0x800000u, FP8_ORIGIN - (magnitude >> 23));
+	return (uint8_t)((bits >> 24 & 0x80u) | e);
 }
 
 uint16_t float_to_bf16(float f)

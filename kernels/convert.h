@@ -37,6 +37,15 @@ static inline float convert_half(uint16_t h)
 	return convert_from_bits(convert_to_bits(scaled) | special | (uint32_t)(h & 0x8000u) << 16);
 }
 
+static inline float convert_fp8(uint8_t e)
+{
+	/* As a half: short of 2^(127-7). */
+	float scaled = convert_from_bits((uint32_t)(e & 0x7fu) << 20) * 0x1p120f;
+	uint32_t special = (e & 0x7fu) == 0x7fu ? 0x7fc00000u : 0;
+
+	return convert_from_bits(convert_to_bits(scaled) | special | (uint32_t)(e & 0x80u) << 24);
+}
+
 static inline float convert_bf16(uint16_t h)
 {
 	return convert_from_bits((uint32_t)h << 16);

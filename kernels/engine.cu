@@ -16,10 +16,20 @@
 
 #define WARP 32
 
+/* As convert_fp8(). */
+static __device__ __forceinline__ float load_fp8(uint32_t e)
+{
+	uint32_t bits = __float_as_uint(__uint_as_float((e & 0x7f) << 20) * 0x1p120f);
+
+	return __uint_as_float(bits | ((e & 0x7f) == 0x7f ? 0x7fc00000u : 0) | (e & 0x80) << 24);
+}
+
 static __device__ __forceinline__ float load_element(const void *p, int64_t i, int32_t dtype)
 {
 	if (dtype == KERNEL_F32)
 		return ((const float *)p)[i];
+	if (dtype == KERNEL_FP8)
+		return load_fp8(((const uint8_t *)p)[i]);
 	if (dtype == KERNEL_BF16)
 		return __uint_as_float((uint32_t)((const uint16_t *)p)[i] << 16);
 	return __half2float(((const __half *)p)[i]);
@@ -55,6 +65,17 @@ static __device__ void block_write_heads(uint64_t to, uint64_t stride, uint64_t 
 			block_copy(to + head * stride, from + head * bytes, bytes);
 }
 
+/* @scales: of the token's page and layer; @first: of the token in the sources. */
+static __device__ void block_write_scales(const kernel_kv_write &p, uint64_t scales, int32_t token, uint64_t first)
+{
+	const kernel_pages *g = &p.pages;
+
+	for (int32_t head = threadIdx.x; head < g->kv_heads; head += blockDim.x) {
+		((float *)(scales + paging_scales(g, 0, token)))[head] = ((const float *)p.k_scales)[first + head];
+		((float *)(scales + paging_scales(g, 1, token)))[head] = ((const float *)p.v_scales)[first + head];
+	}
+}
+
 /* A block a token. */
 extern "C" __global__ void swakv_kv_write(const __grid_constant__ struct kernel_kv_write p)
 {
@@ -75,6 +96,8 @@ extern "C" __global__ void swakv_kv_write(const __grid_constant__ struct kernel_
 				  p.k + first * k_bytes, k_bytes, g->kv_heads);
 		block_write_heads(paging_layer(g, g->v, v, p.layer) + paging_v(g, token, 0), g->v_head,
 				  p.v + first * v_bytes, v_bytes, g->kv_heads);
+		if (g->dtype == KERNEL_FP8)
+			block_write_scales(p, paging_layer(g, g->scales, k, p.layer), token, first);
 	}
 }
 
@@ -265,20 +288,40 @@ static __device__ float warp_sum(float x)
 	return x;
 }
 
+/* One token's vectors of K and V, and what their elements are multiplied by. */
+struct vectors {
+	const void *k, *v;
+	float k_scale, v_scale;
+};
+
+static __device__ vectors vectors_of(const kernel_attention *p, int32_t k, int32_t v, int32_t token, int32_t kv_head)
+{
+	const kernel_pages *g = &p->pages;
+	uint64_t scales = paging_layer(g, g->scales, k, p->layer);
+	vectors x = { (const void *)(paging_layer(g, g->k, k, p->layer) + paging_k(g, token, kv_head)),
+		      (const void *)(paging_layer(g, g->v, v, p->layer) + paging_v(g, token, kv_head)), 1, 1 };
+
+	if (g->dtype == KERNEL_FP8) {
+		x.k_scale = ((const float *)(scales + paging_scales(g, 0, token)))[kv_head];
+		x.v_scale = ((const float *)(scales + paging_scales(g, 1, token)))[kv_head];
+	}
+	return x;
+}
+
 /*
  * One token: score, then the rescaled sum. @acc is the warp's own row of shared
  * memory; a lane only ever touches its own elements of it.
  */
 static __device__ void attend_token(const struct kernel_attention *p, const float *q, float *acc, struct partial *s,
-				    const void *k, const void *v)
+				    const vectors &x)
 {
 	const struct kernel_pages *g = &p->pages;
 	int lane = threadIdx.x % WARP;
 	float score = 0, max, correction, weight;
 
 	for (int32_t d = lane; d < g->k_head_dim; d += WARP)
-		score += q[d] * load_element(k, d, g->dtype);
-	score = warp_sum(score) * p->scale;
+		score += q[d] * load_element(x.k, d, g->dtype);
+	score = warp_sum(score) * x.k_scale * p->scale;
 	if (p->soft_cap > 0)
 		score = p->soft_cap * tanhf(score / p->soft_cap);
 	max = score > s->max ? score : s->max;
@@ -287,7 +330,7 @@ static __device__ void attend_token(const struct kernel_attention *p, const floa
 	s->max = max;
 	s->sum = s->sum * correction + weight;
 	for (int32_t d = lane; d < g->v_head_dim; d += WARP)
-		acc[d] = acc[d] * correction + weight * load_element(v, d, g->dtype);
+		acc[d] = acc[d] * correction + weight * x.v_scale * load_element(x.v, d, g->dtype);
 }
 
 /* The tokens of [@begin, @end) that fall to this warp. False: a page is missing. */
@@ -302,9 +345,7 @@ static __device__ int attend_share(const struct kernel_attention *p, int32_t slo
 
 		if (!paging_lookup(g, row, pos / g->page_tokens, &k, &v))
 			return 0;
-		attend_token(p, q, acc, s,
-			     (const void *)(paging_layer(g, g->k, k, p->layer) + paging_k(g, token, kv_head)),
-			     (const void *)(paging_layer(g, g->v, v, p->layer) + paging_v(g, token, kv_head)));
+		attend_token(p, q, acc, s, vectors_of(p, k, v, token, kv_head));
 	}
 	return 1;
 }

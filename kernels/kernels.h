@@ -16,7 +16,8 @@
 extern "C" {
 #endif
 
-enum kernel_dtype { KERNEL_F16 = 1, KERNEL_BF16 = 2, KERNEL_F32 = 3 };
+/* FP8 is e4m3, and each vector of one token and head has a scale: an element is worth its number times that. */
+enum kernel_dtype { KERNEL_F16 = 1, KERNEL_BF16 = 2, KERNEL_F32 = 3, KERNEL_FP8 = 4 };
 
 /* ---- table apply: one launch, updates in the parameters ------------------ */
 
@@ -54,6 +55,7 @@ struct kernel_pages {
 	uint64_t table;       /* int32 [max_batch][2][width]: K ids, then V ids; joined: [max_batch][1][width] */
 	uint64_t half[2];     /* first byte of page 0's K half, and of its V half; joined: of the page, and 0 */
 	uint64_t k, v;        /* layer 0 of page 0 */
+	uint64_t scales;      /* FP8: likewise, float [2][page_tokens][kv_heads], of K, then of V */
 	uint64_t page_stride; /* also the bytes of a half, or of a joined page */
 	uint64_t layer_stride;
 	uint64_t k_token, v_token; /* from token to token */
@@ -76,7 +78,8 @@ void kernel_pages_rows(struct kernel_pages *g);
 /*
  * Token i (of n_tokens) goes to row slots[i], absolute position positions[i],
  * layer `layer`. k is [n_tokens][kv_heads][k_head_dim], v likewise, in the
- * pages' dtype. A token whose table entry is -1, or whose slot is negative, is skipped.
+ * pages' dtype; k_scales and v_scales, of FP8 only, are float [n_tokens][kv_heads].
+ * A token whose table entry is -1, or whose slot is negative, is skipped.
  */
 struct kernel_kv_write {
 	struct kernel_pages pages;
@@ -84,6 +87,8 @@ struct kernel_kv_write {
 	uint64_t positions; /* const int64 * */
 	uint64_t k;
 	uint64_t v;
+	uint64_t k_scales;
+	uint64_t v_scales;
 	int32_t n_tokens;
 	int32_t layer;
 };
@@ -232,6 +237,9 @@ float half_to_float(uint16_t h);
 uint16_t float_to_half(float f);
 float bf16_to_float(uint16_t h);
 uint16_t float_to_bf16(float f);
+/* e4m3: no infinities; what is greater than 448 becomes that. */
+float fp8_to_float(uint8_t e);
+uint8_t float_to_fp8(float f);
 
 /* ---- CUDA ------------------------------------------------------------------- */
 

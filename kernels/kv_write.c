@@ -12,6 +12,18 @@ static void write_heads(uint64_t to, uint64_t stride, uint64_t from, uint64_t by
 		       (const char *)(uintptr_t)from + (uint64_t)head * bytes, bytes);
 }
 
+/* @scales: of the token's page and layer; @first: of the token in the sources. */
+static void write_scales(const struct kernel_kv_write *p, uint64_t scales, int32_t token, uint64_t first)
+{
+	const struct kernel_pages *g = &p->pages;
+	size_t bytes = (size_t)g->kv_heads * sizeof(float);
+
+	memcpy((char *)(uintptr_t)(scales + paging_scales(g, 0, token)), (const float *)(uintptr_t)p->k_scales + first,
+	       bytes);
+	memcpy((char *)(uintptr_t)(scales + paging_scales(g, 1, token)), (const float *)(uintptr_t)p->v_scales + first,
+	       bytes);
+}
+
 void kernel_kv_write_cpu(const struct kernel_kv_write *p)
 {
 	const struct kernel_pages *g = &p->pages;
@@ -31,5 +43,7 @@ void kernel_kv_write_cpu(const struct kernel_kv_write *p)
 			    p->k + first * k_bytes, k_bytes, g->kv_heads);
 		write_heads(paging_layer(g, g->v, v, p->layer) + paging_v(g, token, 0), g->v_head,
 			    p->v + first * v_bytes, v_bytes, g->kv_heads);
+		if (g->dtype == KERNEL_FP8)
+			write_scales(p, paging_layer(g, g->scales, k, p->layer), token, first);
 	}
 }

@@ -19,7 +19,7 @@
 
 PAGING_FN uint64_t paging_element_bytes(const struct kernel_pages *g)
 {
-	return g->dtype == KERNEL_F32 ? 4 : 2;
+	return g->dtype == KERNEL_F32 ? 4 : g->dtype == KERNEL_FP8 ? 1 : 2;
 }
 
 /* Runs of bytes that a page has, and rows of ids that a slot has. */
@@ -72,6 +72,12 @@ PAGING_FN uint64_t paging_k(const struct kernel_pages *g, int32_t token, int32_t
 PAGING_FN uint64_t paging_v(const struct kernel_pages *g, int32_t token, int32_t head)
 {
 	return (uint64_t)token * g->v_token + (uint64_t)head * g->v_head;
+}
+
+/* Offset in a page's scales of those of token @token: a float for each head; @v: of V, not of K. */
+PAGING_FN uint64_t paging_scales(const struct kernel_pages *g, int v, int32_t token)
+{
+	return ((uint64_t)v * (uint64_t)g->page_tokens + (uint64_t)token) * (uint64_t)g->kv_heads * sizeof(float);
 }
 
 /* Bytes of a vector of @dim elements. */

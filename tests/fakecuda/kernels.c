@@ -107,6 +107,8 @@ static bool pages_in_reach(const struct kernel_pages *g, int32_t slot, int64_t f
 			continue;
 		reach(&ok, paging_layer(g, g->k, k, layer), k_bytes);
 		reach(&ok, paging_layer(g, g->v, v, layer), v_bytes);
+		if (g->dtype == KERNEL_FP8)
+			reach(&ok, paging_layer(g, g->scales, k, layer), paging_scales(g, 2, 0));
 	}
 	return ok;
 }
@@ -117,6 +119,7 @@ static void bases_to_host(struct kernel_pages *g)
 	g->half[1] &= ~FAKE_TAG;
 	g->k &= ~FAKE_TAG;
 	g->v &= ~FAKE_TAG;
+	g->scales &= ~FAKE_TAG;
 }
 
 /* All bytes of the @n pages in @list. */
@@ -147,6 +150,10 @@ static bool run_kv_write(const void *params)
 	heads = n * (uint64_t)p.pages.kv_heads;
 	p.k = reach(&ok, p.k, heads * paging_bytes(&p.pages, p.pages.k_head_dim));
 	p.v = reach(&ok, p.v, heads * paging_bytes(&p.pages, p.pages.v_head_dim));
+	if (p.pages.dtype == KERNEL_FP8) {
+		p.k_scales = reach(&ok, p.k_scales, heads * sizeof(float));
+		p.v_scales = reach(&ok, p.v_scales, heads * sizeof(float));
+	}
 	p.pages.table = reach(&ok, p.pages.table, sizeof(int32_t));
 	slots = (const int32_t *)(uintptr_t)p.slots;
 	positions = (const int64_t *)(uintptr_t)p.positions;

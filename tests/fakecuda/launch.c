@@ -86,11 +86,19 @@ static void check_check(const struct launch *l, const void *params)
 	must_be(l, "block", l->block, 256);
 }
 
+/* Scales are floats. */
+static void check_scales(const struct launch *l, const struct kernel_pages *g)
+{
+	if (g->dtype == KERNEL_FP8)
+		must_divide(l, "scales, pages or layers at", g->scales | g->page_stride | g->layer_stride, 4);
+}
+
 static void check_kv_write(const struct launch *l, const void *params)
 {
 	const struct kernel_kv_write *p = params;
 
 	must_be(l, "grid", l->grid, LEAST((uint64_t)p->n_tokens, 65535));
+	check_scales(l, &p->pages);
 }
 
 /* A thread an update. */
@@ -123,6 +131,7 @@ static void check_attention(const struct launch *l, const void *params)
 	must_divide(l, "block", l->block, 32);
 	must_be(l, "shared memory", l->shared,
 		4 * ((uint64_t)p->pages.k_head_dim + l->block / 32 * (uint64_t)p->pages.v_head_dim));
+	check_scales(l, &p->pages);
 }
 
 static void check_join(const struct launch *l, const void *params)

@@ -54,7 +54,7 @@ static float rig_number(uint32_t *state)
 
 static uint64_t element_bytes(const struct rig *r)
 {
-	return r->shape.dtype == KERNEL_F32 ? 4 : 2;
+	return r->shape.dtype == KERNEL_F32 ? 4 : r->shape.dtype == KERNEL_FP8 ? 1 : 2;
 }
 
 /* Elements of one token's K (or V) of one layer. */
@@ -67,7 +67,9 @@ static void put_number(const struct rig *r, unsigned char *to, float f)
 {
 	uint16_t h = r->shape.dtype == KERNEL_BF16 ? float_to_bf16(f) : float_to_half(f);
 
-	if (r->shape.dtype == KERNEL_F32)
+	if (r->shape.dtype == KERNEL_FP8)
+		*to = float_to_fp8(f * 448);
+	else if (r->shape.dtype == KERNEL_F32)
 		memcpy(to, &f, 4);
 	else
 		memcpy(to, &h, 2);
@@ -78,6 +80,8 @@ static double get_number(const struct rig *r, const unsigned char *from)
 	float f;
 	uint16_t h;
 
+	if (r->shape.dtype == KERNEL_FP8)
+		return fp8_to_float(*from);
 	if (r->shape.dtype == KERNEL_F32) {
 		memcpy(&f, from, 4);
 		return f;
@@ -130,18 +134,21 @@ static void rig_measure_page(struct rig *r)
 	const struct rig_shape *s = &r->shape;
 	uint64_t k_vector = (uint64_t)s->k_dim * element_bytes(r), v_vector = (uint64_t)s->v_dim * element_bytes(r);
 	uint64_t vectors = (uint64_t)s->page_tokens * (uint64_t)s->kv_heads, between = (uint64_t)s->between;
+	uint64_t k = vectors * k_vector, v = vectors * v_vector, scales = vectors * (s->dtype == KERNEL_FP8 ? 8 : 0);
 
 	rig_measure_rows(r, k_vector, &r->k_token, &r->k_head);
 	rig_measure_rows(r, v_vector, &r->v_token, &r->v_head);
 	r->n_halves = s->joined ? 1 : 2;
-	r->layer_stride = vectors * (k_vector > v_vector ? k_vector : v_vector) + between;
-	if (s->joined)
-		r->layer_stride = vectors * (k_vector + v_vector) + 2 * between;
+	/* Scales come last: behind K alone, or behind K and V. */
+	r->scales_at = s->joined ? k + between + v : k;
+	r->layer_stride = r->scales_at + scales + between;
+	if (!s->joined && v + between > r->layer_stride)
+		r->layer_stride = v + between;
 	r->page_stride = r->layer_stride * (uint64_t)s->layers + (uint64_t)s->padding;
 	/* A half is no multiple of the page, so the bases of K and V differ by more than the ids do. */
 	r->half_bytes = (uint64_t)s->num_pages * r->page_stride + 4096;
 	r->pool_bytes = (uint64_t)r->n_halves * r->half_bytes;
-	r->v_at = s->joined ? vectors * k_vector + between : r->half_bytes;
+	r->v_at = s->joined ? k + between : r->half_bytes;
 }
 
 static void rig_measure(struct rig *r)
@@ -184,6 +191,8 @@ static void rig_lay_out(struct rig *r)
 	r->pages = rig_place(r, (uint64_t)r->n_mapped * 4);
 	r->k = rig_place(r, layer_tokens * token_elements(r, s->k_dim));
 	r->v = rig_place(r, layer_tokens * token_elements(r, s->v_dim));
+	r->k_scales = rig_place(r, tokens * (uint64_t)s->layers * (uint64_t)s->kv_heads * 4);
+	r->v_scales = rig_place(r, tokens * (uint64_t)s->layers * (uint64_t)s->kv_heads * 4);
 	r->q = rig_place(r, rows * (uint64_t)s->q_heads * (uint64_t)s->k_dim * 4);
 	r->sinks = rig_place(r, (uint64_t)s->q_heads * 4);
 	r->out = rig_place(r, rows * (uint64_t)s->q_heads * (uint64_t)s->v_dim * 4);
@@ -238,6 +247,13 @@ static void rig_draw(struct rig *r, uint64_t offset, uint64_t n, uint32_t *rando
 		put_number(r, r->arrays + offset + i * element_bytes(r), rig_number(random));
 }
 
+/* From 1/896 to 1/448, so that values stay within 1. */
+static void rig_draw_scales(struct rig *r, uint64_t offset, uint64_t n, uint32_t *random)
+{
+	for (uint64_t i = 0; i < n && r->shape.dtype == KERNEL_FP8; i++)
+		((float *)(r->arrays + offset))[i] = (1 - fabsf(rig_number(random)) / 2) / 448;
+}
+
 struct rig *rig_new(const struct rig_shape *shape)
 {
 	struct rig *r = calloc(1, sizeof(*r));
@@ -255,6 +271,8 @@ struct rig *rig_new(const struct rig_shape *shape)
 	tokens = (uint64_t)r->n_tokens * (uint64_t)shape->layers;
 	rig_draw(r, r->k, tokens * token_elements(r, shape->k_dim), &random);
 	rig_draw(r, r->v, tokens * token_elements(r, shape->v_dim), &random);
+	rig_draw_scales(r, r->k_scales, tokens * (uint64_t)shape->kv_heads, &random);
+	rig_draw_scales(r, r->v_scales, tokens * (uint64_t)shape->kv_heads, &random);
 	n_q = (uint64_t)shape->n_rows * (uint64_t)shape->q_heads * (uint64_t)shape->k_dim;
 	for (uint64_t i = 0; i < n_q; i++)
 		((float *)(r->arrays + r->q))[i] = 3 * rig_number(&random);
@@ -287,6 +305,7 @@ struct kernel_pages rig_pages(const struct rig *r, struct rig_bases at)
 		.half = { at.pool, s->joined ? 0 : at.pool + r->half_bytes },
 		.k = at.pool,
 		.v = at.pool + r->v_at,
+		.scales = s->dtype == KERNEL_FP8 ? at.pool + r->scales_at : 0,
 		.page_stride = r->page_stride,
 		.layer_stride = r->layer_stride,
 		.k_token = r->k_token,
@@ -319,11 +338,15 @@ static uint64_t layer_offset(const struct rig *r, int32_t layer, int32_t dim)
 
 struct kernel_kv_write rig_kv_write(const struct rig *r, struct rig_bases at, int32_t layer)
 {
+	uint64_t scales = (uint64_t)layer * (uint64_t)r->n_tokens * (uint64_t)r->shape.kv_heads * 4;
+
 	return (struct kernel_kv_write){ .pages = rig_pages(r, at),
 					 .slots = at.arrays + r->token_slots,
 					 .positions = at.arrays + r->positions,
 					 .k = at.arrays + r->k + layer_offset(r, layer, r->shape.k_dim),
 					 .v = at.arrays + r->v + layer_offset(r, layer, r->shape.v_dim),
+					 .k_scales = at.arrays + r->k_scales + scales,
+					 .v_scales = at.arrays + r->v_scales + scales,
 					 .n_tokens = r->n_tokens,
 					 .layer = layer };
 }
@@ -362,14 +385,23 @@ float *rig_out(struct rig *r)
 	return (float *)(r->arrays + r->out);
 }
 
+/* Element @d of vector @vector of layer @layer in the k (or v) at @offset, whose scales are at @scales. */
+static double value(const struct rig *r, int32_t layer, uint64_t offset, uint64_t scales, int32_t dim, int64_t vector,
+		    int32_t d)
+{
+	const unsigned char *at = r->arrays + offset + layer_offset(r, layer, dim);
+	int64_t all = (int64_t)layer * r->n_tokens * r->shape.kv_heads + vector;
+	double x = get_number(r, at + (uint64_t)(vector * dim + d) * element_bytes(r));
+
+	return r->shape.dtype == KERNEL_FP8 ? x * ((const float *)(r->arrays + scales))[all] : x;
+}
+
 /* The dense answer of one query head into @answer[v_dim]; @weight is scratch of one double a token. */
 static void dense(const struct rig *r, int32_t layer, int32_t row, int32_t head, double *weight, double *answer)
 {
 	const struct rig_shape *s = &r->shape;
 	int32_t kv = head / (s->q_heads / s->kv_heads), e = (int32_t)s->endpoints[row];
 	const float *q = (const float *)(r->arrays + r->q) + ((int64_t)row * s->q_heads + head) * s->k_dim;
-	const unsigned char *k = r->arrays + r->k + layer_offset(r, layer, s->k_dim);
-	const unsigned char *v = r->arrays + r->v + layer_offset(r, layer, s->v_dim);
 	double max = -INFINITY, sum = 0;
 
 	memset(answer, 0, (size_t)s->v_dim * sizeof(*answer));
@@ -380,7 +412,7 @@ static void dense(const struct rig *r, int32_t layer, int32_t row, int32_t head,
 		if (p < e - s->window)
 			continue;
 		for (int32_t d = 0; d < s->k_dim; d++)
-			weight[p] += q[d] * get_number(r, k + (uint64_t)(vector * s->k_dim + d) * element_bytes(r));
+			weight[p] += q[d] * value(r, layer, r->k, r->k_scales, s->k_dim, vector, d);
 		weight[p] /= sqrt(s->k_dim);
 		if (s->soft_cap > 0)
 			weight[p] = s->soft_cap * tanh(weight[p] / s->soft_cap);
@@ -394,8 +426,7 @@ static void dense(const struct rig *r, int32_t layer, int32_t row, int32_t head,
 		weight[p] = exp(weight[p] - max);
 		sum += weight[p];
 		for (int32_t d = 0; d < s->v_dim; d++)
-			answer[d] +=
-				weight[p] * get_number(r, v + (uint64_t)(vector * s->v_dim + d) * element_bytes(r));
+			answer[d] += weight[p] * value(r, layer, r->v, r->v_scales, s->v_dim, vector, d);
 	}
 	if (s->sinks)
 		sum += exp(((const float *)(r->arrays + r->sinks))[head] - max);

@@ -58,10 +58,11 @@ struct rig {
 	uint64_t page_stride, layer_stride, half_bytes; /* joined: half_bytes is all of the pool */
 	uint64_t v_at;                                  /* of page 0's V in the pool; its K lies at 0 */
 	uint64_t k_token, v_token, k_head, v_head;      /* strides */
+	uint64_t scales_at;                             /* FP8: of page 0's scales in the pool */
 	/* the arrays: one block, initialised; offsets in it */
 	unsigned char *arrays;
 	uint64_t arrays_bytes;
-	uint64_t table, slots, endpoints, token_slots, positions, pages, k, v, q, out, sinks;
+	uint64_t table, slots, endpoints, token_slots, positions, pages, k, v, k_scales, v_scales, q, out, sinks;
 	/* the pool: reserved address space, touched only where pages are used */
 	unsigned char *pool;
 	uint64_t pool_bytes;

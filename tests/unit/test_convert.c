@@ -94,3 +94,48 @@ Test(convert, nan_stays_nan)
 		cr_assert(isnan(half_to_float((uint16_t)(0x7c00 | m))));
 	cr_assert(isnan(bf16_to_float(0xffff)));
 }
+
+/* ---- FP8, e4m3 ---- */
+
+static double fp8_value(uint8_t e)
+{
+	int exponent = e >> 3 & 15, mantissa = e & 7;
+	double v = exponent ? ldexp(8 + mantissa, exponent - 10) : ldexp(mantissa, -9);
+
+	return e & 0x80 ? -v : v;
+}
+
+Test(convert, every_fp8_number_has_its_value_and_survives)
+{
+	for (uint32_t e = 0; e <= 0xff; e++) {
+		if ((e & 0x7f) == 0x7f) {
+			cr_assert(isnan(fp8_to_float((uint8_t)e)));
+			continue;
+		}
+		cr_assert_eq((double)fp8_to_float((uint8_t)e), fp8_value((uint8_t)e), "fp8 0x%02x", e);
+		cr_assert_eq(float_to_fp8(fp8_to_float((uint8_t)e)), e, "fp8 0x%02x", e);
+	}
+	cr_assert_eq(fp8_to_float(0x7e), 448);
+	cr_assert(signbit(fp8_to_float(0x80)));
+}
+
+Test(convert, fp8_ties_go_to_even_and_everything_else_to_the_nearest)
+{
+	for (uint32_t e = 0; e < 0x7e; e++) {
+		float middle = (float)((fp8_value((uint8_t)e) + fp8_value((uint8_t)(e + 1))) / 2);
+
+		cr_assert_eq(float_to_fp8(middle), e & 1 ? e + 1 : e, "above fp8 0x%02x", e);
+		cr_assert_eq(float_to_fp8(nextafterf(middle, 0)), e, "above fp8 0x%02x", e);
+		cr_assert_eq(float_to_fp8(nextafterf(middle, INFINITY)), e + 1, "above fp8 0x%02x", e);
+		cr_assert_eq(float_to_fp8(-middle), 0x80 | (e & 1 ? e + 1 : e));
+	}
+}
+
+Test(convert, fp8_too_large_is_its_greatest_number_and_nan_stays_nan)
+{
+	cr_assert_eq(float_to_fp8(449), 0x7e);
+	cr_assert_eq(float_to_fp8(-1e30f), 0xfe);
+	cr_assert_eq(float_to_fp8(INFINITY), 0x7e);
+	cr_assert_eq(float_to_fp8(1e-30f), 0);
+	cr_assert_eq(float_to_fp8(NAN) & 0x7f, 0x7f);
+}

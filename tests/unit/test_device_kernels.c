@@ -112,7 +112,7 @@ Test(device_kernels, dims_types_and_groups)
 
 		s.k_dim = dims[i][0];
 		s.v_dim = dims[i][1];
-		s.dtype = 1 + (int32_t)i % 3;
+		s.dtype = 1 + (int32_t)i % 4;
 		s.kv_heads = 1 + (int32_t)i % 2;
 		s.q_heads = s.kv_heads * (1 + (int32_t)i * 2);
 		s.seed = (uint32_t)i + 7;
@@ -284,6 +284,26 @@ Test(device_kernels, attention_over_pages_that_begin_beside_whole_words)
 		s.layers = 2;
 		s.between = beside[i].between;
 		s.padding = beside[i].padding;
+		check_on(d, &s);
+	}
+	driver_close(d);
+}
+
+Test(device_kernels, fp8_with_scales_in_the_page)
+{
+	static const int32_t dims[][2] = { { 128, 128 }, { 256, 256 }, { 24, 40 }, { 17, 3 } };
+	struct driver *d = open_device();
+
+	if (!have_kernels(d))
+		return;
+	for (size_t i = 0; i < sizeof(dims) / sizeof(dims[0]); i++) {
+		struct rig_shape s = rig_base;
+
+		s.dtype = KERNEL_FP8;
+		s.k_dim = dims[i][0];
+		s.v_dim = dims[i][1];
+		s.kv_heads = 1 + (int32_t)i;
+		s.q_heads = s.kv_heads * 3;
 		check_on(d, &s);
 	}
 	driver_close(d);

@@ -382,10 +382,29 @@ Test(attention, head_dims_of_every_form)
 
 Test(attention, every_element_type)
 {
-	for (int32_t dtype = KERNEL_F16; dtype <= KERNEL_F32; dtype++) {
+	for (int32_t dtype = KERNEL_F16; dtype <= KERNEL_FP8; dtype++) {
 		struct rig_shape s = rig_base;
 
 		s.dtype = dtype;
+		check(&s);
+	}
+}
+
+/* Alone between pages that hold NaN, so that a scale of another token, head, layer or half shows. */
+Test(attention, fp8_with_dims_and_groups_of_every_kind)
+{
+	static const int32_t dims[][2] = { { 128, 128 }, { 24, 40 }, { 17, 3 } };
+
+	for (size_t i = 0; i < sizeof(dims) / sizeof(dims[0]); i++) {
+		struct rig_shape s = rig_base;
+
+		s.dtype = KERNEL_FP8;
+		s.k_dim = dims[i][0];
+		s.v_dim = dims[i][1];
+		s.kv_heads = 1 + (int32_t)i;
+		s.q_heads = s.kv_heads * 3;
+		s.layers = 3;
+		s.between = 8;
 		check(&s);
 	}
 }
