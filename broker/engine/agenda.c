@@ -8,6 +8,8 @@
  */
 #include "agenda.h"
 
+#include "slice.h"
+
 static void sift_down(struct session *s, const struct request *r, uint32_t at)
 {
 	int32_t *heap = s->agenda + r->first, moving = heap[at];
@@ -32,10 +34,15 @@ static void sift_down(struct session *s, const struct request *r, uint32_t at)
 
 void agenda_build(struct session *s, const struct request *r)
 {
+	int32_t left = slice_part(s, INT32_MAX);
+
 	for (uint32_t i = 0; i < r->n_seqs; i++)
 		s->agenda[r->first + i] = s->order[r->first + i];
-	for (uint32_t i = r->n_seqs / 2; i-- > 0;)
+	for (uint32_t i = r->n_seqs / 2; i-- > 0;) {
 		sift_down(s, r, i);
+		slice_step(s, &left, 2);
+	}
+	slice_rest(s, left);
 }
 
 uint32_t agenda_due(const struct session *s, const struct request *r, uint64_t step)
@@ -64,6 +71,11 @@ uint32_t agenda_due(const struct session *s, const struct request *r, uint64_t s
 void agenda_settle(struct session *s, const struct request *r, uint32_t n)
 {
 	/* Children before their parents: each sinks into a part that is in order. */
-	while (n-- > 0)
+	int32_t left = slice_part(s, INT32_MAX);
+
+	while (n-- > 0) {
 		sift_down(s, r, (uint32_t)s->slot_scratch[n]);
+		slice_step(s, &left, 1);
+	}
+	slice_rest(s, left);
 }

@@ -104,6 +104,7 @@ static void admit_sequence(struct session *s, struct request *r, uint32_t i, int
 		int32_t n = r->reservation[g->index];
 
 		*seq_span(g, q) = (struct span){ .n_reserved = n };
+		g->n_unbound += n;
 		group_take(s, g, seq_reserved(g, q), n); /* the first page taken is the first one bound */
 		row_list_remove(s, g, &s->lines[t->line].stray, slot);
 		row_list_note(s, g, &r->dirty, slot);

@@ -13,10 +13,13 @@
 
 #include "internal.h"
 #include "limit.h"
+#include "slice.h"
 
 /* Pages of each group that go back to its class then. */
-static void count_behind(const struct session *s, int64_t *pages)
+static void count_behind(struct session *s, int64_t *pages)
 {
+	int32_t left = slice_part(s, INT32_MAX);
+
 	FOR_EACH_GROUP (g, s)
 		pages[g->index] = g->n_leaving;
 	for (int32_t i = s->first_request; i >= 0; i = s->requests[i].next) {
@@ -26,8 +29,10 @@ static void count_behind(const struct session *s, int64_t *pages)
 
 				pages[g->index] += p->n_extra < p->n_staged ? p->n_extra : p->n_staged;
 			}
+			slice_step(s, &left, (int32_t)s->n_groups);
 		}
 	}
+	slice_rest(s, left);
 }
 
 /* Of all groups of the class of @one. */
@@ -40,7 +45,7 @@ static int64_t of_class(const struct session *s, const struct group *one, const 
 	return n;
 }
 
-bool behind_suffices(const struct session *s, const int64_t *needs)
+bool behind_suffices(struct session *s, const int64_t *needs)
 {
 	const struct quota *q = s->quota;
 	uint64_t used = quota_used(q), bytes = needs_bytes(s, needs);

@@ -6,6 +6,6 @@
 #include "session.h"
 
 /* Whether @needs could be had if all open points of @s were reached. */
-bool behind_suffices(const struct session *s, const int64_t *needs);
+bool behind_suffices(struct session *s, const int64_t *needs);
 
 #endif

@@ -36,12 +36,14 @@ static int advance_fault(const struct session *s, const struct request *r, const
 }
 
 /* The first sequence of the batch whose step fails with @code. */
-static int32_t first_with(const struct session *s, const struct request *r, int code)
+static int32_t first_with(struct session *s, const struct request *r, int code)
 {
+	int32_t left = slice_part(s, INT32_MAX);
 	uint32_t i = 0;
 
-	while (advance_fault(s, r, request_seq(s, r, i)) != code)
-		i++;
+	for (; advance_fault(s, r, request_seq(s, r, i)) != code; i++)
+		slice_step(s, &left, (int32_t)s->n_groups);
+	slice_rest(s, left);
 	return (int32_t)i;
 }
 
@@ -52,14 +54,16 @@ static int32_t first_with(const struct session *s, const struct request *r, int 
  */
 static int check_advance(struct session *s, struct request *r, uint32_t n, struct fault *f)
 {
+	int32_t left = slice_part(s, INT32_MAX), at;
 	int worst = 0;
-	int32_t at;
 
 	for (uint32_t i = 0; i < n && worst != SWAKV_EPENDING; i++) {
 		int code = advance_fault(s, r, agenda_seq(s, r, s->slot_scratch[i]));
 
 		worst = code ? code : worst;
+		slice_step(s, &left, (int32_t)s->n_groups);
 	}
+	slice_rest(s, left);
 	if (worst == 0)
 		return 0;
 	at = first_with(s, r, worst);
@@ -78,6 +82,7 @@ static void bind_next(struct session *s, struct group *g, struct request *r, con
 
 	MUST(p->n_reserved > 0);
 	page = seq_reserved(g, q)[--p->n_reserved];
+	g->n_unbound--;
 	page_table_fill(&g->table, q->slot, p->end, page);
 	if (g->class->scrub != WIRE_SCRUB_NEVER && page_class_bind(g->class, page, g->serial))
 		delivery_scrub(d, group_row(g, q->slot), p->end, p->end + 1);

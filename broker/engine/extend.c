@@ -102,6 +102,7 @@ static int tell_fault(struct session *s, struct request *r, uint32_t i, int32_t 
 static int check_extend(struct session *s, struct request *r, const struct counts *tokens, struct fault *f)
 {
 	int64_t lacking[WIRE_MAX_GROUPS] = { 0 }, total = 0;
+	int32_t left = slice_part(s, INT32_MAX);
 	uint32_t at = 0;
 	int worst = 0, code;
 
@@ -111,7 +112,9 @@ static int check_extend(struct session *s, struct request *r, const struct count
 			worst = code;
 			at = i;
 		}
+		slice_step(s, &left, (int32_t)s->n_groups);
 	}
+	slice_rest(s, left);
 	for (uint32_t g = 0; g < s->n_groups; g++)
 		total += lacking[g];
 	/* Pages that are not there come before a limit. */
@@ -203,6 +206,7 @@ int extend_complete(struct session *s, struct request *r, const struct counts *a
 			seq_clear_outside(s, g, r, q, &m, e, &leaving);
 		}
 		seq_settle(s, r, q, e);
+		slice_spend(s, (int32_t)s->n_groups);
 	}
 	transition_end(s, r);
 	agenda_build(s, r);

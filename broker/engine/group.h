@@ -24,6 +24,7 @@ struct group {
 	int64_t n_promised;    /* of these: not placed yet (slice.h) */
 	int64_t n_managed;     /* of these: taken by the session itself (managed.h), */
 	uint64_t *managed;     /* [managed_words()], a bit for each page: which ones */
+	int64_t n_unbound;     /* of these: reserved by sequences, and in no row */
 	struct span *spans;    /* [max_batch], by sequence */
 	int32_t *reserved;     /* [max_batch][most_reserved]: stack of each sequence */
 };

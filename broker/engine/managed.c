@@ -119,7 +119,7 @@ static void take(struct session *s, const struct take *t, int32_t *ids, int32_t 
 }
 
 /* Only open points of the session itself stand in the way. */
-static bool waits_for_itself(const struct session *s, const struct take *t)
+static bool waits_for_itself(struct session *s, const struct take *t)
 {
 	int64_t needs[WIRE_MAX_GROUPS] = { 0 };
 

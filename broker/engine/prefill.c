@@ -7,6 +7,7 @@
 #include "agenda.h"
 #include "delivery.h"
 #include "fence.h"
+#include "slice.h"
 #include "transition.h"
 
 static int check_prefill(struct session *s, const struct request *r, const int32_t *lengths, uint32_t n,
@@ -51,6 +52,7 @@ int request_prefill_prepare(struct session *s, uint64_t handle, const int32_t *l
 int request_prefill_complete(struct session *s, uint64_t handle, const struct wire_fence *fence, uint64_t armed,
 			     struct fault *f)
 {
+	int32_t left = slice_part(s, INT32_MAX);
 	struct resolved_fence p;
 	struct request *r;
 	int code;
@@ -65,7 +67,9 @@ int request_prefill_complete(struct session *s, uint64_t handle, const struct wi
 		struct seq *q = request_seq(s, r, i);
 
 		seq_settle(s, r, q, q->length);
+		slice_step(s, &left, (int32_t)s->n_groups);
 	}
+	slice_rest(s, left);
 	agenda_build(s, r);
 	fence_note(s, r, &p, NULL);
 	return 0;

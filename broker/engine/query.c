@@ -26,6 +26,8 @@ struct binding_writer {
 	struct wire_binding *out;
 	uint32_t first, cap;
 	uint32_t seen, written;
+	struct session *session;
+	int32_t left; /* before the next spending (slice.h) */
 };
 
 static void write_binding(struct binding_writer *w, int32_t logical, int32_t page)
@@ -46,16 +48,20 @@ static int32_t pass_over(struct binding_writer *w, int32_t n)
 
 static void write_row(const struct group *g, const struct seq *q, int32_t lo, int32_t hi, struct binding_writer *w)
 {
-	for (int32_t c = lo + pass_over(w, hi > lo ? hi - lo : 0); c < hi && w->written < w->cap; c++)
+	for (int32_t c = lo + pass_over(w, hi > lo ? hi - lo : 0); c < hi && w->written < w->cap; c++) {
 		write_binding(w, c, page_table_get(&g->table, q->slot, c));
+		slice_step(w->session, &w->left, 1);
+	}
 }
 
 static void write_reserved(const struct group *g, const struct seq *q, struct binding_writer *w)
 {
 	int32_t n = seq_span(g, q)->n_reserved;
 
-	for (int32_t i = n - 1 - pass_over(w, n); i >= 0 && w->written < w->cap; i--)
+	for (int32_t i = n - 1 - pass_over(w, n); i >= 0 && w->written < w->cap; i--) {
 		write_binding(w, -1, seq_reserved(g, q)[i]);
+		slice_step(w->session, &w->left, 1);
+	}
 }
 
 static void write_staged(const struct session *s, const struct group *g, const struct request *r, const struct seq *q,
@@ -65,13 +71,17 @@ static void write_staged(const struct session *s, const struct group *g, const s
 	int32_t index = q->index, left = seq_span(g, q)->n_staged;
 
 	/* Neither what is not wanted nor what is behind the last of its pages is looked for. */
-	for (int32_t i = r->first_point; i >= 0 && left > 0 && w->written < w->cap; i = s->points[i].same_request)
+	for (int32_t i = r->first_point; i >= 0 && left > 0 && w->written < w->cap; i = s->points[i].same_request) {
 		for (int32_t page = point_chain(s, &s->points[i], g->index)->first; page >= 0 && left > 0;
-		     page = c->link[page])
+		     page = c->link[page]) {
 			if (c->owner[page] == index) {
 				write_binding(w, -1, page);
 				left--;
 			}
+			slice_step(w->session, &w->left, 1);
+		}
+		slice_step(w->session, &w->left, 1);
+	}
 }
 
 /*
@@ -126,7 +136,10 @@ int sequence_query(const struct session *s, uint64_t handle, const struct wire_q
 		   struct wire_sequence_state *out, struct wire_binding *bindings, uint32_t cap, uint32_t *n,
 		   struct fault *f)
 {
-	struct binding_writer w = { .out = bindings, .first = query->first, .cap = cap };
+	/* That it is counted on, and may be paused, changes nothing that can be seen of it. */
+	struct binding_writer w = {
+		.out = bindings, .first = query->first, .cap = cap, .session = (struct session *)s
+	};
 	struct request *r;
 	int code = request_find(s, handle, &r, f);
 	const struct group *g;
@@ -146,12 +159,14 @@ int sequence_query(const struct session *s, uint64_t handle, const struct wire_q
 	describe(s, g, r, q, &p, out);
 	if (query->generation && query->generation != out->generation)
 		return fault_set(f, FAULT_GENERATION, query->seq, query->generation, out->generation);
+	w.left = slice_part(s, INT32_MAX);
 	write_row(g, q, p.kept, p.gap, &w);
 	write_row(g, q, p.resume, p.hi, &w);
 	write_reserved(g, q, &w);
 	write_row(g, q, p.fresh, p.hi, &w);
 	write_row(g, q, p.lo, p.kept, &w);
 	write_staged(s, g, r, q, &w);
+	slice_rest(w.session, w.left);
 	*n = w.written;
 	return 0;
 }

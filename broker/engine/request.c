@@ -114,6 +114,7 @@ static void dissolve_sequence(struct session *s, struct request *r, struct seq *
 		struct page_chain *chain = chains ? &chains->of[g->index] : NULL;
 		int32_t *reserved = seq_reserved(g, q), n = seq_span(g, q)->n_reserved;
 
+		g->n_unbound -= n;
 		row_out(s, g, r, q, chain);
 		/* Last taken first returned: what was never bound comes out in the order it went in. */
 		pages_out(s, g, reserved, n, chain);

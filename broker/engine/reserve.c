@@ -36,9 +36,11 @@ static void reserve_more(struct session *s, struct request *r, struct seq *q, co
 		make_room(s, seq_reserved(g, q), p->n_reserved, n);
 		group_take(s, g, seq_reserved(g, q), n);
 		p->n_reserved += n;
+		g->n_unbound += n;
 	}
 	if (r->phase == PHASE_EXECUTING)
 		seq_settle(s, r, q, seq_endpoint(r, q));
+	slice_spend(s, (int32_t)s->n_groups);
 }
 
 int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, struct fault *f)

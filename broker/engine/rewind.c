@@ -10,6 +10,7 @@
 
 #include "agenda.h"
 #include "points.h"
+#include "slice.h"
 #include "transition.h"
 
 static int check_rewind(const struct session *s, const struct request *r, const int32_t *tokens, uint32_t n,
@@ -59,6 +60,7 @@ int request_rewind(struct session *s, uint64_t handle, const int32_t *tokens, ui
 			seq_clear_outside(s, g, r, q, &m, e, &leaving);
 		}
 		seq_settle(s, r, q, e);
+		slice_spend(s, (int32_t)s->n_groups);
 	}
 	agenda_build(s, r);
 	if (!leaving.through) /* takes no room: the request has a point of that value */

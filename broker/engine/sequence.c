@@ -94,6 +94,7 @@ void seq_bind(struct session *s, struct group *g, struct request *r, struct seq 
 		part = slice_part(s, first + own - c);
 		page_table_put_run(&g->table, q->slot, c, seq_reserved(g, q) + p->n_reserved, part);
 		p->n_reserved -= part;
+		g->n_unbound -= part;
 		slice_spend(s, part);
 	}
 	for (int32_t c = first + own; c < end; c++) {
@@ -119,6 +120,7 @@ void seq_give_back(struct group *g, struct seq *q, int32_t page)
 		page_class_put(g->class, page);
 	} else {
 		seq_reserved(g, q)[p->n_reserved++] = page;
+		g->n_unbound++;
 	}
 }
 

@@ -206,18 +206,6 @@ int64_t session_held_pages(const struct session *s, uint32_t group)
 	return s->groups[group].n_held;
 }
 
-/* Pages that sequences have reserved and not bound. */
-static int64_t count_unbound(const struct session *s)
-{
-	int64_t n = 0;
-
-	for (int32_t i = s->first_request; i >= 0; i = s->requests[i].next)
-		for (uint32_t k = 0; k < s->requests[i].n_seqs; k++)
-			FOR_EACH_GROUP (g, s)
-				n += seq_span(g, request_seq(s, &s->requests[i], k))->n_reserved;
-	return n;
-}
-
 void session_count(const struct session *s, struct session_counts *out)
 {
 	*out = (struct session_counts){ .quarantined = session_quarantined(s),
@@ -225,11 +213,11 @@ void session_count(const struct session *s, struct session_counts *out)
 					.sequences = s->n_sequences,
 					.open_points = s->n_points,
 					.behind_points = s->n_behind,
-					.unbound = count_unbound(s),
 					.poisoned = s->poisoned,
 					.ended = s->ended };
 	FOR_EACH_GROUP (g, s) {
 		out->leased += g->n_held;
+		out->unbound += g->n_unbound;
 		out->bytes += 2 * (uint64_t)g->n_held * g->class->page_bytes;
 	}
 	out->leased -= out->quarantined;

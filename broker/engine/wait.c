@@ -25,8 +25,10 @@
 #include "quota.h"
 #include "slice.h"
 
-/* Begins that engine_admit() tries before it returns; the next call goes on. */
+/* Begins that engine_admit() tries before it returns, and slots that these may have, but for the last; the next call
+ * goes on. */
 #define TRIES_A_CALL 16
+#define SLOTS_A_CALL 256
 /* Those that it looks at. */
 #define VISITS_A_CALL 512
 
@@ -258,9 +260,9 @@ static bool must_wait(const struct wait *w)
 /* A sweep over those whose turn it is, oldest first, goes on where it was; false: nobody more, or not now. */
 static bool admit_next(struct engine *e, struct admission *out)
 {
-	int tries = 0;
+	uint32_t tries = 0, slots = 0;
 
-	for (int i = 0; i < VISITS_A_CALL && e->next_try && tries < TRIES_A_CALL; i++) {
+	for (int i = 0; i < VISITS_A_CALL && e->next_try && tries < TRIES_A_CALL && slots < SLOTS_A_CALL; i++) {
 		struct wait *w = e->next_try;
 		int code;
 
@@ -272,6 +274,7 @@ static bool admit_next(struct engine *e, struct admission *out)
 			continue;
 		}
 		tries++;
+		slots += w->n_slots;
 		code = try(w, out);
 		if (code == SWAKV_EPENDING || code == SWAKV_EBUSY)
 			e->hindered = true;
@@ -300,13 +303,15 @@ static void mark_overdue(struct engine *e)
 /* Its time is up. Where only its own session's points are in its way, that is said. */
 static int late_fault(struct wait *w, struct fault *f)
 {
-	const struct engine *e = w->session->engine;
+	struct engine *e = w->session->engine;
 	int64_t waited = (int64_t)((e->stamp - w->since) / e->stamps_a_ms), pages = 0;
 	struct begin b = begin_of(w);
 	bool own;
 
 	slots_mark(w, false);
+	e->admitting = true; /* as in try() */
 	own = has_turn(w) && request_waits_for_itself(w->session, &b, w->needs);
+	e->admitting = false;
 	slots_mark(w, true);
 	for (uint32_t i = 0; i < w->session->n_groups; i++)
 		pages += w->needs[i];

@@ -54,7 +54,10 @@ static uint64_t decode_weight(const struct session *s, const struct request *r)
 {
 	uint64_t each = s->n_groups * (2 + MOVES);
 
-	return rows_weight(s, &r->dirty) + each * agenda_due(s, r, r->steps + 1);
+	uint32_t due = agenda_due(s, r, r->steps + 1);
+
+	/* Whose fault it is that a step is refused is looked for among all. */
+	return rows_weight(s, &r->dirty) + each * due + (due ? (uint64_t)r->n_seqs * s->n_groups : 0);
 }
 
 uint64_t request_weight(const struct session *s, uint64_t handle, int64_t tokens)
@@ -83,7 +86,8 @@ uint64_t begin_weight(const struct session *s, int64_t max_tokens, uint32_t n_sl
 
 	FOR_EACH_GROUP (g, s)
 		n += 1 + SLICE_PLACE * (uint64_t)group_reservation(s, g, capacity, true);
-	return n * n_slots;
+	/* Refused for want of pages, it looks at what all sequences of its session hold. */
+	return n * n_slots + (uint64_t)s->n_sequences * s->n_groups;
 }
 
 uint64_t points_weight(const struct session *s)

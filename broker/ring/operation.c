@@ -227,7 +227,7 @@ static int do_query_state(struct workspace *w, struct channel *c, uint64_t now_n
 	X(CLOSE,            do_close,            0,                 NOTHING,   NULL,        NONE,   HEADER,   weight_session) \
 	X(QUERY_PAGES,      do_query_pages,      0,                 NOTHING,   check_group, NONE,   HEADER,   NULL)           \
 	X(QUERY_REQUEST,    do_query_request,    0,                 NOTHING,   NULL,        NONE,   REQUEST,  NULL)           \
-	X(QUERY_STATE,      do_query_state,      SIZE(query_state), NOTHING,   NULL,        NONE,   SEQUENCE, NULL)           \
+	X(QUERY_STATE,      do_query_state,      SIZE(query_state), NOTHING,   NULL,        NONE,   SEQUENCE, weight_state)   \
 	X(REWIND,           do_rewind,           0,                 SEQUENCES, NULL,        NONE,   HEADER,   weight_rewind)  \
 	X(RESERVE,          do_reserve,          sizeof(int64_t),   NOTHING,   NULL,        NONE,   HEADER,   weight_reserve) \
 	X(WITHDRAW,         do_withdraw,         0,                 NOTHING,   NULL,        NONE,   HEADER,   NULL)

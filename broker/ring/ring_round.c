@@ -33,6 +33,8 @@
 /* Turns between two looks at the clock: idle ones, a command counting for COMMAND_COST of them. */
 #define CREDIT       512
 #define COMMAND_COST 8
+/* Begins that have waited, and are answered in a round. */
+#define ANSWERS 64
 /* Rings that a glance looks at, and commands that it takes from one. */
 #define GLANCE        16
 #define GLANCE_BUDGET 4
@@ -51,12 +53,13 @@ static struct channel *channel_of(const struct ring_thread *t, const struct sess
 	return NULL; /* not of a session whose begin waits: it would have ended */
 }
 
-/* Answers those that are decided now. */
+/* Answers those that are decided now: so many at a time, with a look at all rings before there are more. */
 static void admit_waiting(struct ring_thread *t)
 {
 	struct admission a;
+	uint32_t n = 0;
 
-	while (engine_admit(t->engine, &a)) {
+	for (; n < ANSWERS && engine_spent(t->engine) < ENGINE_LONG / 2 && engine_admit(t->engine, &a); n++) {
 		struct channel *c = channel_of(t, a.session);
 
 		c->n_waiting--;
@@ -69,6 +72,7 @@ static void admit_waiting(struct ring_thread *t)
 		ring_wake_note(t, c);
 		t->changed = true;
 	}
+	t->worked |= n > 0; /* nobody sleeps: there may be more */
 }
 
 /* ---- commands ----------------------------------------------------------------- */
@@ -259,8 +263,10 @@ static uint32_t serve_all(struct ring_thread *t)
 	}
 	if (n)
 		t->changed = true;
-	if (engine_waiting(t->engine) > 0)
+	if (engine_waiting(t->engine) > 0) {
+		engine_looked(t->engine);
 		admit_waiting(t);
+	}
 	ring_wake_round(t);
 	return n;
 }

@@ -92,6 +92,12 @@ uint64_t weight_whole(const struct workspace *w, const struct channel *c)
 	       fence_weight(c->session, handle, command_payload(w), 0);
 }
 
+/* Those behind its session's points, which it may pass over, are weighed with every command. */
+uint64_t weight_state(const struct workspace *w, const struct channel *c)
+{
+	return WIRE_STATE_CHUNK;
+}
+
 uint64_t weight_session(const struct workspace *w, const struct channel *c)
 {
 	return session_weight(c->session);

@@ -21,6 +21,8 @@ uint64_t weight_reserve(const struct workspace *w, const struct channel *c);
 uint64_t weight_rows(const struct workspace *w, const struct channel *c);
 /* may move all of its pages, */
 uint64_t weight_whole(const struct workspace *w, const struct channel *c);
+/* says what a sequence holds, */
+uint64_t weight_state(const struct workspace *w, const struct channel *c);
 /* or all of the session's. */
 uint64_t weight_session(const struct workspace *w, const struct channel *c);
 

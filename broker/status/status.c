@@ -113,23 +113,16 @@ uint32_t status_session_state(const struct channel *c)
 	}
 }
 
-#define AT_A_TIME (ENGINE_SLICE / 8) /* bindings, between two looks at whether others wait */
-
 /* Copies @n bindings from number q->first of the engine's order on to the end of the array. */
-static void copy_bindings(struct status_snapshot *s, struct ring_thread *t, const struct channel *c, uint64_t handle,
-			  struct wire_query_state *q, uint32_t n)
+static void copy_bindings(struct status_snapshot *s, const struct channel *c, uint64_t handle,
+			  const struct wire_query_state *q, uint32_t n)
 {
 	struct wire_sequence_state state;
+	uint32_t copied;
 
-	while (n > 0) {
-		uint32_t part = n < AT_A_TIME ? n : AT_A_TIME, copied;
-
-		sequence_query(c->session, handle, q, &state, s->bindings + s->n_bindings, part, &copied, NULL);
-		s->n_bindings += part;
-		q->first += part;
-		n -= part;
-		engine_spend(t->engine, part);
-	}
+	if (n > 0)
+		sequence_query(c->session, handle, q, &state, s->bindings + s->n_bindings, n, &copied, NULL);
+	s->n_bindings += n;
 }
 
 /*
@@ -137,7 +130,7 @@ static void copy_bindings(struct status_snapshot *s, struct ring_thread *t, cons
  * ones, then, from another place in the engine's order, the retiring. False:
  * they do not fit whole, and none is listed.
  */
-static bool list_bindings(struct status_snapshot *s, struct ring_thread *t, const struct channel *c, uint64_t handle,
+static bool list_bindings(struct status_snapshot *s, const struct channel *c, uint64_t handle,
 			  struct wire_query_state *q, struct wire_sequence_state *state)
 {
 	uint32_t room = STATUS_MAX_BINDINGS - s->n_bindings, n = 0;
@@ -146,9 +139,9 @@ static bool list_bindings(struct status_snapshot *s, struct ring_thread *t, cons
 	if (sequence_query(c->session, handle, q, state, NULL, 0, &n, NULL) != 0 ||
 	    (uint64_t)state->n_bound + state->n_retiring > room)
 		return false;
-	copy_bindings(s, t, c, handle, q, state->n_bound);
+	copy_bindings(s, c, handle, q, state->n_bound);
 	q->first = state->n_bound + state->n_reserved + state->n_new;
-	copy_bindings(s, t, c, handle, q, state->n_retiring);
+	copy_bindings(s, c, handle, q, state->n_retiring);
 	return true;
 }
 
@@ -159,7 +152,7 @@ static void fill_sequence(struct status_snapshot *s, struct ring_thread *t, cons
 	struct wire_sequence_state state = { .slot = -1 };
 	uint32_t first = s->n_bindings;
 
-	if (!list_bindings(s, t, c, handle, &q, &state)) {
+	if (!list_bindings(s, c, handle, &q, &state)) {
 		first = STATUS_NOT_LISTED;
 		s->truncated = 1;
 	}

@@ -117,7 +117,7 @@ MUTATIONS = [
         ("seqs[heap[child + 1]].due < seqs[heap[child]].due",
          "seqs[heap[child + 1]].due > seqs[heap[child]].due")]),
     ("what is due at a step is not put in order again", "agenda.c", [
-        ("\twhile (n-- > 0)\n", "\twhile (n-- > 1)\n")]),
+        ("\twhile (n-- > 0) {\n", "\twhile (n-- > 1) {\n")]),
     ("a generation is reused", "begin.c", [
         ("\tt->generation++;\n", "\tt->generation |= 1;\n")]),
     ("reclaim forgets the pages behind points", "quarantine.c", [

@@ -389,3 +389,33 @@ Test(many_points, a_fence_is_weighed_by_the_points_that_it_passes)
 	cr_expect_gt(fence_weight(w.s, entry.request, &entry.fence, MANY + 2), light, "another of the call gives more");
 	expect_weighed(light + 64, &entry);
 }
+
+/* The last sequence's one page lies behind those of all others. */
+Test(many_points, pages_of_others_that_a_query_passes_are_work)
+{
+	struct wire_query_state q = { .seq = 255 };
+	struct wire_sequence_state out;
+	struct wire_binding bindings[64];
+	int32_t slots[256], lengths[256];
+	uint64_t h, before;
+	uint32_t n;
+
+	for (int32_t i = 0; i < 256; i++) {
+		slots[i] = i;
+		lengths[i] = 8 * PAGE_TOKENS;
+	}
+	cr_assert_eq(request_begin_waiting(w.s, &(struct begin){ .slots = slots, .n_slots = 256, .unordered = true },
+					   &h, &w.f),
+		     0);
+	cr_assert_eq(prefill_prepare(&w, h, 256, lengths), 0);
+	cr_assert_eq(prefill_complete(&w, h, next_mark()), 0);
+	for (int i = 0; i < 4 * PAGE_TOKENS; i++) {
+		cr_assert_eq(decode_prepare(&w, h), 0);
+		cr_assert_eq(decode_complete(&w, h, next_mark()), 0);
+	}
+	cr_assert_eq(state(&w, h, 255).n_staged, 4);
+	before = engine_pauses(engine);
+	cr_assert_eq(sequence_query(w.s, h, &q, &out, bindings, 64, &n, &w.f), 0);
+	cr_expect_geq(engine_pauses(engine) - before, 2, "1,024 pages were looked at");
+	cr_assert_eq(abandon(&w, h, fence_done), 0);
+}

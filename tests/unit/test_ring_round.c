@@ -599,6 +599,30 @@ Test(ring_long, short_commands_are_executed_in_a_pause_and_long_ones_take_turns)
 	cr_expect(answered(at_length) && answered(at_length));
 }
 
+static void begin_six_and_seven(void)
+{
+	if (n_served++ > 0)
+		return;
+	send_begin_of(brief, 6);
+	send_begin_of(brief2, 7);
+}
+
+/* 256 pages a sequence, each two operations to find: 3,078 and 3,591 with the rows. */
+Test(ring_long, commands_of_up_to_3328_operations_are_executed_in_a_pause)
+{
+	at_length = attach_model(WIRE_GROUP_FULL, LONG_BATCH);
+	brief = attach_model(WIRE_GROUP_FULL, LONG_BATCH);
+	brief2 = attach_model(WIRE_GROUP_FULL, LONG_BATCH);
+	world.at_now = begin_six_and_seven;
+	send_begin_of(at_length, LONG_BATCH);
+	turns(1);
+	cr_expect(answered(brief) && brief->code == 0);
+	cr_expect_not(answered(brief2), "it waits for the end of the long one");
+	turns(1);
+	cr_expect(answered(brief2) && brief2->code == 0);
+	cr_expect(answered(at_length) && at_length->code == 0);
+}
+
 static void lie_and_die(void)
 {
 	if (n_served++ > 0)
@@ -935,6 +959,69 @@ Test(ring_edge, of_many_threads_that_sleep_on_a_word_one_is_woken)
 	cr_expect_eq(syscall(SYS_futex, &word, FUTEX_WAKE, SLEEPERS, NULL, NULL, 0), SLEEPERS - 1);
 	for (int i = 0; i < SLEEPERS; i++)
 		pthread_join(threads[i], NULL);
+}
+
+/* ---- many answers at once ---------------------------------------------------------------- */
+
+enum { WAITING = 200, AT_ONCE = 64 };
+
+static int32_t all_answers(struct worker *w)
+{
+	int32_t n = 0;
+
+	while (answered(w))
+		n++;
+	return n;
+}
+
+/* The pool is full; @many has as many begins that wait. */
+static struct worker *attach_waiting(uint64_t wait_ms)
+{
+	struct worker *full = attach(), *many = attach_model(WIRE_GROUP_SLIDING, WAITING);
+	uint64_t handles[PAGES];
+
+	fill_pool(full, handles);
+	for (int32_t i = 0; i < WAITING; i++) {
+		send_begin(many, i, wait_ms);
+		turns(1);
+	}
+	cr_assert_eq(many->channel.n_waiting, WAITING);
+	return many;
+}
+
+/* Refused by an order, say. */
+Test(ring_round, begins_that_have_waited_are_answered_a_few_a_round)
+{
+	struct worker *many = attach_waiting(1000000), *other = attach();
+	uint32_t sleeps_before = world.n_sleeps;
+	int32_t n, most = 0, total = 0;
+
+	session_refuse_waiting(many->channel.session, FAULT_DRAINED);
+	for (int i = 0; total < WAITING; i++) {
+		cr_assert_lt(i, 8, "%d were answered", total);
+		send_nop(other);
+		turns(1);
+		cr_expect(answered(other), "in every round");
+		n = all_answers(many);
+		most = n > most ? n : most;
+		total += n;
+	}
+	cr_expect_leq(most, 2 * AT_ONCE, "%d in a round and a look at the clock", most);
+	cr_expect_eq(world.n_sleeps, sleeps_before, "nobody sleeps while there are more");
+	cr_expect_eq(many->code, SWAKV_EDENIED);
+}
+
+Test(ring_round, begins_whose_time_is_up_together_are_all_answered)
+{
+	struct worker *many = attach_waiting(1000);
+	int32_t total = 0;
+
+	world.now += 2 * NS_PER_S;
+	for (int i = 0; total < WAITING && i < 40 * WAITING; i++) {
+		turns(1);
+		total += all_answers(many);
+	}
+	cr_expect_eq(total, WAITING, "%d", total);
 }
 
 /* ---- a state that is broken ------------------------------------------------------------- */
