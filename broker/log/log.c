@@ -24,12 +24,16 @@
 #include "log_limit.h"
 #include "log_queue.h"
 
-/* At the end: how often it is looked whether lines still go out, and how many looks in a row may see none go. */
-enum { STOP_LOOK_MS = 20, STOP_LOOKS = 10 };
+/*
+ * At the end: how often it is looked whether lines still go out, how many looks in
+ * a row may find the same write under way, and how many none at all: then the
+ * thread was not run, which takes longer where there is much else to do.
+ */
+enum { STOP_LOOK_MS = 20, STOP_LOOKS = 10, STOP_LOOKS_AT_REST = 250 };
 
 static struct log_queue queue;
 static shm_u64 n_lost, n_written;
-static shm_u32 stopping, running;
+static shm_u32 stopping, running, writing;
 static int bell = -1;
 static pthread_t thread;
 static struct log_limit limit;
@@ -219,8 +223,10 @@ static void *log_main(void *arg)
 		bool last = load_acquire(&stopping); /* pairs with log_stop(): what was put before is seen below */
 
 		while ((line = log_queue_first(&queue))) {
+			store_relaxed(&writing, 1);
 			if (write_line(line->text, line->length))
 				add_relaxed(&n_written, 1);
+			store_relaxed(&writing, 0);
 			log_queue_pop(&queue);
 			tell_lost(&told);
 		}
@@ -262,13 +268,13 @@ bool log_drain(unsigned int ms)
 void log_stop(void)
 {
 	uint64_t written, before = load_relaxed(&n_written);
-	int idle = 0;
+	int idle = 0, at_rest = 0;
 
 	if (!load_acquire(&running))
 		return;
 	store_release(&stopping, 1); /* pairs with log_main() */
 	eventfd_write(bell, 1);
-	while (idle < STOP_LOOKS) {
+	while (idle < STOP_LOOKS && at_rest < STOP_LOOKS_AT_REST) {
 		struct timespec until;
 
 		clock_gettime(CLOCK_REALTIME, &until);
@@ -280,7 +286,12 @@ void log_stop(void)
 			return;
 		}
 		written = load_relaxed(&n_written);
-		idle = written == before ? idle + 1 : 0;
+		if (written != before)
+			idle = at_rest = 0;
+		else if (load_relaxed(&writing))
+			idle++;
+		else
+			at_rest++;
 		before = written;
 	}
 }
