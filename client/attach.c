@@ -21,6 +21,7 @@
 #include "model_name.h"
 #include "process.h"
 #include "session.h"
+#include "sized.h"
 #include "welcome.h"
 
 #define DEFAULT_TIMEOUT_MS 30000
@@ -84,12 +85,29 @@ static int group_fill(struct attach *a, uint32_t i, const struct swakv_group *g)
 	return 0;
 }
 
+static int groups_fill(struct attach *a, const struct swakv_model *m)
+{
+	const struct sized kind = SIZED(swakv_group, tag);
+	char why[SESSION_ERROR];
+	uint32_t bad;
+	int r = 0;
+
+	if (!sized_check_list(&kind, m->groups, m->n_groups, &bad, why, sizeof(why)))
+		return text_set(&a->why, SWAKV_EINVALID, "group %" PRIu32 ": %s", bad, why);
+	for (uint32_t i = 0; r == 0 && i < m->n_groups; i++) {
+		struct swakv_group g;
+
+		(void)sized_take(&kind, &g, sized_at(m->groups, i), NULL, 0);
+		r = group_fill(a, i, &g);
+	}
+	return r;
+}
+
 static int hello_fill(struct attach *a, const struct swakv_attach_options *o, const struct swakv_model *m)
 {
 	struct wire_hello *h = &a->hello;
+	int r;
 
-	if (!m)
-		return text_set(&a->why, SWAKV_EINVALID, "no model was given (NULL)");
 	if (m->n_groups < 1 || m->n_groups > WIRE_MAX_GROUPS)
 		return text_set(&a->why, SWAKV_EINVALID, "a model has 1 to %d layer groups, %" PRIu32 " were given",
 				WIRE_MAX_GROUPS, m->n_groups);
@@ -124,10 +142,8 @@ static int hello_fill(struct attach *a, const struct swakv_attach_options *o, co
 		.in_flight = m->in_flight,
 		.max_rewind = m->max_rewind,
 	};
-	for (uint32_t i = 0; i < m->n_groups; i++)
-		if (group_fill(a, i, &m->groups[i]) < 0)
-			return SWAKV_EINVALID;
-	return names_fill(a, o->pool ? o->pool : "", m->name && m->name[0] ? m->name : "unnamed");
+	r = groups_fill(a, m);
+	return r < 0 ? r : names_fill(a, o->pool ? o->pool : "", m->name && m->name[0] ? m->name : "unnamed");
 }
 
 /* ---- memory ----------------------------------------------------------------------- */
@@ -318,21 +334,12 @@ static int attach_run(struct attach *a, const struct swakv_attach_options *o, co
 	return r;
 }
 
-int swakv_session_attach(const struct swakv_attach_options *options, const struct swakv_model *model,
-			 swakv_session **out, char *why, size_t why_size)
+static struct swakv_session *session_new(const struct swakv_attach_options *o)
 {
-	static const struct swakv_attach_options none;
-	const struct swakv_attach_options *o = options ? options : &none;
-	struct attach a = { .why = { why, why_size } };
-	struct swakv_session *s;
-	int r;
+	struct swakv_session *s = calloc(1, sizeof(*s));
 
-	if (!out)
-		return text_set(&a.why, SWAKV_EINVALID, "the pointer for the session is NULL");
-	*out = NULL;
-	s = calloc(1, sizeof(*s));
 	if (!s)
-		return text_set(&a.why, SWAKV_ENOMEM, "out of memory");
+		return NULL;
 	LIST_INIT(&s->requests);
 	s->sock = s->doorbell = -1;
 	s->timeout_ns = (o->timeout_ms ? o->timeout_ms : DEFAULT_TIMEOUT_MS) * (uint64_t)1000000;
@@ -340,9 +347,34 @@ int swakv_session_attach(const struct swakv_attach_options *options, const struc
 	s->on_updates = o->on_updates;
 	s->on_updates_arg = o->on_updates_arg;
 	s->incarnation = process_incarnation();
+	return s;
+}
+
+int swakv_session_attach(const struct swakv_attach_options *options, const struct swakv_model *model,
+			 swakv_session **out, char *why, size_t why_size)
+{
+	const struct sized kind_of_options = SIZED(swakv_attach_options, on_updates_arg),
+			   kind_of_model = SIZED(swakv_model, chunk);
+	struct attach a = { .why = { why, why_size } };
+	struct swakv_attach_options o = { 0 };
+	struct swakv_model m;
+	struct swakv_session *s;
+	int r;
+
+	if (!out)
+		return text_set(&a.why, SWAKV_EINVALID, "the pointer for the session is NULL");
+	*out = NULL;
+	if (!model)
+		return text_set(&a.why, SWAKV_EINVALID, "no model was given (NULL)");
+	if ((options && !sized_take(&kind_of_options, &o, options, why, why_size)) ||
+	    !sized_take(&kind_of_model, &m, model, why, why_size))
+		return SWAKV_EINVALID;
+	s = session_new(&o);
+	if (!s)
+		return text_set(&a.why, SWAKV_ENOMEM, "out of memory");
 	a.s = s;
 	connection_init(&a.connection, clock_ns() + s->timeout_ns);
-	r = s->incarnation ? attach_run(&a, o, model) : text_set(&a.why, SWAKV_ENOMEM, "out of memory");
+	r = s->incarnation ? attach_run(&a, &o, &m) : text_set(&a.why, SWAKV_ENOMEM, "out of memory");
 	connection_deinit(&a.connection);
 	if (r < 0) {
 		session_release(s);

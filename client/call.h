@@ -24,6 +24,12 @@
 
 struct call;
 
+/* Entry @i of the caller's list, whose entries are @size bytes apart; all members of version 1 are there. */
+static inline struct swakv_step *step_at(struct swakv_step *steps, uint32_t size, uint32_t i)
+{
+	return (struct swakv_step *)(void *)((char *)steps + (size_t)i * size);
+}
+
 /*
  * What an answer does in the library; called once, for refusals too (then
  * c->result is set). Returns the call's result. @payload has @len bytes, a
@@ -52,6 +58,7 @@ struct call {
 	struct call_entry *entries;
 	struct call_entry one;      /* storage of entries when there is one */
 	struct swakv_step *steps;   /* caller's, written when collected */
+	uint32_t step_size;         /* distance between them */
 	struct swakv_request **out; /* caller's, written when collected */
 	int32_t *map;               /* owned: pending compaction's mapping, and scratch of the same size */
 	void *answer;               /* caller's buffer for the payload of a query */

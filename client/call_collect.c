@@ -18,7 +18,7 @@ static int call_collect(struct swakv_session *s, struct call *c)
 		session_error(s, r, "%s", c->why);
 	if (c->steps)
 		for (uint32_t i = 0; i < c->n_entries; i++)
-			c->steps[i].result = c->entries[i].result;
+			step_at(c->steps, c->step_size, i)->result = c->entries[i].result;
 	if (c->out && r == 0) {
 		*c->out = c->entries[0].request;
 		c->entries[0].request = NULL; /* the reference is the caller's now */

@@ -14,6 +14,7 @@
 
 #include "process.h"
 #include "session.h"
+#include "sized.h"
 
 /* ---- the handle -------------------------------------------------------------------- */
 
@@ -204,9 +205,10 @@ static struct swakv_request *request_new(struct swakv_session *s, const struct s
 	return r;
 }
 
-int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *o, swakv_request **out,
+int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *options, swakv_request **out,
 			swakv_ticket *ticket)
 {
+	struct swakv_begin_options own, *o = &own;
 	struct wire_begin body;
 	struct part parts[2];
 	struct swakv_request *request;
@@ -218,9 +220,11 @@ int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *o, s
 	r = session_enter(s);
 	if (r < 0)
 		return r;
-	if (!o || !out)
+	if (!options || !out)
 		return session_error(s, SWAKV_EINVALID, "%s NULL",
-				     o ? "the pointer for the request is" : "the options are");
+				     options ? "the pointer for the request is" : "the options are");
+	if (!sized_take(&SIZED(swakv_begin_options, max_tokens), o, options, s->error, sizeof(s->error)))
+		return SWAKV_EINVALID;
 	r = session_list(s, "slots", o->slots, o->n_slots, sizeof(o->slots[0]), sizeof(body));
 	if (r < 0)
 		return r;

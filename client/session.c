@@ -22,6 +22,7 @@
 #include "driver.h"
 #include "page_shape.h"
 #include "process.h"
+#include "sized.h"
 
 #define CLOSE_WAIT_NS 1000000000ull
 
@@ -217,17 +218,32 @@ int swakv_session_ping(swakv_session *s, swakv_ticket *ticket)
 
 /* ---- what it is ----------------------------------------------------------------------- */
 
-void swakv_session_get_info(const swakv_session *s, struct swakv_session_info *out)
+/* Fills the caller's @out from @own, NULL: with zeroes. */
+static int session_give(const swakv_session *s, const struct sized *kind, void *out, const void *own)
 {
-	const struct wire_pool *pool;
+	static const unsigned char zeroes[SIZED_MOST];
+	char why[SESSION_ERROR] = "";
 
+	if (out && sized_check(kind, out, why, sizeof(why))) {
+		sized_give(kind, out, own ? own : zeroes);
+		return s ? 0 : SWAKV_EINVALID;
+	}
 	if (!out)
-		return;
-	*out = (struct swakv_session_info){ 0 };
+		snprintf(why, sizeof(why), "the pointer for struct %s is NULL", kind->name);
+	/* the sentence is no part of what the caller sees as constant */
+	return s ? session_error((swakv_session *)(uintptr_t)s, SWAKV_EINVALID, "%s", why) : SWAKV_EINVALID;
+}
+
+int swakv_session_get_info(const swakv_session *s, struct swakv_session_info *out)
+{
+	const struct sized kind = SIZED(swakv_session_info, device_uuid);
+	const struct wire_pool *pool;
+	struct swakv_session_info info;
+
 	if (!s)
-		return;
+		return session_give(s, &kind, out, NULL);
 	pool = &s->welcome.pools[s->welcome.tables[0].pool];
-	*out = (struct swakv_session_info){
+	info = (struct swakv_session_info){
 		.session_id = s->welcome.session_id,
 		.generation = s->welcome.session_generation,
 		.n_groups = s->welcome.n_groups,
@@ -238,27 +254,28 @@ void swakv_session_get_info(const swakv_session *s, struct swakv_session_info *o
 		.pool_device = s->pool->address,
 		.pool_bytes = s->pool->bytes,
 	};
-	memcpy(out->boot_id, s->welcome.boot_id, sizeof(out->boot_id));
-	memcpy(out->device_uuid, pool->device_uuid, sizeof(out->device_uuid));
+	memcpy(info.boot_id, s->welcome.boot_id, sizeof(info.boot_id));
+	memcpy(info.device_uuid, pool->device_uuid, sizeof(info.device_uuid));
+	return session_give(s, &kind, out, &info);
 }
 
 int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swakv_layout *out)
 {
+	const struct sized kind = SIZED(swakv_layout, tag);
+	struct swakv_layout layout;
 	const struct wire_layout *l;
 	const struct wire_group *g;
 	struct page_shape shape;
 
 	if (!s)
 		return SWAKV_EINVALID;
-	if (!out || group >= s->welcome.n_groups) /* the sentence is no part of what the caller sees as constant */
+	if (group >= s->welcome.n_groups) /* as above */
 		return session_error((swakv_session *)(uintptr_t)s, SWAKV_EINVALID,
-				     out ? "group %" PRIu32 " is outside 0 to %" PRIu32
-					 : "the pointer for the layout of group %" PRIu32 " (0 to %" PRIu32 ") is NULL",
-				     group, s->welcome.n_groups - 1);
+				     "group %" PRIu32 " is outside 0 to %" PRIu32, group, s->welcome.n_groups - 1);
 	l = &s->welcome.layouts[group];
 	g = &s->groups[group];
 	(void)shape_find(g, &shape); /* of what the broker has taken */
-	*out = (struct swakv_layout){
+	layout = (struct swakv_layout){
 		.k_base = s->pool->address + l->k_base,
 		.v_base = s->pool->address + l->v_base,
 		.table = s->targets[group].table,
@@ -291,7 +308,7 @@ int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swak
 		.order = (enum swakv_order)g->order,
 		.tag = g->tag,
 	};
-	return 0;
+	return session_give(s, &kind, out, &layout);
 }
 
 int64_t swakv_session_private_pages(const swakv_session *s)
@@ -303,8 +320,9 @@ int64_t swakv_session_private_pages(const swakv_session *s)
 	return n;
 }
 
-void swakv_session_get_counters(const swakv_session *s, struct swakv_session_counters *out)
+int swakv_session_get_counters(const swakv_session *s, struct swakv_session_counters *out)
 {
-	if (out)
-		*out = s ? s->counters : (struct swakv_session_counters){ 0 };
+	const struct sized kind = SIZED(swakv_session_counters, rescues);
+
+	return session_give(s, &kind, out, s ? &s->counters : NULL);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "session.h"
+#include "sized.h"
 
 #define RESTARTS 64
 
@@ -33,6 +34,8 @@ static int query(struct swakv_request *r, uint16_t op, const struct part *part, 
 
 int swakv_request_get_state(swakv_request *r, struct swakv_request_state *out)
 {
+	const struct sized kind = SIZED(swakv_request_state, pending_batch);
+	struct swakv_request_state own;
 	struct wire_request_state state;
 	uint32_t n;
 	int e = request_enter(r);
@@ -41,10 +44,12 @@ int swakv_request_get_state(swakv_request *r, struct swakv_request_state *out)
 		return e;
 	if (!out)
 		return session_error(r->session, SWAKV_EINVALID, "the pointer for the state is NULL");
+	if (!sized_check(&kind, out, r->session->error, sizeof(r->session->error)))
+		return SWAKV_EINVALID;
 	e = query(r, WIRE_OP_QUERY_REQUEST, NULL, &state, sizeof(state), &n);
 	if (e < 0)
 		return e;
-	*out = (struct swakv_request_state){
+	own = (struct swakv_request_state){
 		.phase = (enum swakv_phase)state.phase,
 		.transition = (enum swakv_transition)state.transition,
 		.stream = state.stream,
@@ -52,10 +57,13 @@ int swakv_request_get_state(swakv_request *r, struct swakv_request_state *out)
 		.open_points = state.open_points,
 		.pending_batch = state.pending_batch,
 	};
+	sized_give(&kind, out, &own);
 	return 0;
 }
 
 /* ---- one sequence --------------------------------------------------------------------- */
+
+static const struct sized kind_of_sequence = SIZED_INIT(swakv_sequence_state, staged);
 
 struct chunk {
 	struct wire_sequence_state state;
@@ -134,6 +142,15 @@ static int32_t *take_pages(const struct wire_binding **p, uint32_t n)
 	return out;
 }
 
+static void state_free(struct swakv_sequence_state *state)
+{
+	free(state->bindings);
+	free(state->new_bindings);
+	free(state->retiring);
+	free(state->reserved);
+	free(state->staged);
+}
+
 static int state_fill(struct swakv_session *s, const struct wire_sequence_state *w, const struct wire_binding *p,
 		      struct swakv_sequence_state *out)
 {
@@ -162,7 +179,7 @@ static int state_fill(struct swakv_session *s, const struct wire_sequence_state 
 	out->staged = take_pages(&p, w->n_staged);
 	if (out->bindings && out->new_bindings && out->retiring && out->reserved && out->staged)
 		return 0;
-	swakv_sequence_state_clear(out);
+	state_free(out);
 	return session_error(s, SWAKV_ENOMEM, "out of memory");
 }
 
@@ -173,6 +190,7 @@ int swakv_sequence_get_state(swakv_request *r, uint32_t seq, struct swakv_sequen
 
 int swakv_sequence_get_group_state(swakv_request *r, uint32_t seq, uint32_t group, struct swakv_sequence_state *out)
 {
+	struct swakv_sequence_state own = { 0 };
 	struct wire_sequence_state state;
 	struct pages pages = { 0 };
 	int e = request_enter(r);
@@ -181,31 +199,34 @@ int swakv_sequence_get_group_state(swakv_request *r, uint32_t seq, uint32_t grou
 		return e;
 	if (!out)
 		return session_error(r->session, SWAKV_EINVALID, "the pointer for the state is NULL");
+	if (!sized_check(&kind_of_sequence, out, r->session->error, sizeof(r->session->error)))
+		return SWAKV_EINVALID;
 	if (seq > INT32_MAX)
 		return session_error(r->session, SWAKV_EINVALID,
 				     "sequence %" PRIu32 " is outside the batch (size %" PRIu32 ")", seq, r->n);
-	*out = (struct swakv_sequence_state){ 0 };
+	sized_give(&kind_of_sequence, out, &own);
 	e = 1;
 	for (int i = 0; e == 1 && i < RESTARTS; i++)
 		e = pages_read(r, seq, group, &state, &pages);
 	if (e == 1)
 		e = session_error(r->session, SWAKV_EBUSY, "the sequence changed %d times while it was read", RESTARTS);
 	if (e == 0)
-		e = state_fill(r->session, &state, pages.p, out);
+		e = state_fill(r->session, &state, pages.p, &own);
+	if (e == 0)
+		sized_give(&kind_of_sequence, out, &own);
 	free(pages.p);
 	return e;
 }
 
 void swakv_sequence_state_clear(struct swakv_sequence_state *state)
 {
-	if (!state)
+	struct swakv_sequence_state own;
+
+	if (!state || !sized_take(&kind_of_sequence, &own, state, NULL, 0))
 		return;
-	free(state->bindings);
-	free(state->new_bindings);
-	free(state->retiring);
-	free(state->reserved);
-	free(state->staged);
-	*state = (struct swakv_sequence_state){ 0 };
+	state_free(&own);
+	own = (struct swakv_sequence_state){ 0 };
+	sized_give(&kind_of_sequence, state, &own);
 }
 
 /* ---- the session ------------------------------------------------------------------------ */

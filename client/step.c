@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "session.h"
+#include "sized.h"
 
 static int step_prepare_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
 			       const unsigned char *payload, size_t len)
@@ -208,14 +209,15 @@ static __attribute__((noinline)) int64_t step_fill(struct swakv_session *s, cons
 }
 
 /* Checks @steps and writes their entries, and behind them what they list. Bytes of all that, or a code. */
-static int64_t steps_fill(struct swakv_session *s, const struct swakv_step *steps, uint32_t n, uint16_t op)
+static int64_t steps_fill(struct swakv_session *s, struct swakv_step *steps, uint32_t n, uint16_t op)
 {
+	const uint32_t size = steps->size;
 	struct wire_step_entry *entries = call_place(s, 0);
 	size_t at = n * sizeof(*entries);
 	bool prepare = op == WIRE_OP_STEP_PREPARE;
 
 	for (uint32_t i = 0; i < n; i++) {
-		const struct swakv_step *step = &steps[i];
+		const struct swakv_step *step = step_at(steps, size, i);
 		const struct swakv_request *r = step->request;
 		int64_t listed;
 
@@ -255,8 +257,9 @@ static int step_send(struct swakv_session *s, struct swakv_step *steps, uint32_t
 		return r;
 	call_publish(s, c, ((size_t)bytes - entries) / sizeof(int32_t), n, (size_t)bytes);
 	for (uint32_t i = 0; i < n; i++)
-		entry_note(c, i, steps[i].request, steps[i].fence);
+		entry_note(c, i, step_at(steps, steps->size, i)->request, step_at(steps, steps->size, i)->fence);
 	c->steps = steps;
+	c->step_size = steps->size;
 	call_sent(s, c);
 	*out = c;
 	return 0;
@@ -266,19 +269,34 @@ static int step_send(struct swakv_session *s, struct swakv_step *steps, uint32_t
 static int steps_failed(struct swakv_step *steps, uint32_t n, int code)
 {
 	for (uint32_t i = 0; i < n; i++)
-		steps[i].result = code;
+		step_at(steps, steps->size, i)->result = code;
 	return code;
+}
+
+/* As sized_check_list(). Most lists are of the library's own version: then a look at each entry is enough. */
+static bool steps_are_sized(const struct swakv_step *steps, uint32_t n, uint32_t *bad, char *why, size_t why_size)
+{
+	const struct sized kind = SIZED(swakv_step, fence);
+	uint32_t i = 0;
+
+	while (i < n && steps[i].size == sizeof(*steps))
+		i++;
+	return i == n || sized_check_list(&kind, steps, n, bad, why, why_size);
 }
 
 static int step(struct swakv_session *s, struct swakv_step *steps, uint32_t n, uint16_t op, swakv_ticket *ticket)
 {
+	char why[SESSION_ERROR];
 	struct call *c = NULL;
+	uint32_t bad = 0;
 	int r = session_enter(s);
 
 	if (!steps)
 		return r < 0 ? r
 			     : session_error(s, SWAKV_EINVALID, "steps is NULL, and a count of %" PRIu32 " was given",
 					     n);
+	if (!steps_are_sized(steps, n, &bad, why, sizeof(why)))
+		return r < 0 ? r : session_error(s, SWAKV_EINVALID, "entry %" PRIu32 ": %s", bad, why);
 	if (r == 0)
 		r = step_send(s, steps, n, op, &c);
 	if (r < 0)

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sized.h"
+
 /* Keeps the sentence of @reason, with @what and @index in front of it (@what NULL: none); returns its code. */
 static int kv_table_refuse(struct swakv_page_table *t, const char *what, int32_t index, enum fault_reason reason,
 			   int64_t got, int64_t want)
@@ -54,9 +56,10 @@ static int check_options(const struct swakv_page_table_options *o, char *why, si
 	return 0;
 }
 
-int swakv_page_table_new(const struct swakv_page_table_options *o, struct swakv_page_table **out, char *why,
+int swakv_page_table_new(const struct swakv_page_table_options *options, struct swakv_page_table **out, char *why,
 			 size_t size)
 {
+	struct swakv_page_table_options own, *o = &own;
 	struct swakv_page_table *t;
 	size_t n;
 	int code;
@@ -64,8 +67,10 @@ int swakv_page_table_new(const struct swakv_page_table_options *o, struct swakv_
 	if (!out)
 		return SWAKV_EINVALID;
 	*out = NULL;
-	if (!o)
+	if (!options)
 		return say(why, size, SWAKV_EINVALID, "options", 0, "give the options, not NULL");
+	if (!sized_take(&SIZED(swakv_page_table_options, device), o, options, why, size))
+		return SWAKV_EINVALID;
 	code = check_options(o, why, size);
 	if (code)
 		return code;
@@ -107,11 +112,24 @@ const int32_t *swakv_page_table_row(const struct swakv_page_table *t, int32_t ro
 	return !t || row < 0 || row >= t->n_rows ? NULL : kv_table_row(t, row);
 }
 
-struct swakv_page_table_view swakv_page_table_get_view(const struct swakv_page_table *t)
+int swakv_page_table_get_view(const struct swakv_page_table *t, struct swakv_page_table_view *out)
 {
-	if (!t)
-		return (struct swakv_page_table_view){ 0 };
-	return (struct swakv_page_table_view){ t->device, t->cells, t->n_rows, t->width, t->num_pages };
+	const struct sized kind = SIZED(swakv_page_table_view, cells);
+	struct swakv_page_table_view own = { 0 };
+
+	if (t)
+		own = (struct swakv_page_table_view){
+			.n_rows = t->n_rows,
+			.width = t->width,
+			.num_pages = t->num_pages,
+			.device = t->device,
+			.cells = t->cells,
+		};
+	/* the sentence is no part of what the caller sees as constant */
+	if (!out || !sized_check(&kind, out, t ? ((struct swakv_page_table *)(uintptr_t)t)->why : NULL, sizeof(t->why)))
+		return SWAKV_EINVALID;
+	sized_give(&kind, out, &own);
+	return t ? 0 : SWAKV_EINVALID;
 }
 
 bool swakv_page_table_is_identity(const struct swakv_page_table *t)
@@ -243,27 +261,38 @@ int swakv_page_table_set_identity(struct swakv_page_table *t)
 	return 0;
 }
 
+static const struct swakv_page_table_row *row_at(const struct swakv_page_table_row *rows, int32_t i)
+{
+	return sized_at(rows, (uint32_t)i);
+}
+
 int swakv_page_table_set_rows(struct swakv_page_table *t, const struct swakv_page_table_row *rows, int32_t n)
 {
 	if (!t || n < 0 || (n > 0 && !rows))
 		return t ? kv_table_refuse(t, NULL, 0, FAULT_TABLE_COUNT, n, t->n_rows) : SWAKV_EINVALID;
+	if (!sized_check_list(&SIZED(swakv_page_table_row, ids), rows, (uint32_t)n, NULL, t->why, sizeof(t->why)))
+		return SWAKV_EINVALID;
 	for (int32_t i = 0; i < n; i++) {
-		int code = check_update(t, "update", i, &rows[i]);
+		const struct swakv_page_table_row *u = row_at(rows, i);
+		int code = check_update(t, "update", i, u);
 
 		if (code)
 			return code;
 		for (int32_t k = 0; k < i; k++)
-			if (rows[k].row == rows[i].row)
-				return kv_table_refuse(t, "update", i, FAULT_TABLE_ROW_TWICE, rows[i].row, k);
+			if (row_at(rows, k)->row == u->row)
+				return kv_table_refuse(t, "update", i, FAULT_TABLE_ROW_TWICE, u->row, k);
 	}
-	for (int32_t i = 0; i < n; i++)
-		put_row(t, rows[i].row, rows[i].ids, rows[i].count);
+	for (int32_t i = 0; i < n; i++) {
+		const struct swakv_page_table_row *u = row_at(rows, i);
+
+		put_row(t, u->row, u->ids, u->count);
+	}
 	return 0;
 }
 
 int swakv_page_table_set_row(struct swakv_page_table *t, int32_t row, const int32_t *ids, int32_t count)
 {
-	const struct swakv_page_table_row u = { row, ids, count };
+	const struct swakv_page_table_row u = { .size = sizeof(u), .row = row, .count = count, .ids = ids };
 	int code = t ? check_update(t, "row", row, &u) : SWAKV_EINVALID;
 
 	if (code)

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sized.h"
+
 #include "kv_table.h"
 
 struct swakv_page_table_upload {
@@ -105,6 +107,8 @@ static int check_upload(struct swakv_page_table *t, const struct swakv_page_tabl
 	if (out)
 		*out = NULL;
 	if (!t || !out)
+		return SWAKV_EINVALID;
+	if (sink && !sized_check(&SIZED(swakv_page_table_sink, arg), sink, t->why, sizeof(t->why)))
 		return SWAKV_EINVALID;
 	if (!sink || !sink->copy || !sink->fill || !t->device) {
 		snprintf(t->why, sizeof(t->why),

@@ -4,6 +4,7 @@
 
 #include "process.h"
 #include "session.h"
+#include "sized.h"
 
 static struct stream *stream_of(struct swakv_session *s, uint32_t index, int *r)
 {
@@ -59,20 +60,20 @@ int swakv_stream_bind_host(swakv_session *s, uint32_t stream, bool threaded)
 
 int swakv_stream_bind_cuda2(swakv_session *s, uint32_t stream, const struct swakv_cuda_options *options)
 {
-	static const struct swakv_cuda_options none;
+	struct swakv_cuda_options own = { 0 };
 	int r;
 	struct stream *st = stream_of(s, stream, &r);
 
 	if (!st)
 		return r;
-	if (options && (options->reserved[0] || options->reserved[1]))
-		return session_error(s, SWAKV_EINVALID, "reserved fields of the options must be 0");
-	return stream_result(s, st, stream_bind_cuda(st, options ? options : &none));
+	if (options && !sized_take(&SIZED(swakv_cuda_options, cu_stream), &own, options, s->error, sizeof(s->error)))
+		return SWAKV_EINVALID;
+	return stream_result(s, st, stream_bind_cuda(st, &own));
 }
 
 int swakv_stream_bind_cuda(swakv_session *s, uint32_t stream, void *cu_stream)
 {
-	const struct swakv_cuda_options o = { .cu_stream = cu_stream };
+	const struct swakv_cuda_options o = { .size = sizeof(o), .cu_stream = cu_stream };
 
 	return swakv_stream_bind_cuda2(s, stream, &o);
 }
@@ -118,8 +119,13 @@ int swakv_stream_bind_custom(swakv_session *s, uint32_t stream, const struct swa
 {
 	int r;
 	struct stream *st = stream_of(s, stream, &r);
+	struct swakv_stream_ops own = { 0 }; /* of a NULL: what is missing has a sentence of its own */
 
-	return st ? stream_result(s, st, stream_bind_custom(st, ops, arg)) : r;
+	if (!st)
+		return r;
+	if (ops && !sized_take(&SIZED(swakv_stream_ops, copy), &own, ops, s->error, sizeof(s->error)))
+		return SWAKV_EINVALID;
+	return stream_result(s, st, stream_bind_custom(st, &own, arg));
 }
 
 int swakv_stream_set_unordered(swakv_session *s, uint32_t stream, bool unordered)

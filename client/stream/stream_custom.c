@@ -89,7 +89,7 @@ int stream_bind_custom(struct stream *st, const struct swakv_stream_ops *ops, vo
 
 	if (st->backend)
 		return stream_fail(st, SWAKV_EBUSY, "it is bound already (%s)", st->backend->name);
-	if (!ops || !ops->apply || !ops->write_word || !ops->synchronize)
+	if (!ops->apply || !ops->write_word || !ops->synchronize)
 		return stream_fail(st, SWAKV_EINVALID, "apply, write_word and synchronize must all be given");
 	c = malloc(sizeof(*c));
 	if (!c)

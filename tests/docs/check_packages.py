@@ -106,7 +106,7 @@ def scripts(source: pathlib.Path) -> list[tuple[str, str]]:
     found = []
     for name in run("git", "-C", str(source), "ls-files", "-z").split("\0"):
         path = source / name
-        if not name or not path.is_file() or path.suffix in (".c", ".h", ".json", ".csv", ".svg", ".md", ".swakv", ".abi"):
+        if not name or not path.is_file() or path.suffix in (".c", ".h", ".json", ".csv", ".svg", ".md", ".swakv"):
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         if re.match(r"#!(/usr/bin/env bash|/bin/bash|/bin/sh)\n", text):
@@ -126,7 +126,7 @@ def programs(source: pathlib.Path) -> dict[str, tuple[str, str]]:
     """{path of a program: (group, script that speaks of it)}, the first group that needs it."""
     found: dict[str, tuple[str, str]] = {}
     for name, text in scripts(source):
-        group = "ci" if name.startswith((".ci/", "tests/fuzz/", "tests/install/", "tests/abi/", "tests/docs/lint_man")) else \
+        group = "ci" if name.startswith((".ci/", "tests/fuzz/", "tests/install/", "tests/docs/lint_man")) else \
             "test" if name.startswith("tests/") else "build"
         for word in set(re.findall(r"(?<![\w./$-])[a-z][a-z0-9+._-]*[a-z0-9+](?![\w/=-])", text)) - WORDS:
             path = shutil.which(word, path="/usr/bin:/usr/sbin:/bin:/sbin")

@@ -53,7 +53,7 @@ static void must(swakv_session *s, int result, const char *call)
 static void leave_work(swakv_session *s)
 {
 	const int32_t slot = 0, length = 300;
-	const struct swakv_begin_options begin = { .slots = &slot, .n_slots = 1 };
+	const struct swakv_begin_options begin = { .size = sizeof(begin), .slots = &slot, .n_slots = 1 };
 	struct swakv_fence fence;
 	swakv_request *r;
 
@@ -85,7 +85,7 @@ static void shut_socket(void)
 static int ask(swakv_session *s)
 {
 	const int32_t slot = 0;
-	const struct swakv_begin_options begin = { .slots = &slot, .n_slots = 1 };
+	const struct swakv_begin_options begin = { .size = sizeof(begin), .slots = &slot, .n_slots = 1 };
 	swakv_request *r;
 	int code;
 
@@ -100,20 +100,24 @@ static int ask(swakv_session *s)
 
 int main(int argc, char **argv)
 {
-	static const struct swakv_stream_ops ops = { .apply = apply,
-						     .write_word = write_word,
-						     .synchronize = synchronize };
-	static const struct swakv_group group = { .kind = SWAKV_SLIDING,
+	static const struct swakv_stream_ops ops = {
+		.size = sizeof(ops), .apply = apply, .write_word = write_word, .synchronize = synchronize
+	};
+	static const struct swakv_group group = { .size = sizeof(group),
+						  .kind = SWAKV_SLIDING,
 						  .window = 128,
 						  .page_tokens = 32,
 						  .layers = 2,
 						  .kv_heads = 1,
 						  .head_dim = 32,
 						  .dtype = SWAKV_F16 };
-	const struct swakv_model model = {
-		.name = "linger", .groups = &group, .n_groups = 1, .max_batch = 2, .max_seq = 1024
-	};
-	struct swakv_attach_options options = { 0 };
+	const struct swakv_model model = { .size = sizeof(model),
+					   .name = "linger",
+					   .groups = &group,
+					   .n_groups = 1,
+					   .max_batch = 2,
+					   .max_seq = 1024 };
+	struct swakv_attach_options options = { .size = sizeof(options) };
 	swakv_session *s;
 	bool reached;
 	char why[256];

@@ -152,23 +152,28 @@ static void parse(struct arguments *a, int argc, char **argv)
 static void attach(struct hand *h)
 {
 	int64_t tokens = (int64_t)h->a.pages * PAGE_TOKENS;
-	const struct swakv_group group = { .kind = SWAKV_SLIDING,
+	const struct swakv_group group = { .size = sizeof(group),
+					   .kind = SWAKV_SLIDING,
 					   .window = tokens,
 					   .page_tokens = PAGE_TOKENS,
 					   .layers = h->a.layers,
 					   .kv_heads = KV_HEADS,
 					   .head_dim = HEAD_DIM,
 					   .dtype = SWAKV_F16 };
-	const struct swakv_model model = {
-		.name = h->a.name, .groups = &group, .n_groups = 1, .max_batch = h->a.batch, .max_seq = tokens
-	};
-	const struct swakv_attach_options options = { .broker = h->a.broker };
+	const struct swakv_model model = { .size = sizeof(model),
+					   .name = h->a.name,
+					   .groups = &group,
+					   .n_groups = 1,
+					   .max_batch = h->a.batch,
+					   .max_seq = tokens };
+	const struct swakv_attach_options options = { .size = sizeof(options), .broker = h->a.broker };
 	char why[256] = "";
 
 	if (swakv_session_attach(&options, &model, &h->session, why, sizeof(why))) {
 		fprintf(stderr, "page_worker: attach: %s\n", why);
 		exit(3);
 	}
+	h->layout.size = sizeof(h->layout);
 	session_ok(h, swakv_session_get_layout(h->session, 0, &h->layout), "layout");
 	session_ok(h, swakv_stream_bind_cuda(h->session, 0, NULL), "stream");
 	h->stream = swakv_stream_cuda(h->session, 0);
@@ -177,7 +182,7 @@ static void attach(struct hand *h)
 static void prepare(struct hand *h)
 {
 	const struct swakv_layout *l = &h->layout;
-	struct swakv_session_info info;
+	struct swakv_session_info info = { .size = sizeof(info) };
 	char why[DRIVER_WHY];
 
 	swakv_session_get_info(h->session, &info);
@@ -227,7 +232,7 @@ static void note_pages(struct hand *h, uint32_t first_slot, uint32_t n)
 static int take(struct hand *h, uint32_t n)
 {
 	int32_t *slots = calloc(n, sizeof(*slots)), *lengths = calloc(n, sizeof(*lengths));
-	struct swakv_begin_options begin = { .slots = slots, .n_slots = n };
+	struct swakv_begin_options begin = { .size = sizeof(begin), .slots = slots, .n_slots = n };
 	swakv_request *r = NULL;
 	int code;
 

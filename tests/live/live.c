@@ -100,6 +100,7 @@ swakv_session *live_attach(const struct swakv_attach_options *o, int64_t window,
 			   uint32_t max_batch, int64_t max_seq)
 {
 	const struct swakv_group g = {
+		.size = sizeof(g),
 		.kind = SWAKV_SLIDING,
 		.window = window,
 		.page_tokens = page_tokens,
@@ -108,9 +109,12 @@ swakv_session *live_attach(const struct swakv_attach_options *o, int64_t window,
 		.head_dim = 8,
 		.dtype = SWAKV_F16,
 	};
-	const struct swakv_model m = {
-		.name = "live", .groups = &g, .n_groups = 1, .max_batch = max_batch, .max_seq = max_seq
-	};
+	const struct swakv_model m = { .size = sizeof(m),
+				       .name = "live",
+				       .groups = &g,
+				       .n_groups = 1,
+				       .max_batch = max_batch,
+				       .max_seq = max_seq };
 	swakv_session *s;
 	char why[512] = "";
 	int r = swakv_session_attach(o, &m, &s, why, sizeof(why));
@@ -127,7 +131,7 @@ swakv_session *live_attach(const struct swakv_attach_options *o, int64_t window,
 static struct driver *device_open(swakv_session *s)
 {
 	static struct driver *d;
-	struct swakv_session_info info;
+	struct swakv_session_info info = { .size = sizeof(info) };
 	char why[DRIVER_WHY];
 
 	swakv_session_get_info(s, &info);
@@ -150,7 +154,7 @@ void live_launch(swakv_session *s, uint32_t stream, void (*fn)(void *), void *ar
 
 static void synchronize_all(swakv_session *s)
 {
-	struct swakv_session_info info;
+	struct swakv_session_info info = { .size = sizeof(info) };
 
 	swakv_session_get_info(s, &info);
 	for (uint32_t i = 0; i < info.n_streams; i++)
@@ -165,12 +169,13 @@ struct driver *live_driver(swakv_session *s)
 /* A copy of a group's device table when all streams have run dry; to be freed. */
 static int32_t *device_table(swakv_session *s, uint32_t group, uint32_t n_rows, struct swakv_layout *l)
 {
-	struct swakv_session_info info;
+	struct swakv_session_info info = { .size = sizeof(info) };
 	size_t bytes;
 	int32_t *copy;
 
 	swakv_session_get_info(s, &info);
 	synchronize_all(s);
+	l->size = sizeof(*l);
 	LIVE_OK(s, swakv_session_get_layout(s, group, l));
 	bytes = 2 * (size_t)n_rows * (size_t)l->width * sizeof(*copy);
 	copy = malloc(bytes);
@@ -189,6 +194,7 @@ static int32_t *device_table(swakv_session *s, uint32_t group, uint32_t n_rows, 
 /* Addresses of K and V of @page. */
 static void page_addresses(swakv_session *s, int32_t page, struct swakv_layout *l, uint64_t at[2])
 {
+	l->size = sizeof(*l);
 	LIVE_OK(s, swakv_session_get_layout(s, 0, l));
 	at[0] = l->k_base + (uint64_t)page * l->page_stride;
 	at[1] = l->v_base + (uint64_t)(page + l->num_pages) * l->page_stride;
@@ -197,7 +203,7 @@ static void page_addresses(swakv_session *s, int32_t page, struct swakv_layout *
 void live_fill_page(swakv_session *s, int32_t page, uint16_t pattern)
 {
 	struct driver *d = live_is_cuda() ? device_open(s) : NULL;
-	struct swakv_layout l;
+	struct swakv_layout l = { .size = sizeof(l) };
 	uint64_t at[2];
 
 	synchronize_all(s);
@@ -216,7 +222,7 @@ void live_fill_page(swakv_session *s, int32_t page, uint16_t pattern)
 bool live_page_is(swakv_session *s, int32_t page, uint16_t pattern)
 {
 	struct driver *d = live_is_cuda() ? device_open(s) : NULL;
-	struct swakv_layout l;
+	struct swakv_layout l = { .size = sizeof(l) };
 	uint16_t *copy;
 	uint64_t at[2];
 	bool same = true;
@@ -240,7 +246,7 @@ bool live_page_is(swakv_session *s, int32_t page, uint16_t pattern)
 
 int32_t live_device_page(swakv_session *s, int slot, int column)
 {
-	struct swakv_layout l;
+	struct swakv_layout l = { .size = sizeof(l) };
 	int32_t *table = device_table(s, 0, (uint32_t)slot + 1, &l);
 	int32_t page = table[slot * 2 * l.width + column];
 
@@ -263,13 +269,13 @@ void live_expect_free(swakv_session *s, int64_t pages)
 
 static uint32_t staged(swakv_session *s, swakv_request *r)
 {
-	struct swakv_session_info info;
+	struct swakv_session_info info = { .size = sizeof(info) };
 	uint32_t n = 0;
 
 	swakv_session_get_info(s, &info);
 	for (uint32_t g = 0; g < info.n_groups; g++)
 		for (uint32_t i = 0; i < swakv_request_batch(r); i++) {
-			struct swakv_sequence_state st;
+			struct swakv_sequence_state st = { .size = sizeof(st) };
 
 			LIVE_OK(s, swakv_sequence_get_group_state(r, i, g, &st));
 			n += st.n_staged;
@@ -303,11 +309,11 @@ static void expect_row_equal(const struct swakv_layout *l, const int32_t *table,
 
 void live_expect_tables_equal(swakv_session *s, uint32_t max_batch)
 {
-	struct swakv_session_info info;
+	struct swakv_session_info info = { .size = sizeof(info) };
 
 	swakv_session_get_info(s, &info);
 	for (uint32_t g = 0; g < info.n_groups; g++) {
-		struct swakv_layout l;
+		struct swakv_layout l = { .size = sizeof(l) };
 		int32_t *table = device_table(s, g, max_batch, &l);
 
 		for (uint32_t row = 0; row < max_batch; row++)
@@ -318,7 +324,7 @@ void live_expect_tables_equal(swakv_session *s, uint32_t max_batch)
 
 void live_expect_rows_equal(swakv_session *s, swakv_request *r)
 {
-	struct swakv_session_info info;
+	struct swakv_session_info info = { .size = sizeof(info) };
 	uint32_t top = 0;
 
 	swakv_session_get_info(s, &info);
@@ -326,7 +332,7 @@ void live_expect_rows_equal(swakv_session *s, swakv_request *r)
 		if ((uint32_t)swakv_request_slot(r, i) > top)
 			top = (uint32_t)swakv_request_slot(r, i);
 	for (uint32_t g = 0; g < info.n_groups; g++) {
-		struct swakv_layout l;
+		struct swakv_layout l = { .size = sizeof(l) };
 		int32_t *table = device_table(s, g, top + 1, &l);
 
 		for (uint32_t i = 0; i < swakv_request_batch(r); i++)
@@ -337,7 +343,7 @@ void live_expect_rows_equal(swakv_session *s, swakv_request *r)
 
 void live_prefill(swakv_session *s, swakv_request *r, const int32_t *lengths, uint32_t n)
 {
-	struct swakv_request_state state;
+	struct swakv_request_state state = { .size = sizeof(state) };
 	struct swakv_fence fence;
 
 	LIVE_OK(s, swakv_prefill_prepare(r, lengths, n, NULL));
@@ -348,7 +354,7 @@ void live_prefill(swakv_session *s, swakv_request *r, const int32_t *lengths, ui
 
 void live_decode_prepare(swakv_session *s, swakv_request *r)
 {
-	struct swakv_request_state state;
+	struct swakv_request_state state = { .size = sizeof(state) };
 	int code = swakv_decode_prepare(r, NULL);
 
 	/* On a busy machine the stream may be as many steps behind as a session may have. */
@@ -362,7 +368,7 @@ void live_decode_prepare(swakv_session *s, swakv_request *r)
 
 void live_decode(swakv_session *s, swakv_request *r)
 {
-	struct swakv_request_state state;
+	struct swakv_request_state state = { .size = sizeof(state) };
 	struct swakv_fence fence;
 
 	live_decode_prepare(s, r);

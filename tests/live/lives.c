@@ -10,7 +10,9 @@ swakv_session *life_attach(const struct swakv_attach_options *o)
 
 swakv_request *life_begin(swakv_session *s, int32_t slot, int64_t max_tokens)
 {
-	const struct swakv_begin_options o = { .slots = &slot, .n_slots = 1, .max_tokens = max_tokens };
+	const struct swakv_begin_options o = {
+		.size = sizeof(o), .slots = &slot, .n_slots = 1, .max_tokens = max_tokens
+	};
 	swakv_request *r;
 
 	LIVE_OK(s, swakv_request_begin(s, &o, &r, NULL));
@@ -19,7 +21,7 @@ swakv_request *life_begin(swakv_session *s, int32_t slot, int64_t max_tokens)
 
 int32_t life_host_page(swakv_session *s, int slot, int column)
 {
-	struct swakv_layout l;
+	struct swakv_layout l = { .size = sizeof(l) };
 
 	LIVE_OK(s, swakv_session_get_layout(s, 0, &l));
 	return l.host_table[slot * 2 * l.width + column];
@@ -29,7 +31,7 @@ bool life_spoilt[LIFE_MAX_PAGES];
 
 void life_spoil(swakv_session *s, int slot)
 {
-	struct swakv_layout l;
+	struct swakv_layout l = { .size = sizeof(l) };
 
 	LIVE_OK(s, swakv_session_get_layout(s, 0, &l));
 	for (int column = 0; column < l.width; column++) {

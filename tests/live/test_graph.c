@@ -18,7 +18,7 @@ enum { STEPS = 1000, SLOTS = 3, PAGE_TOKENS = 16, WINDOW = 40, MAX_SEQ = 2048, H
 static struct live live;
 static struct driver *d;
 static swakv_session *s;
-static struct swakv_layout layout;
+static struct swakv_layout layout = { .size = sizeof(layout) };
 
 static void teardown(void)
 {
@@ -37,14 +37,16 @@ static void open_session(const struct swakv_cuda_options *o)
 {
 	/* The second group is there to be replayed, too: rows are compared in all groups. */
 	const struct swakv_group g[] = {
-		{ .kind = SWAKV_SLIDING,
+		{ .size = sizeof(g[0]),
+		  .kind = SWAKV_SLIDING,
 		  .window = WINDOW,
 		  .page_tokens = PAGE_TOKENS,
 		  .layers = 1,
 		  .kv_heads = 1,
 		  .head_dim = HEAD_DIM,
 		  .dtype = SWAKV_F32 },
-		{ .kind = SWAKV_FULL,
+		{ .size = sizeof(g[0]),
+		  .kind = SWAKV_FULL,
 		  .page_tokens = 2 * PAGE_TOKENS,
 		  .layers = 1,
 		  .kv_heads = 1,
@@ -52,9 +54,9 @@ static void open_session(const struct swakv_cuda_options *o)
 		  .dtype = SWAKV_F32 },
 	};
 	const struct swakv_model m = {
-		.name = "graph", .groups = g, .n_groups = 2, .max_batch = SLOTS, .max_seq = MAX_SEQ
+		.size = sizeof(m), .name = "graph", .groups = g, .n_groups = 2, .max_batch = SLOTS, .max_seq = MAX_SEQ
 	};
-	struct swakv_session_info info;
+	struct swakv_session_info info = { .size = sizeof(info) };
 	char why[512] = "";
 
 	live_start(&live, "16M");
@@ -67,7 +69,7 @@ static void open_session(const struct swakv_cuda_options *o)
 
 static swakv_request *begin(const int32_t *slots, uint32_t n)
 {
-	const struct swakv_begin_options o = { .slots = slots, .n_slots = n };
+	const struct swakv_begin_options o = { .size = sizeof(o), .slots = slots, .n_slots = n };
 	swakv_request *r;
 
 	LIVE_OK(s, swakv_request_begin(s, &o, &r, NULL));
@@ -79,7 +81,7 @@ static swakv_request *begin(const int32_t *slots, uint32_t n)
 /* 300 steps whose completion only the word tells; then the words have come to what was marked. */
 static void live_with(enum swakv_writer writer)
 {
-	const struct swakv_cuda_options o = { .writer = writer };
+	const struct swakv_cuda_options o = { .size = sizeof(o), .writer = writer };
 	struct swakv_fence fence;
 	int32_t slot = 1, length = 100;
 	swakv_request *r;
@@ -121,12 +123,15 @@ Test(graph, without_stream_writes_a_host_function_takes_their_place)
 
 Test(graph, replay_wants_the_counter_and_a_capture)
 {
-	const struct swakv_cuda_options wrong = { .graph_steps = 2 };
-	const struct swakv_cuda_options right = { .graph_steps = 2, .writer = SWAKV_WRITER_COUNTER };
-	const struct swakv_cuda_options many = { .graph_steps = SWAKV_MAX_GRAPH_STEPS + 1,
+	const struct swakv_cuda_options wrong = { .size = sizeof(wrong), .graph_steps = 2 };
+	const struct swakv_cuda_options right = { .size = sizeof(right),
+						  .graph_steps = 2,
+						  .writer = SWAKV_WRITER_COUNTER };
+	const struct swakv_cuda_options many = { .size = sizeof(many),
+						 .graph_steps = SWAKV_MAX_GRAPH_STEPS + 1,
 						 .writer = SWAKV_WRITER_COUNTER };
-	const struct swakv_cuda_options strange = { .reserved = { 1 } };
-	const struct swakv_attach_options two = { .n_streams = 2 };
+	const struct swakv_cuda_options strange = { .size = 8 };
+	const struct swakv_attach_options two = { .size = sizeof(two), .n_streams = 2 };
 
 	live_start(&live, "16M");
 	s = live_attach(&two, WINDOW, PAGE_TOKENS, 1, SLOTS, MAX_SEQ); /* binds them plainly */
@@ -179,7 +184,7 @@ static void prepare(swakv_request *r)
  */
 Test(graph, a_thousand_replays_leave_the_table_right_with_steps_in_flight)
 {
-	const struct swakv_cuda_options o = { .writer = SWAKV_WRITER_COUNTER, .graph_steps = 3 };
+	const struct swakv_cuda_options o = { .size = sizeof(o), .writer = SWAKV_WRITER_COUNTER, .graph_steps = 3 };
 	const int32_t slots[SLOTS] = { 2, 0, 1 }, lengths[SLOTS] = { 45, 300, 33 };
 	int32_t *want, *got;
 	struct swakv_fence fence;
@@ -217,7 +222,7 @@ Test(graph, a_thousand_replays_leave_the_table_right_with_steps_in_flight)
 /* Steps that are replayed and steps that are not follow each other in any order. */
 Test(graph, replays_and_plain_steps_take_turns)
 {
-	const struct swakv_cuda_options o = { .writer = SWAKV_WRITER_COUNTER, .graph_steps = 1 };
+	const struct swakv_cuda_options o = { .size = sizeof(o), .writer = SWAKV_WRITER_COUNTER, .graph_steps = 1 };
 	int32_t slot = 1, length = 60;
 	struct swakv_fence fence;
 	swakv_request *r;
@@ -245,7 +250,7 @@ Test(graph, replays_and_plain_steps_take_turns)
 
 Test(graph, a_mark_that_would_leave_entries_behind_is_refused)
 {
-	const struct swakv_cuda_options o = { .writer = SWAKV_WRITER_COUNTER, .graph_steps = 1 };
+	const struct swakv_cuda_options o = { .size = sizeof(o), .writer = SWAKV_WRITER_COUNTER, .graph_steps = 1 };
 	int32_t slot = 0, length = 3 * PAGE_TOKENS;
 	struct swakv_fence fence;
 	swakv_request *r;
@@ -281,19 +286,23 @@ Test(graph, a_mark_that_would_leave_entries_behind_is_refused)
 Test(graph, a_prepare_of_many_entries_is_right_with_replays)
 {
 	enum { MANY = 64 };
-	const struct swakv_cuda_options o = { .writer = SWAKV_WRITER_COUNTER, .graph_steps = 2 };
-	const struct swakv_group g = { .kind = SWAKV_SLIDING,
+	const struct swakv_cuda_options o = { .size = sizeof(o), .writer = SWAKV_WRITER_COUNTER, .graph_steps = 2 };
+	const struct swakv_group g = { .size = sizeof(g),
+				       .kind = SWAKV_SLIDING,
 				       .window = 12 * PAGE_TOKENS,
 				       .page_tokens = PAGE_TOKENS,
 				       .layers = 1,
 				       .kv_heads = 1,
 				       .head_dim = HEAD_DIM,
 				       .dtype = SWAKV_F16 };
-	const struct swakv_model m = {
-		.name = "graph", .groups = &g, .n_groups = 1, .max_batch = MANY, .max_seq = 40 * PAGE_TOKENS
-	};
+	const struct swakv_model m = { .size = sizeof(m),
+				       .name = "graph",
+				       .groups = &g,
+				       .n_groups = 1,
+				       .max_batch = MANY,
+				       .max_seq = 40 * PAGE_TOKENS };
 	int32_t slots[MANY], lengths[MANY];
-	struct swakv_session_info info;
+	struct swakv_session_info info = { .size = sizeof(info) };
 	struct swakv_fence fence;
 	char why[512] = "";
 	swakv_request *r;
@@ -455,7 +464,7 @@ static void fill_prefill(const int32_t *lengths)
 
 Test(graph, a_thousand_replayed_steps_give_the_right_results)
 {
-	const struct swakv_cuda_options o = { .writer = SWAKV_WRITER_COUNTER, .graph_steps = 2 };
+	const struct swakv_cuda_options o = { .size = sizeof(o), .writer = SWAKV_WRITER_COUNTER, .graph_steps = 2 };
 	const int32_t slots[SLOTS] = { 2, 0, 1 }, lengths[SLOTS] = { 61, 45, 7 };
 	int64_t tokens[SLOTS] = { lengths[0], lengths[1], lengths[2] };
 	size_t bytes = (sizeof(*shared) + 4095) / 4096 * 4096;

@@ -15,20 +15,23 @@ static swakv_session *s;
 static void attach(int64_t max_advance, uint32_t max_rewind, enum swakv_chunk chunk)
 {
 	const struct swakv_group g[] = {
-		{ .kind = SWAKV_SLIDING,
+		{ .size = sizeof(g[0]),
+		  .kind = SWAKV_SLIDING,
 		  .window = 40,
 		  .page_tokens = PAGE_TOKENS,
 		  .layers = 1,
 		  .kv_heads = 1,
 		  .head_dim = 8,
 		  .dtype = SWAKV_F16 },
-		{ .kind = SWAKV_FULL,
+		{ .size = sizeof(g[0]),
+		  .kind = SWAKV_FULL,
 		  .page_tokens = 2 * PAGE_TOKENS,
 		  .layers = 3,
 		  .kv_heads = 2,
 		  .head_dim = 8,
 		  .dtype = SWAKV_F16 },
-		{ .kind = SWAKV_SLIDING,
+		{ .size = sizeof(g[0]),
+		  .kind = SWAKV_SLIDING,
 		  .window = 100,
 		  .page_tokens = PAGE_TOKENS,
 		  .layers = 2,
@@ -38,6 +41,7 @@ static void attach(int64_t max_advance, uint32_t max_rewind, enum swakv_chunk ch
 		  .dtype = SWAKV_F32 },
 	};
 	const struct swakv_model m = {
+		.size = sizeof(m),
 		.name = "groups",
 		.groups = g,
 		.n_groups = 3,
@@ -65,7 +69,9 @@ TestSuite(live_groups, .fini = teardown, .timeout = 100);
 
 static swakv_request *begin(const int32_t *slots, uint32_t n, int64_t max_tokens)
 {
-	const struct swakv_begin_options o = { .slots = slots, .n_slots = n, .max_tokens = max_tokens };
+	const struct swakv_begin_options o = {
+		.size = sizeof(o), .slots = slots, .n_slots = n, .max_tokens = max_tokens
+	};
 	swakv_request *r;
 
 	LIVE_OK(s, swakv_request_begin(s, &o, &r, NULL));
@@ -76,7 +82,7 @@ static swakv_request *begin(const int32_t *slots, uint32_t n, int64_t max_tokens
 static void expect_state(swakv_request *r, uint32_t seq, uint32_t group, int64_t endpoint, int32_t begin_page,
 			 int32_t end_page)
 {
-	struct swakv_sequence_state st;
+	struct swakv_sequence_state st = { .size = sizeof(st) };
 
 	LIVE_OK(s, swakv_sequence_get_group_state(r, seq, group, &st));
 	cr_expect_eq(st.endpoint, endpoint, "group %u: endpoint %lld", group, (long long)st.endpoint);
@@ -87,7 +93,7 @@ static void expect_state(swakv_request *r, uint32_t seq, uint32_t group, int64_t
 
 static void expect_endpoint(swakv_request *r, uint32_t seq, int64_t endpoint)
 {
-	struct swakv_sequence_state st;
+	struct swakv_sequence_state st = { .size = sizeof(st) };
 
 	LIVE_OK(s, swakv_sequence_get_state(r, seq, &st));
 	cr_expect_eq(st.endpoint, endpoint, "sequence %u: endpoint %lld", seq, (long long)st.endpoint);
@@ -221,6 +227,7 @@ Test(live_groups, one_step_serves_decodes_and_chunks)
 
 	attach(0, 0, SWAKV_CHUNK_RETAINED);
 	for (int i = 0; i < 3; i++) {
+		steps[i].size = sizeof(steps[i]);
 		steps[i].request = begin(slots[i], i ? 1 : 2, 0);
 		live_prefill(s, steps[i].request, lengths[i], i ? 1 : 2);
 	}
@@ -240,7 +247,7 @@ Test(live_groups, one_step_serves_decodes_and_chunks)
 Test(live_groups, a_request_may_reserve_more)
 {
 	const int32_t slot = 0, length = 60;
-	struct swakv_sequence_state st;
+	struct swakv_sequence_state st = { .size = sizeof(st) };
 	swakv_request *r;
 
 	attach(0, 0, SWAKV_CHUNK_RETAINED);

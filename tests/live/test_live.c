@@ -34,11 +34,11 @@ static void on_updates(void *arg, uint32_t stream, uint32_t group, const struct 
 	n_updates += n;
 }
 
-static const struct swakv_attach_options watched = { .on_updates = on_updates };
+static const struct swakv_attach_options watched = { .size = sizeof(watched), .on_updates = on_updates };
 
 static swakv_request *begin(swakv_session *s, uint32_t stream, const int32_t *slots, uint32_t n)
 {
-	const struct swakv_begin_options o = { .stream = stream, .slots = slots, .n_slots = n };
+	const struct swakv_begin_options o = { .size = sizeof(o), .stream = stream, .slots = slots, .n_slots = n };
 	swakv_request *r;
 	int e;
 
@@ -56,7 +56,7 @@ static swakv_request *begin_one(swakv_session *s, int32_t slot)
 
 static int32_t host_page(swakv_session *s, int slot, int column)
 {
-	struct swakv_layout l;
+	struct swakv_layout l = { .size = sizeof(l) };
 
 	LIVE_OK(s, swakv_session_get_layout(s, 0, &l));
 	return l.host_table[slot * 2 * l.width + column];
@@ -66,6 +66,7 @@ static int32_t host_page(swakv_session *s, int slot, int column)
 static void expect_state(swakv_session *s, swakv_request *r, int64_t endpoint, int64_t pending, int32_t begin_page,
 			 int32_t end_page, struct swakv_sequence_state *st)
 {
+	st->size = sizeof(*st);
 	LIVE_OK(s, swakv_sequence_get_state(r, 0, st));
 	cr_expect_eq(st->endpoint, endpoint, "endpoint %lld", (long long)st->endpoint);
 	cr_expect_eq(st->pending_endpoint, pending, "pending endpoint %lld", (long long)st->pending_endpoint);
@@ -82,7 +83,7 @@ Test(live, window_of_1024_maps_and_retires_where_it_should)
 {
 	swakv_session *s = live_attach(&watched, 1024, 128, 1, 1, 8192);
 	swakv_request *r = begin_one(s, 0);
-	struct swakv_sequence_state st;
+	struct swakv_sequence_state st = { .size = sizeof(st) };
 	int32_t length = 4000;
 	int64_t free_before;
 
@@ -197,7 +198,7 @@ Test(live, leaving_page_stays_mapped_during_its_last_step)
 {
 	swakv_session *s = live_attach(&watched, 129, 128, 1, 1, 1024);
 	swakv_request *r = begin_one(s, 0);
-	struct swakv_sequence_state st;
+	struct swakv_sequence_state st = { .size = sizeof(st) };
 	int32_t length = 384, page1;
 	int64_t free_then, free_now;
 
@@ -236,7 +237,7 @@ static void gate(void *arg)
 Test(live, pages_wait_for_the_word_before_others_get_them)
 {
 	swakv_session *s = live_attach(&watched, 129, 128, 1, 1, 1024);
-	struct swakv_sequence_state st;
+	struct swakv_sequence_state st = { .size = sizeof(st) };
 	struct swakv_fence fence;
 	int32_t length = 384;
 	int64_t before, now;
@@ -274,7 +275,7 @@ Test(live, long_prefill_comes_by_reference)
 	enum { BATCH = 64, WINDOW = 1024 };
 	swakv_session *s = live_attach(&watched, WINDOW, 16, 1, BATCH, 4096);
 	int32_t slots[BATCH], lengths[BATCH];
-	struct swakv_session_counters c;
+	struct swakv_session_counters c = { .size = sizeof(c) };
 	swakv_request *r;
 
 	for (int i = 0; i < BATCH; i++) {
@@ -324,7 +325,7 @@ static void mark_slots(const swakv_request *r, bool used[SLOTS], bool value)
 
 static swakv_request *random_begin(swakv_session *s, bool used[SLOTS])
 {
-	struct swakv_begin_options o = { .stream = (uint32_t)(rand() % STREAMS) };
+	struct swakv_begin_options o = { .size = sizeof(o), .stream = (uint32_t)(rand() % STREAMS) };
 	int32_t slots[SLOTS], lengths[SLOTS];
 	swakv_request *r;
 	int e;
@@ -376,7 +377,7 @@ static void random_end(swakv_session *s, swakv_request *r, bool used[SLOTS])
 static void expect_slots(swakv_session *s, swakv_request *r)
 {
 	for (uint32_t i = 0; i < swakv_request_batch(r); i++) {
-		struct swakv_sequence_state st;
+		struct swakv_sequence_state st = { .size = sizeof(st) };
 
 		LIVE_OK(s, swakv_sequence_get_state(r, i, &st));
 		cr_expect_eq(st.slot, swakv_request_slot(r, i));
@@ -392,7 +393,7 @@ static bool has_room(swakv_session *s, swakv_request *r)
 	bool room = true;
 
 	for (uint32_t i = 0; i < swakv_request_batch(r); i++) {
-		struct swakv_sequence_state st;
+		struct swakv_sequence_state st = { .size = sizeof(st) };
 
 		LIVE_OK(s, swakv_sequence_get_state(r, i, &st));
 		room &= st.endpoint + 2 <= MAX_SEQ;
@@ -450,7 +451,7 @@ static void random_lives(swakv_session *s, int rounds)
 			expect_slots(s, lives[i]);
 		} else if (swakv_request_batch(lives[i]) > 0) {
 			struct swakv_fence fence;
-			struct swakv_request_state state;
+			struct swakv_request_state state = { .size = sizeof(state) };
 			int e = swakv_decode_prepare(lives[i], NULL);
 
 			if (e == SWAKV_ELIMIT) {
@@ -472,10 +473,10 @@ static void random_lives(swakv_session *s, int rounds)
 
 Test(live, device_table_equals_host_table_through_random_lives)
 {
-	const struct swakv_attach_options o = { .n_streams = STREAMS };
+	const struct swakv_attach_options o = { .size = sizeof(o), .n_streams = STREAMS };
 	swakv_session *s = live_attach(&o, 70, 16, 1, SLOTS, MAX_SEQ);
-	struct swakv_session_counters c;
-	struct swakv_session_info info;
+	struct swakv_session_counters c = { .size = sizeof(c) };
+	struct swakv_session_info info = { .size = sizeof(info) };
 	int64_t free_pages;
 
 	srand(20231);
@@ -495,8 +496,8 @@ Test(live, device_table_equals_host_table_through_random_lives)
 Test(live, two_sessions_in_one_process_do_not_meet)
 {
 	swakv_session *a = live_attach(NULL, 70, 16, 1, SLOTS, 512), *b = live_attach(NULL, 256, 32, 3, SLOTS, 512);
-	struct swakv_session_info ia, ib;
-	struct swakv_layout la, lb;
+	struct swakv_session_info ia = { .size = sizeof(ia) }, ib = { .size = sizeof(ib) };
+	struct swakv_layout la = { .size = sizeof(la) }, lb = { .size = sizeof(lb) };
 	int32_t slots[] = { 0, 1, 2 }, lengths[] = { 100, 200, 300 };
 	swakv_request *ra, *rb;
 
@@ -538,7 +539,7 @@ Test(live, calls_overlap)
 	int32_t slots[SLOTS], length = 90;
 
 	for (int i = 0; i < SLOTS; i++) {
-		struct swakv_begin_options o = { .slots = &slots[i], .n_slots = 1 };
+		struct swakv_begin_options o = { .size = sizeof(o), .slots = &slots[i], .n_slots = 1 };
 
 		slots[i] = i;
 		LIVE_OK(s, swakv_request_begin(s, &o, &r[i], &t[i]));
@@ -554,7 +555,8 @@ Test(live, calls_overlap)
 	for (int i = 0; i < SLOTS; i++) {
 		LIVE_OK(s, swakv_wait(s, t[i]));
 		LIVE_OK(s, swakv_prefill_complete(r[i], SWAKV_DONE, NULL));
-		steps[i] = (struct swakv_step){ .request = r[i], .fence = SWAKV_DONE };
+		steps[i] =
+			(struct swakv_step){ .size = sizeof(struct swakv_step), .request = r[i], .fence = SWAKV_DONE };
 	}
 	for (int i = 0; i < 50; i++) {
 		LIVE_OK(s, swakv_step_prepare(s, steps, SLOTS, NULL));
@@ -573,7 +575,7 @@ Test(live, refusals_have_their_codes)
 	int32_t slot = 2, length = 2000;
 	swakv_request *r, *none;
 
-	o = (struct swakv_begin_options){ .slots = &slot, .n_slots = 1 };
+	o = (struct swakv_begin_options){ .size = sizeof(struct swakv_begin_options), .slots = &slot, .n_slots = 1 };
 	cr_expect_eq(swakv_request_begin(s, &o, &none, NULL), SWAKV_EINVALID);
 	cr_expect_null(none);
 	cr_expect_not_null(strstr(swakv_session_error(s), "slot 2"), "%s", swakv_session_error(s));
@@ -606,7 +608,7 @@ Test(live, failed_completion_poisons_until_shutdown)
 	cr_expect_eq(swakv_prefill_complete(r, (struct swakv_fence){ SWAKV_FENCE_FAILED, 0, 0 }, NULL),
 		     SWAKV_EPOISONED);
 	cr_expect_not(swakv_request_valid(r));
-	o = (struct swakv_begin_options){ .slots = &slot, .n_slots = 1 };
+	o = (struct swakv_begin_options){ .size = sizeof(struct swakv_begin_options), .slots = &slot, .n_slots = 1 };
 	cr_expect_eq(swakv_request_begin(s, &o, &none, NULL), SWAKV_EPOISONED);
 	LIVE_OK(s, swakv_session_shutdown(s));
 	live_expect_free(s, free_pages);

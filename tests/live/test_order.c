@@ -87,6 +87,7 @@ static void work_init(swakv_session *s)
 
 	work.s = s;
 	work.d = live_driver(s);
+	work.l.size = sizeof(work.l);
 	LIVE_OK(s, swakv_session_get_layout(s, 0, &work.l));
 	cr_assert_leq(work.l.num_pages, MOST_PAGES);
 	work.pages = (struct kernel_pages){
@@ -222,14 +223,16 @@ static struct swakv_fence marked(void)
 
 static swakv_session *attach(uint32_t max_rewind)
 {
-	const struct swakv_group g = { .kind = SWAKV_SLIDING,
+	const struct swakv_group g = { .size = sizeof(g),
+				       .kind = SWAKV_SLIDING,
 				       .window = WINDOW,
 				       .page_tokens = P,
 				       .layers = 2,
 				       .kv_heads = 1,
 				       .head_dim = 8,
 				       .dtype = SWAKV_F16 };
-	const struct swakv_model m = { .name = "order",
+	const struct swakv_model m = { .size = sizeof(m),
+				       .name = "order",
 				       .groups = &g,
 				       .n_groups = 1,
 				       .max_batch = 1,
@@ -254,7 +257,7 @@ static swakv_session *attach(uint32_t max_rewind)
 static swakv_request *start(swakv_session *s, int32_t length)
 {
 	const int32_t slot = 0;
-	const struct swakv_begin_options o = { .slots = &slot, .n_slots = 1 };
+	const struct swakv_begin_options o = { .size = sizeof(o), .slots = &slot, .n_slots = 1 };
 	swakv_request *r;
 
 	LIVE_OK(s, swakv_request_begin(s, &o, &r, NULL));
@@ -282,7 +285,7 @@ static void step(swakv_request *r, int64_t endpoint, bool accepted)
 static void release(swakv_session *s, swakv_request *r)
 {
 	size_t cells = (size_t)work.n_steps * (size_t)work.l.width;
-	struct swakv_request_state state;
+	struct swakv_request_state state = { .size = sizeof(state) };
 	uint32_t count = 0;
 
 	LIVE_OK(s, swakv_request_get_state(r, &state));

@@ -44,17 +44,21 @@ static int nothing(void *arg)
 /* A session whose first stream is left to the caller. */
 static swakv_session *attach_unbound(void)
 {
-	const struct swakv_attach_options two = { .n_streams = 2 };
-	const struct swakv_group g = { .kind = SWAKV_SLIDING,
+	const struct swakv_attach_options two = { .size = sizeof(two), .n_streams = 2 };
+	const struct swakv_group g = { .size = sizeof(g),
+				       .kind = SWAKV_SLIDING,
 				       .window = LIFE_WINDOW,
 				       .page_tokens = LIFE_PAGE_TOKENS,
 				       .layers = 2,
 				       .kv_heads = 1,
 				       .head_dim = 8,
 				       .dtype = SWAKV_F16 };
-	const struct swakv_model m = {
-		.name = "live", .groups = &g, .n_groups = 1, .max_batch = 4, .max_seq = 40 * LIFE_PAGE_TOKENS
-	};
+	const struct swakv_model m = { .size = sizeof(m),
+				       .name = "live",
+				       .groups = &g,
+				       .n_groups = 1,
+				       .max_batch = 4,
+				       .max_seq = 40 * LIFE_PAGE_TOKENS };
 	swakv_session *s;
 
 	cr_assert_eq(swakv_session_attach(&two, &m, &s, NULL, 0), 0);
@@ -63,7 +67,7 @@ static swakv_session *attach_unbound(void)
 
 Test(scrub, a_stream_of_the_callers_making_needs_no_operation_for_it)
 {
-	static const struct swakv_stream_ops ops = { accept_updates, write_word, nothing, NULL };
+	static const struct swakv_stream_ops ops = { sizeof(ops), accept_updates, write_word, nothing, NULL };
 	swakv_session *s;
 
 	live_start(&live, "1M");
@@ -104,8 +108,8 @@ static void lose_a_scrub(swakv_session *s, bool *works)
 /* The poison is gone, but to the broker the second prepare's pages are this session's own, and clean. */
 Test(scrub, a_session_whose_scrub_failed_binds_no_more_pages)
 {
-	static const struct swakv_stream_ops ops = { accept_updates, write_word_if, nothing, NULL };
-	const struct swakv_begin_options o = { .slots = (const int32_t[]){ 2 }, .n_slots = 1 };
+	static const struct swakv_stream_ops ops = { sizeof(ops), accept_updates, write_word_if, nothing, NULL };
+	const struct swakv_begin_options o = { .size = sizeof(o), .slots = (const int32_t[]){ 2 }, .n_slots = 1 };
 	bool works = true;
 	swakv_request *r;
 	swakv_session *s;
@@ -156,7 +160,7 @@ Test(scrub, pages_of_a_delivery_by_reference_read_0)
 	swakv_session *s;
 	int32_t slots[SLOTS], lengths[SLOTS];
 	swakv_request *r;
-	struct swakv_begin_options o = { .slots = slots, .n_slots = SLOTS };
+	struct swakv_begin_options o = { .size = sizeof(o), .slots = slots, .n_slots = SLOTS };
 
 	live_start(&live, "16M");
 	s = live_attach(NULL, 10 * LIFE_PAGE_TOKENS, LIFE_PAGE_TOKENS, 2, SLOTS, 12 * LIFE_PAGE_TOKENS);

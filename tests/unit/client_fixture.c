@@ -66,13 +66,15 @@ static int custom_copy(void *arg, uint64_t dst, const void *src, size_t bytes)
 	return 0;
 }
 
-const struct swakv_stream_ops ops = {
-	.apply = custom_apply, .write_word = custom_write_word, .synchronize = custom_synchronize, .copy = custom_copy
-};
+const struct swakv_stream_ops ops = { .size = sizeof(ops),
+				      .apply = custom_apply,
+				      .write_word = custom_write_word,
+				      .synchronize = custom_synchronize,
+				      .copy = custom_copy };
 
 void client_setup(void)
 {
-	struct swakv_attach_options o = { .on_updates = on_updates };
+	struct swakv_attach_options o = { .size = sizeof(o), .on_updates = on_updates };
 
 	fake_open(&fake);
 	session = fake_attach(&fake, &o);
@@ -100,7 +102,7 @@ void bind_custom(void)
 
 uint64_t row_faults(void)
 {
-	struct swakv_session_counters c;
+	struct swakv_session_counters c = { .size = sizeof(c) };
 
 	swakv_session_get_counters(session, &c);
 	return c.row_faults;

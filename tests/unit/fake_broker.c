@@ -239,21 +239,24 @@ static void *greet(void *arg)
 int fake_try_attach(struct fake *f, struct swakv_attach_options *o, swakv_session **s, char *why, size_t size)
 {
 	const struct swakv_group g[2] = {
-		{ .kind = SWAKV_SLIDING,
+		{ .size = sizeof(g[0]),
+		  .kind = SWAKV_SLIDING,
 		  .window = 32,
 		  .page_tokens = 16,
 		  .layers = 1,
 		  .kv_heads = 1,
 		  .head_dim = 8,
 		  .dtype = SWAKV_F16 },
-		{ .kind = SWAKV_FULL,
+		{ .size = sizeof(g[0]),
+		  .kind = SWAKV_FULL,
 		  .page_tokens = 32,
 		  .layers = 1,
 		  .kv_heads = 1,
 		  .head_dim = 8,
 		  .dtype = SWAKV_F16 },
 	};
-	const struct swakv_model m = { .name = "fake",
+	const struct swakv_model m = { .size = sizeof(m),
+				       .name = "fake",
 				       .groups = g,
 				       .n_groups = f->welcome.n_groups,
 				       .max_batch = FAKE_BATCH,
@@ -262,7 +265,7 @@ int fake_try_attach(struct fake *f, struct swakv_attach_options *o, swakv_sessio
 				       .in_flight = 4,
 				       .max_rewind = 5,
 				       .chunk = SWAKV_CHUNK_MAPPED };
-	struct swakv_attach_options none = { 0 };
+	struct swakv_attach_options none = { .size = sizeof(none) };
 	int r;
 
 	o = o ? o : &none;
@@ -437,7 +440,7 @@ void fake_row(struct fake *f, uint32_t row, const int32_t k[FAKE_WIDTH], uint32_
 swakv_request *fake_begin(struct fake *f, swakv_session *s, uint32_t stream, const int32_t *slots, uint32_t n)
 {
 	static uint64_t handle = 0x1000;
-	struct swakv_begin_options o = { .stream = stream, .slots = slots, .n_slots = n };
+	struct swakv_begin_options o = { .size = sizeof(o), .stream = stream, .slots = slots, .n_slots = n };
 	struct fake_command c;
 	swakv_request *r;
 	swakv_ticket t;

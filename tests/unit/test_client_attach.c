@@ -78,8 +78,8 @@ static void assert_refused(int code, const char *words)
 Test(client_attach, tells_what_the_broker_decided)
 {
 	swakv_session *s = fake_attach(&fake, NULL);
-	struct swakv_session_info info;
-	struct swakv_layout l;
+	struct swakv_session_info info = { .size = sizeof(info) };
+	struct swakv_layout l = { .size = sizeof(l) };
 
 	swakv_session_get_info(s, &info);
 	cr_expect_eq(info.session_id, 7);
@@ -334,7 +334,7 @@ Test(client_attach, memory_of_another_size_is_refused)
 
 Test(client_attach, silent_broker_times_out)
 {
-	struct swakv_attach_options o = { .timeout_ms = 50 };
+	struct swakv_attach_options o = { .size = sizeof(o), .timeout_ms = 50 };
 	swakv_session *s;
 
 	fake.mute = true;
@@ -363,20 +363,26 @@ Test(client_attach, descriptors_that_do_not_arrive_are_noticed)
 
 Test(client_attach, no_broker_says_how_to_start_one)
 {
-	const struct swakv_group g = { .kind = SWAKV_SLIDING,
+	const struct swakv_group g = { .size = sizeof(g),
+				       .kind = SWAKV_SLIDING,
 				       .window = 32,
 				       .page_tokens = 16,
 				       .layers = 1,
 				       .kv_heads = 1,
 				       .head_dim = 8,
 				       .dtype = SWAKV_F16 };
-	const struct swakv_model m = { .name = "m", .groups = &g, .n_groups = 1, .max_batch = 1, .max_seq = 64 };
-	struct swakv_attach_options o = { .broker = "nobody-here", .socket = "/tmp/swakv-no-such.sock" };
+	const struct swakv_model m = {
+		.size = sizeof(m), .name = "m", .groups = &g, .n_groups = 1, .max_batch = 1, .max_seq = 64
+	};
+	struct swakv_attach_options o = { .size = sizeof(o),
+					  .broker = "nobody-here",
+					  .socket = "/tmp/swakv-no-such.sock" };
 	swakv_session *s;
 
 	cr_expect_eq(swakv_session_attach(&o, &m, &s, why, sizeof(why)), SWAKV_EGONE);
 	cr_expect_not_null(strstr(why, "swakvd --name nobody-here --socket /tmp/swakv-no-such.sock"), "%s", why);
-	o = (struct swakv_attach_options){ .socket = "/tmp/swakv-no-such.sock" };
+	o = (struct swakv_attach_options){ .size = sizeof(struct swakv_attach_options),
+					   .socket = "/tmp/swakv-no-such.sock" };
 	cr_expect_eq(swakv_session_attach(&o, &m, &s, why, sizeof(why)), SWAKV_EGONE);
 	cr_expect_not_null(strstr(why, "start one with 'swakvd --socket /tmp/swakv-no-such.sock'"), "%s", why);
 	cr_expect_null(strstr(why, "default"), "a name that nobody gave: %s", why);
@@ -394,22 +400,25 @@ Test(client_attach, no_broker_says_how_to_start_one)
 
 Test(client_attach, bad_arguments_are_named)
 {
-	const struct swakv_group g = { .kind = SWAKV_SLIDING,
+	const struct swakv_group g = { .size = sizeof(g),
+				       .kind = SWAKV_SLIDING,
 				       .window = 32,
 				       .page_tokens = 16,
 				       .layers = 1,
 				       .kv_heads = 1,
 				       .head_dim = 8,
 				       .dtype = SWAKV_F16 };
-	struct swakv_model m = { .name = "m", .groups = &g, .n_groups = 1, .max_batch = 0, .max_seq = 64 };
-	struct swakv_attach_options o = { .n_streams = 65 };
+	struct swakv_model m = {
+		.size = sizeof(m), .name = "m", .groups = &g, .n_groups = 1, .max_batch = 0, .max_seq = 64
+	};
+	struct swakv_attach_options o = { .size = sizeof(o), .n_streams = 65 };
 	swakv_session *s;
 
 	cr_expect_eq(swakv_session_attach(NULL, NULL, &s, why, sizeof(why)), SWAKV_EINVALID);
 	cr_expect_eq(swakv_session_attach(NULL, &m, &s, why, sizeof(why)), SWAKV_EINVALID);
 	cr_expect_not_null(strstr(why, "max_batch 0 is outside 1 to 4096"), "%s", why);
 	cr_expect_eq(swakv_session_attach(&o, &m, &s, NULL, 0), SWAKV_EINVALID);
-	o = (struct swakv_attach_options){ .broker = "a/b" };
+	o = (struct swakv_attach_options){ .size = sizeof(struct swakv_attach_options), .broker = "a/b" };
 	m.max_batch = 1;
 	cr_expect_eq(swakv_session_attach(&o, &m, &s, why, sizeof(why)), SWAKV_EINVALID);
 	m.max_seq = INT64_C(1) << 40;
@@ -439,7 +448,8 @@ Test(client_attach, a_broker_found_by_its_path_is_called_by_it)
 
 Test(client_attach, a_models_name_is_sent_whole_or_refused)
 {
-	const struct swakv_group g = { .kind = SWAKV_SLIDING,
+	const struct swakv_group g = { .size = sizeof(g),
+				       .kind = SWAKV_SLIDING,
 				       .window = 32,
 				       .page_tokens = 16,
 				       .layers = 1,
@@ -447,8 +457,10 @@ Test(client_attach, a_models_name_is_sent_whole_or_refused)
 				       .head_dim = 8,
 				       .dtype = SWAKV_F16 };
 	char name[WIRE_MODEL_NAME + 1] = "";
-	struct swakv_model m = { .name = name, .groups = &g, .n_groups = 1, .max_batch = 1, .max_seq = 64 };
-	struct swakv_attach_options o = { .pool = name };
+	struct swakv_model m = {
+		.size = sizeof(m), .name = name, .groups = &g, .n_groups = 1, .max_batch = 1, .max_seq = 64
+	};
+	struct swakv_attach_options o = { .size = sizeof(o), .pool = name };
 	swakv_session *s;
 
 	memset(name, 'n', WIRE_MODEL_NAME);
@@ -470,7 +482,7 @@ Test(client_attach, second_session_shares_the_pool)
 {
 	struct fake other;
 	swakv_session *a = fake_attach(&fake, NULL), *b;
-	struct swakv_session_info ia, ib;
+	struct swakv_session_info ia = { .size = sizeof(ia) }, ib = { .size = sizeof(ib) };
 
 	fake_open(&other);
 	b = fake_attach(&other, NULL); /* the same boot id and pool name: the same pool */
@@ -507,7 +519,7 @@ Test(client_attach, nothing_is_left_after_close)
 
 static void *pool_of(swakv_session *s)
 {
-	struct swakv_session_info info;
+	struct swakv_session_info info = { .size = sizeof(info) };
 
 	swakv_session_get_info(s, &info);
 	return info.pool;
@@ -517,8 +529,8 @@ static void *pool_of(swakv_session *s)
 static int child_checks(swakv_session *s, swakv_request *r, swakv_ticket t)
 {
 	struct swakv_fence fence;
-	struct swakv_request_state state;
-	struct swakv_step step = { .request = r };
+	struct swakv_request_state state = { .size = sizeof(state) };
+	struct swakv_step step = { .size = sizeof(step), .request = r };
 	int32_t length = 16;
 	int64_t pages;
 	unsigned char vec[1];

@@ -28,7 +28,7 @@ TestSuite(client_call, .init = setup, .fini = teardown);
 
 static struct swakv_session_counters counters(void)
 {
-	struct swakv_session_counters c;
+	struct swakv_session_counters c = { .size = sizeof(c) };
 
 	swakv_session_get_counters(session, &c);
 	return c;
@@ -80,7 +80,7 @@ Test(client_call, refusal_has_the_brokers_sentence)
 	swakv_ticket t;
 	struct fake_command c;
 	int32_t slot = 2;
-	struct swakv_begin_options o = { .slots = &slot, .n_slots = 1, .stream = 1 };
+	struct swakv_begin_options o = { .size = sizeof(o), .slots = &slot, .n_slots = 1, .stream = 1 };
 	swakv_request *r = (void *)&fake;
 
 	cr_assert_eq(swakv_request_begin(session, &o, &r, &t), 0);
@@ -249,7 +249,7 @@ Test(client_call, wait_that_times_out_keeps_the_ticket)
 Test(client_call, request_that_begins_too_late_is_abandoned)
 {
 	int32_t slot = 0;
-	struct swakv_begin_options b = { .slots = &slot, .n_slots = 1 };
+	struct swakv_begin_options b = { .size = sizeof(b), .slots = &slot, .n_slots = 1 };
 	swakv_request *r = (void *)&fake;
 	struct fake_command c;
 	swakv_ticket t;
@@ -533,7 +533,7 @@ Test(client_call, request_of_another_session_is_refused)
 	fake_open(&other);
 	s = fake_attach(&other, NULL);
 	r = fake_begin(&other, s, 0, &slot, 1);
-	step = (struct swakv_step){ .request = r };
+	step = (struct swakv_step){ .size = sizeof(struct swakv_step), .request = r };
 	cr_expect_eq(swakv_step_prepare(session, &step, 1, NULL), SWAKV_EINVALID);
 	cr_expect_str_eq(swakv_session_error(session), "entry 0 is a request of another session");
 	step.request = NULL;
@@ -548,9 +548,9 @@ static void nothing_runs(void *arg)
 
 Test(client_call, null_sessions_are_refused)
 {
-	const struct swakv_begin_options o = { .n_slots = 0 };
-	struct swakv_step step = { 0 };
-	struct swakv_layout layout;
+	const struct swakv_begin_options o = { .size = sizeof(o), .n_slots = 0 };
+	struct swakv_step step = { .size = sizeof(step) };
+	struct swakv_layout layout = { .size = sizeof(layout) };
 	struct swakv_fence fence;
 	swakv_request *r;
 	int64_t n;
@@ -579,8 +579,8 @@ Test(client_call, null_sessions_are_refused)
 
 Test(client_call, null_requests_are_refused)
 {
-	struct swakv_sequence_state sequence;
-	struct swakv_request_state state;
+	struct swakv_sequence_state sequence = { .size = sizeof(sequence) };
+	struct swakv_request_state state = { .size = sizeof(state) };
 	const int32_t one[] = { 1 };
 
 	cr_expect_eq(swakv_prefill_prepare(NULL, one, 1, NULL), SWAKV_EINVALID);
@@ -595,21 +595,25 @@ Test(client_call, null_requests_are_refused)
 	cr_expect_eq(swakv_sequence_get_state(NULL, 0, &sequence), SWAKV_EINVALID);
 }
 
-/* Zeros, where a struct is to be filled: nobody may take what lay there before for an answer. */
-Test(client_call, what_returns_no_code_answers_null)
+/* Zeroes, where a struct is to be filled: nobody may take what lay there before for an answer. */
+Test(client_call, null_is_answered_with_zeroes)
 {
 	struct swakv_session_info info, no_info = { 0 };
 	struct swakv_session_counters counters, no_counters = { 0 };
 
 	memset(&info, 0xaa, sizeof(info));
 	memset(&counters, 0xaa, sizeof(counters));
-	swakv_session_get_info(NULL, &info);
-	swakv_session_get_counters(NULL, &counters);
+	info.size = sizeof(info);
+	counters.size = sizeof(counters);
+	no_info.size = sizeof(no_info);
+	no_counters.size = sizeof(no_counters);
+	cr_expect_eq(swakv_session_get_info(NULL, &info), SWAKV_EINVALID);
+	cr_expect_eq(swakv_session_get_counters(NULL, &counters), SWAKV_EINVALID);
 	cr_expect_arr_eq(&info, &no_info, sizeof(info));
 	cr_expect_arr_eq(&counters, &no_counters, sizeof(counters));
-	swakv_session_get_info(NULL, NULL);
-	swakv_session_get_info(session, NULL);
-	swakv_session_get_counters(session, NULL);
+	cr_expect_eq(swakv_session_get_info(NULL, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_session_get_info(session, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_session_get_counters(session, NULL), SWAKV_EINVALID);
 	swakv_sequence_state_clear(NULL);
 	swakv_request_free(NULL);
 	swakv_session_close(NULL);
@@ -631,8 +635,10 @@ Test(client_call, what_returns_no_code_answers_null)
 
 Test(client_call, a_place_for_the_answer_must_be_given)
 {
-	const struct swakv_group g = { .kind = SWAKV_SLIDING, .window = 16, .page_tokens = 16 };
-	const struct swakv_model m = { .name = "m", .groups = &g, .n_groups = 1, .max_batch = 1, .max_seq = 16 };
+	const struct swakv_group g = { .size = sizeof(g), .kind = SWAKV_SLIDING, .window = 16, .page_tokens = 16 };
+	const struct swakv_model m = {
+		.size = sizeof(m), .name = "m", .groups = &g, .n_groups = 1, .max_batch = 1, .max_seq = 16
+	};
 	int32_t slot = 0;
 	swakv_request *r = fake_begin(&fake, session, 0, &slot, 1);
 	char why[128] = "";
@@ -652,6 +658,8 @@ Test(client_call, step_that_fits_no_message_is_refused)
 {
 	struct swakv_step steps[FAKE_MESSAGE * 2] = { 0 };
 
+	for (int i = 0; i < FAKE_MESSAGE * 2; i++)
+		steps[i].size = sizeof(steps[i]);
 	cr_expect_eq(swakv_step_prepare(session, steps, FAKE_MESSAGE * 2, NULL), SWAKV_EINVALID);
 	cr_expect_not_null(strstr(swakv_session_error(session), "64 were given"), "%s", swakv_session_error(session));
 }

@@ -37,7 +37,7 @@ static void make_a_mistake(void)
 Test(client_error, sentence_of_a_refused_call_does_not_outlive_it)
 {
 	struct fake_command c;
-	struct swakv_layout l;
+	struct swakv_layout l = { .size = sizeof(l) };
 	swakv_ticket t;
 
 	make_a_mistake();
@@ -53,7 +53,7 @@ Test(client_error, sentence_of_a_refused_call_does_not_outlive_it)
 	cr_expect_str_eq(swakv_session_error(session), "");
 	make_a_mistake();
 	SAYS(swakv_session_get_layout(session, 5, &l), SWAKV_EINVALID, "group 5 is outside 0 to 0");
-	SAYS(swakv_session_get_layout(session, 0, NULL), SWAKV_EINVALID, "the pointer for the layout");
+	SAYS(swakv_session_get_layout(session, 0, NULL), SWAKV_EINVALID, "the pointer for struct swakv_layout");
 }
 
 /* Streams outlive the broker: what works afterwards has no complaint either. */
@@ -70,7 +70,7 @@ Test(client_error, streams_of_a_session_that_is_gone_have_no_old_sentence)
 
 Test(client_error, a_list_that_is_null_is_not_said_to_be_too_short)
 {
-	const struct swakv_begin_options none = { .n_slots = 1 };
+	const struct swakv_begin_options none = { .size = sizeof(none), .n_slots = 1 };
 	int32_t slot = 0, one = 1;
 	swakv_request *r = fake_begin(&fake, session, 0, &slot, 1), *other;
 
@@ -115,6 +115,8 @@ Test(client_error, results_of_a_step_refused_whole_are_set)
 	struct fake_command c;
 	swakv_ticket t;
 
+	for (int i = 0; i < FAKE_MESSAGE * 2; i++)
+		steps[i].size = sizeof(steps[i]);
 	SAYS(swakv_step_prepare(session, steps, 2, NULL), SWAKV_EINVALID, "entry 1 has no request");
 	assert_results(steps, 2, SWAKV_EINVALID);
 	steps[0].result = steps[1].result = 0;

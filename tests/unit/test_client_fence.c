@@ -68,7 +68,7 @@ Test(client_fence, each_kind_of_step_is_looked_at)
 	swakv_request *r = begin(0, 0);
 	struct swakv_fence old = mark();
 	const int32_t keep[] = { 0 };
-	struct swakv_step step = { .request = r };
+	struct swakv_step step = { .size = sizeof(step), .request = r };
 	struct fake_command c;
 	swakv_ticket t;
 

@@ -58,7 +58,7 @@ static int custom_synchronize(void *arg)
 
 static void setup(void)
 {
-	struct swakv_attach_options o = { .on_updates = on_updates };
+	struct swakv_attach_options o = { .size = sizeof(o), .on_updates = on_updates };
 
 	failing_group = -1;
 	fake_open(&fake);
@@ -75,7 +75,8 @@ TestSuite(client_groups, .init = setup, .fini = teardown);
 
 static void bind_custom(void)
 {
-	static const struct swakv_stream_ops ops = { .apply = custom_apply,
+	static const struct swakv_stream_ops ops = { .size = sizeof(ops),
+						     .apply = custom_apply,
 						     .write_word = custom_write_word,
 						     .synchronize = custom_synchronize };
 
@@ -120,7 +121,7 @@ Test(client_groups, hello_says_all_of_the_model)
 
 Test(client_groups, each_group_has_its_layout)
 {
-	struct swakv_layout a, b;
+	struct swakv_layout a = { .size = sizeof(a) }, b = { .size = sizeof(b) };
 
 	cr_assert_eq(swakv_session_get_layout(session, 0, &a), 0);
 	cr_assert_eq(swakv_session_get_layout(session, 1, &b), 0);
@@ -358,9 +359,9 @@ Test(client_groups, one_step_serves_requests_with_different_counts)
 {
 	swakv_request *a = fake_begin(&fake, session, 0, (int32_t[]){ 0, 1 }, 2);
 	swakv_request *b = begin(2), *d = begin(3);
-	struct swakv_step steps[] = { { .request = a, .tokens = (int32_t[]){ 1, 5 } },
-				      { .request = b },
-				      { .request = d, .tokens = (int32_t[]){ -7 } } };
+	struct swakv_step steps[] = { { .size = sizeof(steps[0]), .request = a, .tokens = (int32_t[]){ 1, 5 } },
+				      { .size = sizeof(steps[0]), .request = b },
+				      { .size = sizeof(steps[0]), .request = d, .tokens = (int32_t[]){ -7 } } };
 	struct fake_command c;
 	const struct wire_step_entry *e = (const void *)c.payload;
 	const int32_t *counts = (const void *)(e + 3);
@@ -414,7 +415,7 @@ Test(client_groups, rewind_and_reserve_say_what_they_are_given)
 Test(client_groups, begin_says_how_long_it_may_wait)
 {
 	const struct swakv_begin_options o = {
-		.slots = (int32_t[]){ 1 }, .n_slots = 1, .max_tokens = 9, .wait_ms = 77
+		.size = sizeof(o), .slots = (int32_t[]){ 1 }, .n_slots = 1, .max_tokens = 9, .wait_ms = 77
 	};
 	struct wire_begin body;
 	struct fake_command c;
@@ -449,7 +450,7 @@ static void serve_group(struct fake *f, const struct fake_command *c)
 Test(client_groups, queries_are_about_a_group)
 {
 	swakv_request *r = begin(0);
-	struct swakv_sequence_state state;
+	struct swakv_sequence_state state = { .size = sizeof(state) };
 	int64_t pages = 0;
 
 	fake.serve = serve_group;

@@ -55,14 +55,14 @@ static __attribute__((noinline)) int ask_free_pages(void)
 
 static __attribute__((noinline)) int ask_request(swakv_request *r)
 {
-	struct swakv_request_state state;
+	struct swakv_request_state state = { .size = sizeof(state) };
 
 	return swakv_request_get_state(r, &state);
 }
 
 static __attribute__((noinline)) int ask_sequence(swakv_request *r)
 {
-	struct swakv_sequence_state state;
+	struct swakv_sequence_state state = { .size = sizeof(state) };
 
 	return swakv_sequence_get_state(r, 0, &state);
 }
@@ -103,7 +103,7 @@ Test(client_late, answer_of_a_query_of_a_sequence_writes_nowhere)
 Test(client_late, answer_of_a_step_leaves_the_callers_entries)
 {
 	swakv_request *r = begin(0, 1);
-	struct swakv_step step = { .request = r };
+	struct swakv_step step = { .size = sizeof(step), .request = r };
 	const struct wire_entry_fault fault = { .fault = { .code = SWAKV_ELIMIT, .reason = FAULT_CAPACITY } };
 	const struct fake_delivery none = { 0 }, refused = { .faults = &fault, .n_faults = 1 };
 	struct fake_command c;
@@ -121,7 +121,7 @@ Test(client_late, answer_of_a_step_leaves_the_callers_entries)
 Test(client_late, answer_of_a_begin_leaves_the_callers_pointer)
 {
 	int32_t slot = 0;
-	struct swakv_begin_options b = { .slots = &slot, .n_slots = 1 };
+	struct swakv_begin_options b = { .size = sizeof(b), .slots = &slot, .n_slots = 1 };
 	swakv_request *r = NULL;
 	struct fake_command c;
 
@@ -150,7 +150,7 @@ static void *answer_late(void *arg)
 Test(client_late, answer_of_a_begin_that_waits_is_waited_for)
 {
 	int32_t slot = 0;
-	struct swakv_begin_options b = { .slots = &slot, .n_slots = 1, .wait_ms = 60000 };
+	struct swakv_begin_options b = { .size = sizeof(b), .slots = &slot, .n_slots = 1, .wait_ms = 60000 };
 	swakv_request *r = NULL;
 	pthread_t thread;
 

@@ -24,7 +24,9 @@ Test(client_request, step_has_a_result_for_each_request)
 	d.faults = faults;
 	d.n_faults = 1;
 	for (int i = 0; i < 3; i++)
-		steps[i] = (struct swakv_step){ .request = begin(i == 1, i), .result = 77 };
+		steps[i] = (struct swakv_step){ .size = sizeof(struct swakv_step),
+						.request = begin(i == 1, i),
+						.result = 77 };
 	cr_assert_eq(swakv_step_prepare(session, steps, 3, &t), 0);
 	fake_take(&fake, WIRE_OP_STEP_PREPARE, &c);
 	cr_assert_eq(c.head.n, 3);
@@ -79,7 +81,9 @@ static int compact(swakv_request *r, const int32_t *map, uint32_t n, int32_t new
 /* Flags of a begin on @stream, which is refused. */
 static uint32_t flags_of_begin(uint32_t stream)
 {
-	const struct swakv_begin_options o = { .stream = stream, .slots = (int32_t[]){ 1 }, .n_slots = 1 };
+	const struct swakv_begin_options o = {
+		.size = sizeof(o), .stream = stream, .slots = (int32_t[]){ 1 }, .n_slots = 1
+	};
 	struct wire_begin body;
 	struct fake_command c;
 	swakv_request *r;
@@ -206,7 +210,9 @@ static swakv_ticket begin_early(uint32_t wait_ms, swakv_request **next, swakv_re
 	const struct wire_update u[] = { { CELL(0, 0), 7 } };
 	const struct wire_row v1[] = { { 0, 1, 0, 0 } };
 	static int32_t slot = 0;
-	const struct swakv_begin_options o = { .stream = 0, .slots = &slot, .n_slots = 1, .wait_ms = wait_ms };
+	const struct swakv_begin_options o = {
+		.size = sizeof(o), .stream = 0, .slots = &slot, .n_slots = 1, .wait_ms = wait_ms
+	};
 	struct fake_command c;
 	swakv_request *r;
 	swakv_ticket t;
@@ -254,7 +260,9 @@ Test(client_request, a_begin_that_may_wait_waits_for_clears_under_way)
 
 Test(client_request, a_begin_that_waits_at_the_broker_is_withdrawn_by_its_number)
 {
-	const struct swakv_begin_options o = { .slots = (int32_t[]){ 1 }, .n_slots = 1, .wait_ms = 60000 };
+	const struct swakv_begin_options o = {
+		.size = sizeof(o), .slots = (int32_t[]){ 1 }, .n_slots = 1, .wait_ms = 60000
+	};
 	struct fake_command waiting, c;
 	swakv_ticket begun, withdrawn;
 	swakv_request *r;
@@ -308,7 +316,7 @@ Test(client_request, slot_with_clears_under_way_is_not_given_to_another_stream)
 	const struct wire_update u[] = { { CELL(0, 0), 7 } }, next_u[] = { { CELL(0, 0), 9 } };
 	const struct wire_row v1[] = { { 0, 1, 0, 0 } }, v3[] = { { 0, 3, 0, 0 } };
 	int32_t slot = 0;
-	const struct swakv_begin_options o = { .stream = 0, .slots = &slot, .n_slots = 1 };
+	const struct swakv_begin_options o = { .size = sizeof(o), .stream = 0, .slots = &slot, .n_slots = 1 };
 	swakv_request *r, *other, *next;
 	struct fake_command c;
 	swakv_ticket t;
@@ -353,7 +361,7 @@ Test(client_request, begin_under_way_when_the_clears_come_is_given_back)
 	const struct wire_update u[] = { { CELL(0, 0), 7 } }, clear[] = { { CELL(0, 0), -1 } };
 	const struct wire_row v1[] = { { 0, 1, 0, 0 } }, v2[] = { { 0, 2, 0, 0 } };
 	int32_t slot = 0;
-	const struct swakv_begin_options o = { .stream = 0, .slots = &slot, .n_slots = 1 };
+	const struct swakv_begin_options o = { .size = sizeof(o), .stream = 0, .slots = &slot, .n_slots = 1 };
 	struct fake_command c[2];
 	swakv_request *r, *other, *next;
 	swakv_ticket t[2];

@@ -54,7 +54,7 @@ static void serve_state(struct fake *f, const struct fake_command *c)
 Test(client_state, state_comes_in_chunks_and_starts_anew_when_it_changed)
 {
 	swakv_request *r = begin(0, 2);
-	struct swakv_sequence_state state;
+	struct swakv_sequence_state state = { .size = sizeof(state) };
 
 	state_changes = 2;
 	fake.serve = serve_state;
@@ -96,7 +96,7 @@ static void serve_lies(struct fake *f, const struct fake_command *c)
 static void expect_refused(uint32_t n)
 {
 	swakv_request *r = begin(0, 2);
-	struct swakv_sequence_state state;
+	struct swakv_sequence_state state = { .size = sizeof(state) };
 
 	lied = n;
 	fake.serve = serve_lies;

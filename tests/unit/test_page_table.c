@@ -9,7 +9,12 @@
 #define MARKER 0x5eed
 
 static swakv_page_table *t;
-static struct swakv_page_table_view is;
+#define UPDATE(at, list, n)                                                                                            \
+	{                                                                                                              \
+		.size = sizeof(struct swakv_page_table_row), .row = (at), .count = (n), .ids = (list)                  \
+	}
+
+static struct swakv_page_table_view is = { .size = sizeof(is) };
 static int32_t *cells;
 
 /* A device view whose copies happen only when it is told to: until then they read from the upload's memory. */
@@ -52,17 +57,20 @@ static void device_run(void)
 	dev.n_queued = 0;
 }
 
-static const struct swakv_page_table_sink sink = { device_copy, device_fill, NULL };
+static const struct swakv_page_table_sink sink = { sizeof(sink), device_copy, device_fill, NULL };
 
 static void make(int32_t rows, int32_t width, int32_t pages, enum swakv_page_table_kind kind)
 {
-	struct swakv_page_table_options o = {
-		.device = (uintptr_t)dev.view, .n_rows = rows, .width = width, .num_pages = pages, .kind = kind
-	};
+	struct swakv_page_table_options o = { .size = sizeof(o),
+					      .device = (uintptr_t)dev.view,
+					      .n_rows = rows,
+					      .width = width,
+					      .num_pages = pages,
+					      .kind = kind };
 
 	o.cells = cells = malloc((size_t)rows * 2 * (size_t)width * sizeof(*cells));
 	cr_assert_eq(swakv_page_table_new(&o, &t, NULL, 0), 0);
-	is = swakv_page_table_get_view(t);
+	cr_assert_eq(swakv_page_table_get_view(t, &is), 0);
 	memset(&dev, 0, sizeof(dev));
 }
 
@@ -173,7 +181,7 @@ Test(page_table, set_row_clears_the_rest_of_the_row)
 Test(page_table, set_rows_commits_as_one)
 {
 	int32_t a[] = { 8, 9 }, b[] = { 4 };
-	struct swakv_page_table_row rows[] = { { 0, a, 2 }, { 1, NULL, 0 }, { 2, b, 1 } };
+	struct swakv_page_table_row rows[] = { UPDATE(0, a, 2), UPDATE(1, NULL, 0), UPDATE(2, b, 1) };
 
 	make(3, 3, 12, SWAKV_TABLE_SPARSE);
 	cr_assert_eq(swakv_page_table_set_identity(t), 0);
@@ -189,8 +197,8 @@ Test(page_table, set_rows_commits_as_one)
 Test(page_table, set_rows_with_one_bad_row_changes_none)
 {
 	int32_t one[] = { 1 }, good[] = { 2, 3 }, bad[] = { 5 };
-	struct swakv_page_table_row rows[] = { { 0, good, 2 }, { 1, bad, 1 } };
-	struct swakv_page_table_row twice[] = { { 0, good, 2 }, { 0, one, 1 } };
+	struct swakv_page_table_row rows[] = { UPDATE(0, good, 2), UPDATE(1, bad, 1) };
+	struct swakv_page_table_row twice[] = { UPDATE(0, good, 2), UPDATE(0, one, 1) };
 
 	make(2, 3, 5, SWAKV_TABLE_DENSE);
 	cr_assert_eq(swakv_page_table_set_row(t, 0, one, 1), 0);
@@ -270,7 +278,7 @@ Test(page_table, sizes_must_be_positive_and_v_ids_fit)
 {
 	static int32_t cell[2];
 	const struct swakv_page_table_options good = {
-		.cells = cell, .n_rows = 1, .width = 1, .num_pages = INT32_MAX / 2
+		.size = sizeof(good), .cells = cell, .n_rows = 1, .width = 1, .num_pages = INT32_MAX / 2
 	};
 	struct swakv_page_table_options bad[] = { good, good, good, good, good, good };
 	char why[160];
@@ -311,7 +319,7 @@ Test(page_table, null_is_refused_or_ignored)
 static void three_rows(void)
 {
 	int32_t a[] = { 1, 2 }, b[] = { 3 }, c[] = { 4, 5 }, d[] = { 6 };
-	struct swakv_page_table_row rows[] = { { 0, a, 2 }, { 1, b, 1 }, { 2, c, 2 }, { 3, d, 1 } };
+	struct swakv_page_table_row rows[] = { UPDATE(0, a, 2), UPDATE(1, b, 1), UPDATE(2, c, 2), UPDATE(3, d, 1) };
 
 	make(4, 3, 9, SWAKV_TABLE_SPARSE);
 	cr_assert_eq(swakv_page_table_set_rows(t, rows, 4), 0);

@@ -7,6 +7,7 @@
 
 /* 2 layers of 16 tokens, 3 heads of 8 elements: 48 bytes a token, 768 a layer, padded to 1024, and pages to 4096. */
 static const struct swakv_layout layout = {
+	.size = sizeof(layout),
 	.kind = SWAKV_SLIDING,
 	.window = 40,
 	.page_tokens = 16,

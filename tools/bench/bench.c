@@ -151,7 +151,8 @@ void bench_pin_broker(struct bench *b)
 
 static swakv_session *attach(const struct bench *b, const struct swakv_model *model, uint32_t spin_us)
 {
-	struct swakv_attach_options options = { .broker = b->broker.name,
+	struct swakv_attach_options options = { .size = sizeof(options),
+						.broker = b->broker.name,
 						.socket = b->broker.socket,
 						.spin_us = spin_us ? spin_us : b->options.spin_us };
 	swakv_session *s = NULL;
@@ -164,26 +165,35 @@ static swakv_session *attach(const struct bench *b, const struct swakv_model *mo
 
 swakv_session *bench_attach(const struct bench *b, int64_t window, uint32_t max_batch, uint32_t spin_us)
 {
-	struct swakv_group group = { .kind = SWAKV_SLIDING,
+	struct swakv_group group = { .size = sizeof(group),
+				     .kind = SWAKV_SLIDING,
 				     .page_tokens = 128,
 				     .window = window,
 				     .layers = 1,
 				     .kv_heads = 1,
 				     .head_dim = 1,
 				     .dtype = SWAKV_F16 };
-	struct swakv_model model = {
-		.name = "bench", .groups = &group, .n_groups = 1, .max_batch = max_batch, .max_seq = 131072
-	};
+	struct swakv_model model = { .size = sizeof(model),
+				     .name = "bench",
+				     .groups = &group,
+				     .n_groups = 1,
+				     .max_batch = max_batch,
+				     .max_seq = 131072 };
 
 	return attach(b, &model, spin_us);
 }
 
 swakv_session *bench_attach_tiny(const struct bench *b, uint32_t max_batch)
 {
-	struct swakv_group group = {
-		.kind = SWAKV_FULL, .page_tokens = 16, .layers = 1, .kv_heads = 1, .head_dim = 1, .dtype = SWAKV_F16
-	};
-	struct swakv_model model = { .name = "tiny",
+	struct swakv_group group = { .size = sizeof(group),
+				     .kind = SWAKV_FULL,
+				     .page_tokens = 16,
+				     .layers = 1,
+				     .kv_heads = 1,
+				     .head_dim = 1,
+				     .dtype = SWAKV_F16 };
+	struct swakv_model model = { .size = sizeof(model),
+				     .name = "tiny",
 				     .groups = &group,
 				     .n_groups = 1,
 				     .max_batch = max_batch,
@@ -195,7 +205,7 @@ swakv_session *bench_attach_tiny(const struct bench *b, uint32_t max_batch)
 swakv_request *bench_begin(swakv_session *s, uint32_t first, uint32_t n)
 {
 	int32_t slots[256];
-	struct swakv_begin_options o = { .slots = slots, .n_slots = n };
+	struct swakv_begin_options o = { .size = sizeof(o), .slots = slots, .n_slots = n };
 	swakv_request *r = NULL;
 
 	for (uint32_t i = 0; i < n; i++)

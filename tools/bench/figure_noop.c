@@ -81,7 +81,7 @@ static void distribution(struct bench *b, swakv_session *s)
 /* Both sides make a system call only to sleep or to wake the other, and this side counts its own of both. */
 static void system_calls(struct bench *b, swakv_session *s)
 {
-	struct swakv_session_counters before, after;
+	struct swakv_session_counters before = { .size = sizeof(before) }, after = { .size = sizeof(after) };
 	uint32_t n = b->options.quick ? 20000 : 200000;
 
 	pings(s, 1000);

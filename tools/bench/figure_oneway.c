@@ -209,7 +209,7 @@ void figure_oneway(struct bench *b)
 	int32_t length = 1000;
 
 	for (uint32_t i = 0; i < BATCH; i++) {
-		o.steps[i] = (struct swakv_step){ .request = bench_begin(s, i, 1) };
+		o.steps[i] = (struct swakv_step){ .size = sizeof(struct swakv_step), .request = bench_begin(s, i, 1) };
 		bench_ok(s, swakv_prefill_prepare(o.steps[i].request, &length, 1, NULL), "prefill");
 		bench_ok(s, swakv_prefill_complete(o.steps[i].request, SWAKV_DONE, NULL), "prefill");
 	}

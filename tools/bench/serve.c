@@ -37,7 +37,7 @@ static void step(swakv_session *s, struct served *v, struct lane *l)
 
 	for (int i = 0; i < SLOTS; i++)
 		if (v[i].left > 0)
-			steps[n++] = (struct swakv_step){ .request = v[i].request };
+			steps[n++] = (struct swakv_step){ .size = sizeof(struct swakv_step), .request = v[i].request };
 	bench_ok(s, swakv_step_prepare(s, steps, n, NULL), "step");
 	bench_ok(s, swakv_step_complete(s, steps, n, NULL), "step");
 	histogram_add(&l->latency, ticks() - start);

@@ -55,7 +55,7 @@ static void flood(struct soak *k)
 
 static void look(struct bench *b, struct soak *k)
 {
-	struct swakv_session_counters c;
+	struct swakv_session_counters c = { .size = sizeof(c) };
 
 	swakv_session_get_counters(k->s, &c);
 	bench_read_status(b);

@@ -209,7 +209,7 @@ static void run_lane(struct stage *g, struct lane *l, swakv_session *s, uint32_t
 int stage_worker(const char *where)
 {
 	struct bench b = { 0 };
-	struct swakv_session_info info;
+	struct swakv_session_info info = { .size = sizeof(info) };
 	struct stage *g;
 	struct lane *l;
 	swakv_session *s;

@@ -200,6 +200,7 @@ static int begin(struct worker *w)
 		slots[i] = w->free_slots[w->n_free_slots - 1 - i];
 	rc = swakv_request_begin(w->session,
 				 &(struct swakv_begin_options){
+					 .size = sizeof(struct swakv_begin_options),
 					 .stream = w->device.stream,
 					 .slots = slots,
 					 .n_slots = job->n_seqs,

@@ -34,7 +34,7 @@ struct launch {
 
 int device_open(struct device *d, swakv_session *session, char *why, size_t why_size)
 {
-	struct swakv_session_info info;
+	struct swakv_session_info info = { .size = sizeof(info) };
 	char driver_sentence[DRIVER_WHY];
 	int rc;
 

@@ -23,7 +23,7 @@ static double us(const struct histogram *h, double share)
 
 static json_t *counters(const struct worker *w)
 {
-	struct swakv_session_counters c = { 0 };
+	struct swakv_session_counters c = { .size = sizeof(c) };
 
 	if (w->session)
 		swakv_session_get_counters(w->session, &c);
@@ -159,7 +159,7 @@ void report_tick(struct worker *w)
 static void print_text(const struct worker *w, const char *state)
 {
 	const struct stats *s = &w->stats;
-	struct swakv_session_counters c = { 0 };
+	struct swakv_session_counters c = { .size = sizeof(c) };
 
 	if (w->session)
 		swakv_session_get_counters(w->session, &c);

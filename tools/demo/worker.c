@@ -146,9 +146,11 @@ static int take_groups(struct worker *w)
 
 	for (uint32_t i = 0; i < w->opt.preset.n_groups; i++) {
 		struct group *g = &w->groups[i];
-		int rc = swakv_session_get_layout(w->session, i, &g->layout);
 		const char *fault;
+		int rc;
 
+		g->layout.size = sizeof(g->layout);
+		rc = swakv_session_get_layout(w->session, i, &g->layout);
 		if (rc)
 			return worker_fail(w, rc, "asking for the layout");
 		g->shape = w->opt.preset.groups[i];
@@ -167,12 +169,14 @@ static int attach(struct worker *w)
 {
 	const struct preset *p = &w->opt.preset;
 	struct swakv_group groups[PRESET_MAX_GROUPS];
-	const struct swakv_model model = { .name = w->opt.name,
+	const struct swakv_model model = { .size = sizeof(model),
+					   .name = w->opt.name,
 					   .groups = groups,
 					   .n_groups = p->n_groups,
 					   .max_batch = w->opt.batch,
 					   .max_seq = w->opt.max_seq };
 	const struct swakv_attach_options options = {
+		.size = sizeof(options),
 		.broker = w->opt.broker,
 		.socket = w->opt.socket,
 		.pool = w->opt.pool,
@@ -184,6 +188,7 @@ static int attach(struct worker *w)
 
 	for (uint32_t i = 0; i < p->n_groups; i++)
 		groups[i] = (struct swakv_group){
+			.size = sizeof(struct swakv_group),
 			.kind = p->groups[i].window ? SWAKV_SLIDING : SWAKV_FULL,
 			.window = p->groups[i].window,
 			.page_tokens = p->page_tokens,
@@ -195,7 +200,8 @@ static int attach(struct worker *w)
 	rc = swakv_session_attach(&options, &model, &w->session, why, sizeof(why));
 	if (rc)
 		return worker_fail_detail(w, rc, "attaching", why);
-	swakv_session_get_info(w->session, &w->info);
+	w->info.size = sizeof(w->info);
+	(void)swakv_session_get_info(w->session, &w->info); /* cannot fail */
 	return take_groups(w);
 }
 
@@ -339,7 +345,7 @@ static int prepare(struct worker *w, struct frame *f, uint32_t *n_steps)
 	if (rc)
 		return rc;
 	TAILQ_FOREACH (job, &w->jobs, link)
-		w->steps[n++] = (struct swakv_step){ .request = job->request };
+		w->steps[n++] = (struct swakv_step){ .size = sizeof(struct swakv_step), .request = job->request };
 	from = clock_ns();
 	rc = swakv_step_prepare(w->session, w->steps, n, NULL);
 	histogram_add(&w->stats.prepare, clock_ns() - from);

@@ -96,9 +96,12 @@ void print_c(FILE *out, const char *path, const struct hf_config *c, const struc
 		const struct wire_group *s = &z->groups[i].shape;
 
 		if (s->kind == WIRE_GROUP_SLIDING)
-			fprintf(out, "\t{ .kind = SWAKV_SLIDING, .window = %" PRId64 ", ", s->window);
+			fprintf(out,
+				"\t{ .size = sizeof(struct swakv_group), .kind = SWAKV_SLIDING, .window = %" PRId64
+				", ",
+				s->window);
 		else
-			fputs("\t{ .kind = SWAKV_FULL, ", out);
+			fputs("\t{ .size = sizeof(struct swakv_group), .kind = SWAKV_FULL, ", out);
 		fprintf(out,
 			".page_tokens = %" PRIu32 ", .layers = %" PRIu32 ", .kv_heads = %" PRIu32
 			", .head_dim = %" PRIu32,
@@ -110,7 +113,7 @@ void print_c(FILE *out, const char *path, const struct hf_config *c, const struc
 	fprintf(out,
 		"};\n"
 		"static const struct swakv_model %s = {\n"
-		"\t.name = \"%s\", .groups = %s_groups, .n_groups = %" PRIu32 ",\n"
+		"\t.size = sizeof(struct swakv_model), .name = \"%s\", .groups = %s_groups, .n_groups = %" PRIu32 ",\n"
 		"\t.max_batch = %" PRIu32 ", .max_seq = %" PRId64 ",\n",
 		id, name, id, z->n_groups, z->options.max_batch, z->options.max_seq);
 	if (r->max_advance)

@@ -45,7 +45,8 @@ static int name_request(struct worker *w, const char *name, swakv_request *reque
 
 int do_begin(struct worker *w, const json_t *command, json_t *answer)
 {
-	struct swakv_begin_options options = { .max_tokens = command_integer(command, "max_tokens"),
+	struct swakv_begin_options options = { .size = sizeof(options),
+					       .max_tokens = command_integer(command, "max_tokens"),
 					       .wait_ms = (uint32_t)command_integer(command, "wait") };
 	int32_t *slots = command_list(command, "slots", &options.n_slots);
 	swakv_request *request = NULL;
@@ -83,7 +84,8 @@ static int collect(struct worker *w, struct worker_waiting **at, int code)
 /* A begin that is not waited for; "at_once" when it has been answered all the same. */
 int do_queue(struct worker *w, const json_t *command, json_t *answer)
 {
-	struct swakv_begin_options options = { .max_tokens = command_integer(command, "max_tokens"),
+	struct swakv_begin_options options = { .size = sizeof(options),
+					       .max_tokens = command_integer(command, "max_tokens"),
 					       .wait_ms = (uint32_t)command_integer(command, "wait") };
 	struct worker_waiting *x = calloc(1, sizeof(*x));
 	int32_t *slots = command_list(command, "slots", &options.n_slots);

@@ -130,18 +130,19 @@ static int device_synchronize(void *arg)
 int device_init(struct device *d, swakv_session *s, uint32_t max_batch)
 {
 	static const struct swakv_stream_ops ops = {
+		.size = sizeof(ops),
 		.apply = device_apply,
 		.write_word = device_write_word,
 		.synchronize = device_synchronize,
 	};
-	struct swakv_session_info info;
+	struct swakv_session_info info = { .size = sizeof(info) };
 	int r = 0;
 
 	*d = (struct device){ .max_batch = (int32_t)max_batch };
 	swakv_session_get_info(s, &info);
 	d->n_groups = info.n_groups < DEVICE_MAX_GROUPS ? info.n_groups : DEVICE_MAX_GROUPS;
 	for (uint32_t i = 0; i < d->n_groups && r == 0; i++) {
-		struct swakv_layout layout;
+		struct swakv_layout layout = { .size = sizeof(layout) };
 
 		r = swakv_session_get_layout(s, i, &layout);
 		if (r == 0)

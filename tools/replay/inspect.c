@@ -145,7 +145,7 @@ static swakv_request *find(struct worker *w, const json_t *command)
 int inspect_state(struct worker *w, const json_t *command, json_t *answer)
 {
 	int64_t seq = json_integer_value(json_object_get(command, "seq"));
-	struct swakv_sequence_state state;
+	struct swakv_sequence_state state = { .size = sizeof(state) };
 	int code = swakv_sequence_get_group_state(find(w, command), (uint32_t)seq, group_of(w, command), &state);
 
 	if (code)
@@ -165,7 +165,7 @@ int inspect_state(struct worker *w, const json_t *command, json_t *answer)
 int inspect_request(struct worker *w, const json_t *command, json_t *answer)
 {
 	swakv_request *r = find(w, command);
-	struct swakv_request_state state = { 0 };
+	struct swakv_request_state state = { .size = sizeof(state) };
 	int code = 0;
 
 	json_put_bool(answer, "valid", swakv_request_valid(r));
@@ -194,7 +194,7 @@ static void add_pages(json_t *list, const struct swakv_sequence_state *state)
 
 static int sequence_pages(const struct worker_request *r, uint32_t seq, uint32_t group, json_t *sequences)
 {
-	struct swakv_sequence_state state;
+	struct swakv_sequence_state state = { .size = sizeof(state) };
 	int code = swakv_sequence_get_group_state(r->request, seq, group, &state);
 	json_t *pages;
 
@@ -280,7 +280,7 @@ static void dump_bindings(json_t *lines, const char *where, const char *what, co
 static int dump_sequence(const struct worker *w, const struct worker_request *r, uint32_t seq, uint32_t group,
 			 json_t *lines)
 {
-	struct swakv_sequence_state s;
+	struct swakv_sequence_state s = { .size = sizeof(s) };
 	int code = swakv_sequence_get_group_state(r->request, seq, group, &s);
 	char where[104], which[24];
 
@@ -305,7 +305,7 @@ static int dump_sequence(const struct worker *w, const struct worker_request *r,
 
 static int dump_request(const struct worker *w, const struct worker_request *r, json_t *lines)
 {
-	struct swakv_request_state s;
+	struct swakv_request_state s = { .size = sizeof(s) };
 	int code;
 
 	add_line(lines, "request %s: %s", r->name, swakv_request_valid(r->request) ? "valid" : "not valid");

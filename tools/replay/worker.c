@@ -31,6 +31,7 @@ swakv_request *worker_request_of(struct worker *w, const json_t *command)
 static struct swakv_group group_of(const json_t *command)
 {
 	return (struct swakv_group){
+		.size = sizeof(struct swakv_group),
 		.kind = json_is_true(json_object_get(command, "full")) ? SWAKV_FULL : SWAKV_SLIDING,
 		.window = command_integer(command, "window"),
 		.page_tokens = (uint32_t)command_integer(command, "page_tokens"),
@@ -45,15 +46,18 @@ static int get_layouts(struct worker *w)
 {
 	int r = 0;
 
-	for (uint32_t i = 0; r == 0 && i < w->n_groups; i++)
+	for (uint32_t i = 0; r == 0 && i < w->n_groups; i++) {
+		w->layouts[i].size = sizeof(w->layouts[i]);
 		r = swakv_session_get_layout(w->session, i, &w->layouts[i]);
+	}
 	return r;
 }
 
 static int do_attach(struct worker *w, const json_t *command, json_t *answer)
 {
 	struct swakv_group groups[SCRIPT_MAX_GROUPS];
-	struct swakv_model model = { .name = json_string_value(json_object_get(command, "model")),
+	struct swakv_model model = { .size = sizeof(model),
+				     .name = json_string_value(json_object_get(command, "model")),
 				     .groups = groups,
 				     .max_batch = (uint32_t)command_integer(command, "max_batch"),
 				     .max_seq = command_integer(command, "max_seq"),
@@ -61,8 +65,9 @@ static int do_attach(struct worker *w, const json_t *command, json_t *answer)
 				     .in_flight = (uint32_t)command_integer(command, "in_flight"),
 				     .max_rewind = (uint32_t)command_integer(command, "max_rewind"),
 				     .chunk = (enum swakv_chunk)command_integer(command, "chunk") };
-	struct swakv_attach_options options = { .socket = json_string_value(json_object_get(command, "socket")) };
-	struct swakv_session_info info;
+	struct swakv_attach_options options = { .size = sizeof(options),
+						.socket = json_string_value(json_object_get(command, "socket")) };
+	struct swakv_session_info info = { .size = sizeof(info) };
 	char why[512] = "";
 	json_t *group;
 	size_t i;
@@ -175,7 +180,7 @@ static const struct {
 static json_t *serve(struct worker *w, const json_t *command)
 {
 	const char *op = json_string_value(json_object_get(command, "op"));
-	struct swakv_session_counters counters;
+	struct swakv_session_counters counters = { .size = sizeof(counters) };
 	json_t *answer = json_object();
 	int code = SWAKV_EINVALID;
 

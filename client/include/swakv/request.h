@@ -11,11 +11,12 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 struct swakv_begin_options {
+	uint32_t size;        /* sizeof(struct swakv_begin_options) */
 	uint32_t stream;      /* index below n_streams; the request's for life */
 	const int32_t *slots; /* one a sequence, unique, in [0, max_batch) */
 	uint32_t n_slots;     /* sequences of the batch */
-	int64_t max_tokens;   /* length no sequence will exceed, in tokens: fewer pages are reserved; 0: max_seq */
 	uint32_t wait_ms;     /* how long the request may wait for pages or slots that are not free, 0: not at all */
+	int64_t max_tokens;   /* length no sequence will exceed, in tokens: fewer pages are reserved; 0: max_seq */
 };
 
 /*

@@ -45,6 +45,7 @@ enum swakv_order {
  * v_head_dim and dtype 0.
  */
 struct swakv_group {
+	uint32_t size; /* sizeof(struct swakv_group), in each of a list */
 	enum swakv_group_kind kind;
 	int64_t window;       /* tokens, the current one included; 0 for a full group, which keeps every token */
 	uint32_t page_tokens; /* tokens a page, power of two from 16 to 256; 0: 128 */
@@ -59,8 +60,8 @@ struct swakv_group {
 	uint32_t align;       /* of each part of a layer, in bytes: a power of two up to 4096; 0: 1 */
 	enum swakv_form form;
 	enum swakv_order order;
-	const char
-		*tag; /* what the bytes are, up to 31 printable ASCII characters; shown, never interpreted; NULL: "" */
+	/* what the bytes are, up to 31 printable ASCII characters; shown, never interpreted; NULL: "" */
+	const char *tag;
 };
 
 /* Which pages an extend binds. Spec section 3. */
@@ -70,6 +71,8 @@ enum swakv_chunk {
 };
 
 struct swakv_model {
+	uint32_t size;     /* sizeof(struct swakv_model) */
+	uint32_t n_groups; /* 1 to 8 */
 	/*
 	 * The key of the model's floor and ceiling, and shown in status and logs: 1
 	 * to 127 printable ASCII characters; NULL or "": "unnamed". Sessions of one
@@ -77,27 +80,26 @@ struct swakv_model {
 	 */
 	const char *name;
 	const struct swakv_group *groups; /* each has a table, page ids and a reservation of its own */
-	uint32_t n_groups;                /* 1 to 8 */
-	uint32_t max_batch;               /* slots, 1 to 4096 */
 	int64_t max_seq;                  /* tokens one sequence may reach */
+	uint32_t max_batch;               /* slots, 1 to 4096 */
+	/*
+	 * Steps prepared and not yet seen complete; 0: 2. They cost no pages, except on
+	 * streams that keep no order (swakv_stream_set_unordered()).
+	 */
+	uint32_t in_flight;
 	/*
 	 * What sliding groups reserve for a sequence follows from these (spec section
 	 * 2). 0 (any): pages for a chunk of any length. n: pages for steps of up to n
 	 * tokens; a longer extend takes what it lacks when it is prepared, if there is any.
 	 */
 	int64_t max_advance;
-	/*
-	 * Steps prepared and not yet seen complete; 0: 2. They cost no pages, except on
-	 * streams that keep no order (swakv_stream_set_unordered()).
-	 */
-	uint32_t in_flight;
 	uint32_t max_rewind; /* how many tokens below its longest a sequence may go back */
 	enum swakv_chunk chunk;
 };
 
 /* ---- attach and close ----------------------------------------------------------- */
 
-/* One page-table entry that changes: `page` moves in, `old_page` was there; -1 is empty. K ids. */
+/* One page-table entry that changes: `page` moves in, `old_page` was there; -1 is empty. K ids. Never changes. */
 struct swakv_update {
 	int32_t slot;
 	int32_t column; /* logical page */
@@ -105,13 +107,14 @@ struct swakv_update {
 	int32_t old_page;
 };
 
-/* Zero-initialise, then set what matters. Everything is copied. */
+/* Set the size and what matters, the rest to 0. Everything is copied. */
 struct swakv_attach_options {
+	uint32_t size;            /* sizeof(struct swakv_attach_options) */
+	uint32_t n_streams;       /* 0: 1; at most 64 */
 	const char *broker;       /* instance name; NULL: $SWAKV_BROKER, else "default" */
 	const char *socket;       /* socket path; NULL: from the name */
 	const char *pool;         /* NULL: the broker's only pool */
 	const char *cuda_library; /* driver to load; NULL: $SWAKV_CUDA_LIBRARY, else libcuda.so.1 */
-	uint32_t n_streams;       /* 0: 1; at most 64 */
 	uint32_t timeout_ms;      /* of attach, of each synchronous call and of swakv_wait(); 0: 30,000 */
 	uint32_t spin_us;         /* how long a waiting call spins before it sleeps; 0: 50 */
 	/*
@@ -170,20 +173,24 @@ int swakv_session_ping(swakv_session *s, swakv_ticket *ticket);
 
 /* Where this process mapped the pool, and what it is. Pointers are borrowed from the session. */
 struct swakv_session_info {
+	uint32_t size; /* sizeof(struct swakv_session_info) */
 	uint32_t session_id;
 	uint32_t generation;
-	uint8_t boot_id[16];
 	uint32_t n_groups;
 	uint32_t n_streams;
-	bool cuda;               /* false: the host backend */
-	const char *device;      /* for people */
-	uint8_t device_uuid[16]; /* of the GPU the pool lies on; zero on the host backend */
-	void *pool;              /* host backend: the mapped pool; CUDA: NULL */
-	uint64_t pool_device;    /* address the kernels use: CUdeviceptr, or the host address */
+	bool cuda;            /* false: the host backend */
+	const char *device;   /* for people */
+	void *pool;           /* host backend: the mapped pool; CUDA: NULL */
+	uint64_t pool_device; /* address the kernels use: CUdeviceptr, or the host address */
 	uint64_t pool_bytes;
+	uint8_t boot_id[16];
+	uint8_t device_uuid[16]; /* of the GPU the pool lies on; zero on the host backend */
 };
-/* Zeros for NULL. */
-void swakv_session_get_info(const swakv_session *s, struct swakv_session_info *out);
+/*
+ * Zeroes for a NULL session.
+ * Errors: SWAKV_EINVALID.
+ */
+int swakv_session_get_info(const swakv_session *s, struct swakv_session_info *out);
 
 /*
  * How kernels address group @group:
@@ -196,20 +203,21 @@ void swakv_session_get_info(const swakv_session *s, struct swakv_session_info *o
  * [max_batch][2][width] at `table`: K row, then V row; -1 is empty. Spec section 5.
  */
 struct swakv_layout {
+	uint32_t size; /* sizeof(struct swakv_layout) */
+	int32_t num_pages;
 	uint64_t k_base, v_base;            /* addresses the kernels use */
 	uint64_t table;                     /* address of the device table */
 	uint64_t page_stride, layer_stride; /* bytes */
-	int32_t num_pages;
+	/* the broker's host truth, mapped read-only: same layout as the table */
+	const int32_t *host_table;
 	int32_t width;         /* columns of a row */
 	int32_t private_pages; /* pages that a sequence of max_seq reserves: spec section 2 */
 	uint32_t page_tokens, layers, kv_heads, head_dim, v_head_dim, element_bytes;
 	enum swakv_group_kind kind;
-	int64_t window; /* 0 of a full group */
+	enum swakv_dtype dtype;
 	/* page id times stride, in elements, exceeds 31 bits: a kernel that multiplies in 32 reads elsewhere */
 	bool wide_offsets;
-	enum swakv_dtype dtype;
-	/* the broker's host truth, mapped read-only: same layout as the table */
-	const int32_t *host_table;
+	int64_t window;                /* 0 of a full group */
 	uint64_t first_page;           /* where page 0 begins: page_stride bytes of it are in the K half */
 	uint64_t v_first, extra_first; /* where V and extra bytes of page 0 begin, in layer 0; 0: it has none */
 	uint64_t k_token_stride, v_token_stride; /* bytes */
@@ -226,14 +234,18 @@ struct swakv_layout {
 int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swakv_layout *out);
 
 struct swakv_session_counters {
+	uint32_t size; /* sizeof(struct swakv_session_counters) */
 	uint64_t commands, replies;
 	uint64_t wakeups_sent; /* doorbell rings: 0 while both sides stay awake */
 	uint64_t sleeps;       /* futex waits */
 	uint64_t row_faults;   /* row versions that did not fit and were read again */
 	uint64_t rescues;      /* sleeps that ended by time-out with an answer there: must stay 0 */
 };
-/* Zeros for NULL. */
-void swakv_session_get_counters(const swakv_session *s, struct swakv_session_counters *out);
+/*
+ * Zeroes for a NULL session.
+ * Errors: SWAKV_EINVALID.
+ */
+int swakv_session_get_counters(const swakv_session *s, struct swakv_session_counters *out);
 
 /* ---- calls in flight -------------------------------------------------------------- */
 

@@ -20,6 +20,7 @@ enum swakv_transition {
 };
 
 struct swakv_request_state {
+	uint32_t size; /* sizeof(struct swakv_request_state) */
 	enum swakv_phase phase;
 	enum swakv_transition transition; /* device work pending */
 	uint32_t stream;
@@ -30,16 +31,18 @@ struct swakv_request_state {
 /* Errors: common. */
 int swakv_request_get_state(swakv_request *r, struct swakv_request_state *out);
 
+/* Never changes. */
 struct swakv_binding {
 	int32_t logical_page;
 	int32_t page;
 };
 /* State of one sequence in one layer group. The arrays are malloc'd: free with swakv_sequence_state_clear(). */
 struct swakv_sequence_state {
+	uint32_t size; /* sizeof(struct swakv_sequence_state) */
 	int32_t slot;
 	uint32_t generation;
-	int64_t window; /* 0 of a full group */
 	int32_t page_tokens;
+	int64_t window;                       /* 0 of a full group */
 	int64_t endpoint;                     /* exact resident token count */
 	int64_t pending_endpoint;             /* -1: none */
 	int32_t retained_begin, retained_end; /* logical pages; from prepare on those of the bindings */

@@ -81,11 +81,12 @@ int swakv_rewind(swakv_request *r, const int32_t *tokens, uint32_t n, swakv_tick
 
 /* One entry of a step over several requests: atomic within one, independent between them. */
 struct swakv_step {
+	uint32_t size;  /* sizeof(struct swakv_step), in each of a list */
+	int32_t result; /* out: 0 or the code of this entry */
 	swakv_request *request;
 	const int32_t *tokens;    /* prepare only: [batch], as of an extend; NULL: one each, a decode */
 	const int32_t *accepted;  /* complete only: [batch], as of an extend; NULL: all */
 	struct swakv_fence fence; /* complete only */
-	int result;               /* out: 0 or the code of this entry */
 };
 /*
  * Decodes and extends of many requests in one command, 1 to max_batch entries.

@@ -20,6 +20,7 @@ enum swakv_fence_kind {
 	SWAKV_FENCE_LINE,   /* finished when the stream's word reaches value */
 	SWAKV_FENCE_FAILED, /* completion failed: quarantine */
 };
+/* Never changes: it travels by value. */
 struct swakv_fence {
 	enum swakv_fence_kind kind;
 	uint32_t line;  /* index of the stream */
@@ -63,12 +64,12 @@ enum swakv_writer {
 	SWAKV_WRITER_COUNTER, /* a kernel of one thread that counts up: the one that a graph can hold */
 };
 #define SWAKV_MAX_GRAPH_STEPS 64
-/* Zero-initialise, then set what matters. */
+/* Set the size and what matters, the rest to 0. */
 struct swakv_cuda_options {
-	void *cu_stream; /* as above */
+	uint32_t size; /* sizeof(struct swakv_cuda_options) */
 	enum swakv_writer writer;
 	uint32_t graph_steps; /* not 0: steps may be replayed, so many in flight; needs SWAKV_WRITER_COUNTER */
-	uint64_t reserved[2]; /* 0 */
+	void *cu_stream;      /* as above */
 };
 /*
  * As swakv_stream_bind_cuda(), which is this with nothing set but the stream.
@@ -79,6 +80,7 @@ int swakv_stream_bind_cuda2(swakv_session *s, uint32_t stream, const struct swak
 
 /* A stream of the caller's making, for engines with their own and for tests. Each returns 0 or non-zero. */
 struct swakv_stream_ops {
+	uint32_t size; /* sizeof(struct swakv_stream_ops) */
 	/*
 	 * Enqueues the updates of one answer on the table of @group: cell
 	 * [slot][0][column] gets `page`, [slot][1][column] gets page + num_pages, or both -1 (spec

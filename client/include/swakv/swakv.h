@@ -31,6 +31,13 @@
  * Calls that return something else answer NULL handles with what they say, or
  * with a struct of zeros.
  *
+ * Structs begin with their size: a program sets .size = sizeof(it) and every
+ * member that it does not use to 0, which later versions keep for "as before".
+ * So program and library may be of different versions: a struct that is shorter
+ * than the library's is read and written as far as it goes; one that is longer is
+ * taken when what the library does not know is 0. In a list of structs the size
+ * is also the distance from one to the next. Structs without a size never change.
+ *
  * Arguments are borrowed for the call and copied, unless it says otherwise.
  * Lengths count tokens, sizes count bytes. "Spec section N" is the page
  * shared/spec.md of the sources.
@@ -45,7 +52,28 @@
 #include <swakv/step.h>
 #include <swakv/stream.h>
 
-#define SWAKV_VERSION_MAJOR 0
-#define SWAKV_VERSION_MINOR 1
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* Of these headers. */
+#define SWAKV_VERSION_MAJOR  0
+#define SWAKV_VERSION_MINOR  1
+#define SWAKV_VERSION_PATCH  0
+#define SWAKV_VERSION_NUMBER (SWAKV_VERSION_MAJOR << 16 | SWAKV_VERSION_MINOR << 8 | SWAKV_VERSION_PATCH)
+
+/* The same of the library that is loaded. */
+uint32_t swakv_version(void);
+/*
+ * True when the library that is loaded has @feature; false for NULL, and for a
+ * name that it does not know. Names, and what each stands for: swakv(7).
+ */
+bool swakv_has(const char *feature);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -33,12 +33,13 @@ enum swakv_page_table_kind {
 };
 
 struct swakv_page_table_options {
-	int32_t *cells;    /* [n_rows][2][width], borrowed until swakv_page_table_free(); filled with -1 */
-	uint64_t device;   /* address of the device view, same layout; 0: none, and uploads are refused */
+	uint32_t size; /* sizeof(struct swakv_page_table_options) */
+	enum swakv_page_table_kind kind;
 	int32_t n_rows;    /* 1 or more, as width and num_pages */
 	int32_t width;     /* columns: pages of the longest sequence */
 	int32_t num_pages; /* page ids are 0 to num_pages - 1; at most INT32_MAX / 2, so that V ids fit */
-	enum swakv_page_table_kind kind;
+	int32_t *cells;    /* [n_rows][2][width], borrowed until swakv_page_table_free(); filled with -1 */
+	uint64_t device;   /* address of the device view, same layout; 0: none, and uploads are refused */
 };
 
 /*
@@ -57,9 +58,10 @@ const char *swakv_page_table_error(const swakv_page_table *t);
 /* ---- edits ------------------------------------------------------------------ */
 
 struct swakv_page_table_row {
+	uint32_t size; /* sizeof(struct swakv_page_table_row), in each of a list */
 	int32_t row;
-	const int32_t *ids; /* K ids of columns [0, count); NULL only when count is 0 */
 	int32_t count;      /* columns [count, width) are cleared */
+	const int32_t *ids; /* K ids of columns [0, count); NULL only when count is 0 */
 };
 
 /* Row b gets the ids [b * width, (b + 1) * width). Errors: SWAKV_EINVALID (the pool has fewer pages). */
@@ -92,11 +94,16 @@ const int32_t *swakv_page_table_row(const swakv_page_table *t, int32_t row);
 
 /* What a kernel wants to know. */
 struct swakv_page_table_view {
+	uint32_t size; /* sizeof(struct swakv_page_table_view) */
+	int32_t n_rows, width, num_pages;
 	uint64_t device; /* as in the options: it never changes, so a graph may capture it */
 	int32_t *cells;  /* the host's, writable: for an engine that binds pages itself; checked before an upload */
-	int32_t n_rows, width, num_pages;
 };
-struct swakv_page_table_view swakv_page_table_get_view(const swakv_page_table *t);
+/*
+ * Zeroes for a NULL table.
+ * Errors: SWAKV_EINVALID.
+ */
+int swakv_page_table_get_view(const swakv_page_table *t, struct swakv_page_table_view *out);
 
 /*
  * Looks for the first violation: an id out of range, a V id that is not K id +
@@ -109,6 +116,7 @@ int swakv_page_table_check(swakv_page_table *t);
 
 /* Each enqueues on one stream and returns 0, or non-zero when it was not accepted. @dst lies in the device view. */
 struct swakv_page_table_sink {
+	uint32_t size; /* sizeof(struct swakv_page_table_sink) */
 	int (*copy)(void *arg, uint64_t dst, const void *src, size_t bytes);
 	int (*fill)(void *arg, uint64_t dst, int32_t value, size_t n); /* @n int32 */
 	void *arg;

@@ -38,15 +38,19 @@ static int start(struct figures *f, const char *group, struct private_broker *b,
 static int attach(const char *broker, const struct swakv_group *g, uint32_t batch, int64_t max_seq, swakv_session **s,
 		  char *why, size_t why_size)
 {
-	const struct swakv_model model = {
-		.name = "figures", .groups = g, .n_groups = 1, .max_batch = batch, .max_seq = max_seq
-	};
-	const struct swakv_attach_options options = { .broker = broker };
+	const struct swakv_model model = { .size = sizeof(model),
+					   .name = "figures",
+					   .groups = g,
+					   .n_groups = 1,
+					   .max_batch = batch,
+					   .max_seq = max_seq };
+	const struct swakv_attach_options options = { .size = sizeof(options), .broker = broker };
 
 	return swakv_session_attach(&options, &model, s, why, why_size);
 }
 
-static const struct swakv_group small_group = { .kind = SWAKV_SLIDING,
+static const struct swakv_group small_group = { .size = sizeof(small_group),
+						.kind = SWAKV_SLIDING,
 						.window = 1024,
 						.page_tokens = 128,
 						.layers = 1,
@@ -58,9 +62,9 @@ static const struct swakv_group small_group = { .kind = SWAKV_SLIDING,
 static int open_session(struct figures *f, const char *group, const struct private_broker *b, enum swakv_writer writer,
 			uint32_t n, int32_t length, swakv_session **s, swakv_request **r)
 {
-	const struct swakv_cuda_options options = { .cu_stream = f->stream, .writer = writer };
+	const struct swakv_cuda_options options = { .size = sizeof(options), .cu_stream = f->stream, .writer = writer };
 	int32_t slots[256], lengths[256];
-	const struct swakv_begin_options begin = { .slots = slots, .n_slots = n };
+	const struct swakv_begin_options begin = { .size = sizeof(begin), .slots = slots, .n_slots = n };
 	struct swakv_fence fence;
 	char why[256];
 
@@ -91,7 +95,7 @@ static void close_session(struct private_broker *b, swakv_session *s, swakv_requ
 /* Microseconds from a mark until the broker has closed its point. */
 static int completion_trial(struct figures *f, swakv_session *s, swakv_request *r, double *us)
 {
-	struct swakv_request_state state;
+	struct swakv_request_state state = { .size = sizeof(state) };
 	struct swakv_fence fence;
 	double from;
 
@@ -197,7 +201,7 @@ int figure_completion(struct figures *f)
 /* The device's table must be the host's. */
 static int check_table(struct figures *f, swakv_session *s)
 {
-	struct swakv_layout l;
+	struct swakv_layout l = { .size = sizeof(l) };
 	size_t bytes;
 	int32_t *got;
 	int rc;

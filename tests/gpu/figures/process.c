@@ -118,17 +118,21 @@ static int64_t free_pages(swakv_session *s)
 /* Of the same page class as the workers that are killed. */
 static int bystander(struct figures *f, const struct private_broker *b, swakv_session **s)
 {
-	const struct swakv_group group = { .kind = SWAKV_SLIDING,
+	const struct swakv_group group = { .size = sizeof(group),
+					   .kind = SWAKV_SLIDING,
 					   .window = 64,
 					   .page_tokens = 64,
 					   .layers = 1,
 					   .kv_heads = 8,
 					   .head_dim = 64,
 					   .dtype = SWAKV_F16 };
-	const struct swakv_model model = {
-		.name = "bystander", .groups = &group, .n_groups = 1, .max_batch = 1, .max_seq = 64
-	};
-	const struct swakv_attach_options options = { .broker = b->name };
+	const struct swakv_model model = { .size = sizeof(model),
+					   .name = "bystander",
+					   .groups = &group,
+					   .n_groups = 1,
+					   .max_batch = 1,
+					   .max_seq = 64 };
+	const struct swakv_attach_options options = { .size = sizeof(options), .broker = b->name };
 	char why[256];
 
 	if (swakv_session_attach(&options, &model, s, why, sizeof(why)))

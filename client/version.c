@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* version.c - what this library is and what it can do (swakv.7) */
+#include <string.h>
+
+#include <swakv/swakv.h>
+
+#include "launch.h"
+
+/* What came after version 1 of the ABI. A name stays. */
+static const char *const features[] = {
+	"sized-structs",
+};
+
+uint32_t swakv_version(void)
+{
+	return SWAKV_VERSION_NUMBER;
+}
+
+bool swakv_has(const char *feature)
+{
+	if (feature && strcmp(feature, "cuda") == 0)
+		return kernel_image_table.data != NULL; /* an image goes into a build with a driver only */
+	for (size_t i = 0; feature && i < sizeof(features) / sizeof(features[0]); i++)
+		if (strcmp(features[i], feature) == 0)
+			return true;
+	return false;
+}
