@@ -118,6 +118,8 @@ struct session *session_free(struct session *s);
 struct session *session_make(const struct model *m, const struct geometry g[], const struct session_tables *tables,
 			     uint32_t tag);
 bool session_enter(struct session *s, struct engine *e);
+/* Frees what that has left over: by the thread that made the session, while another one may use it. */
+void session_settle(struct session *s);
 void session_leave(struct session *s);
 struct session *session_discard(struct session *s);
 /* True between the two. */

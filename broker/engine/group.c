@@ -42,6 +42,9 @@ bool groups_init(struct session *s, const struct session_tables *tables)
 		g->index = i;
 		if (!group_init(s, g, &tables[i]))
 			return false;
+		g->spare = page_class_make(g->page_bytes, (uint64_t)s->geometry[i].num_pages);
+		if (!g->spare)
+			return false;
 		g->table.first_cell = cell;
 		g->table.first_row = i * (uint32_t)s->model.max_batch;
 		cell += (uint32_t)(s->model.max_batch * s->geometry[i].width);
@@ -51,8 +54,17 @@ bool groups_init(struct session *s, const struct session_tables *tables)
 	return true;
 }
 
+void groups_settle(struct session *s)
+{
+	FOR_EACH_GROUP (g, s) {
+		page_class_free(g->spare);
+		g->spare = NULL;
+	}
+}
+
 void groups_deinit(struct session *s)
 {
+	groups_settle(s);
 	FOR_EACH_GROUP (g, s) {
 		page_table_deinit(&g->table);
 		free(g->spans);
@@ -76,7 +88,7 @@ bool groups_enter(struct session *s)
 
 	FOR_EACH_GROUP (g, s) {
 		g->serial = ++s->engine->last_serial;
-		g->class = pool_class(&s->engine->pool, g->page_bytes, &index);
+		g->class = pool_class(&s->engine->pool, g->page_bytes, &g->spare, &index);
 		if (!g->class)
 			return false;
 		g->class_index = (uint32_t)index;

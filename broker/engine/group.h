@@ -12,6 +12,7 @@ struct span;
 
 struct group {
 	struct page_class *class;
+	struct page_class *spare; /* made in case that it is new, or one that it has replaced; NULL: none */
 	uint32_t index; /* in the session */
 	uint64_t page_bytes;
 	uint32_t class_index;
@@ -47,5 +48,7 @@ void groups_deinit(struct session *s);
  * then. */
 bool groups_enter(struct session *s);
 void groups_leave(struct session *s);
+/* Frees what groups_enter() has left over. */
+void groups_settle(struct session *s);
 
 #endif

@@ -17,6 +17,8 @@
 
 void page_class_free(struct page_class *c)
 {
+	if (!c)
+		return;
 	free(c->link);
 	free(c->owner);
 	free(c->place);
@@ -25,10 +27,9 @@ void page_class_free(struct page_class *c)
 	free(c);
 }
 
-struct page_class *page_class_new(struct pool *p, uint64_t page_bytes)
+struct page_class *page_class_make(uint64_t page_bytes, uint64_t n)
 {
 	struct page_class *c = calloc(1, sizeof(*c));
-	uint64_t n = p->half_bytes / page_bytes;
 
 	if (!c || n == 0 || n > INT32_MAX / 2) {
 		free(c);
@@ -36,10 +37,6 @@ struct page_class *page_class_new(struct pool *p, uint64_t page_bytes)
 	}
 	c->page_bytes = page_bytes;
 	c->num_pages = (int32_t)n;
-	c->scrub = p->scrub;
-	c->fresh_is_dirty = p->fresh_is_dirty;
-	c->pool = p;
-	c->extents = p->extents;
 	for (int k = 0; k < EXTENT_N_KINDS; k++)
 		c->lists[k] = (struct extent_list){ -1, -1 };
 	c->first_owed = -1;
@@ -52,6 +49,14 @@ struct page_class *page_class_new(struct pool *p, uint64_t page_bytes)
 		return c;
 	page_class_free(c);
 	return NULL;
+}
+
+void page_class_join(struct page_class *c, struct pool *p)
+{
+	c->scrub = p->scrub;
+	c->fresh_is_dirty = p->fresh_is_dirty;
+	c->pool = p;
+	c->extents = p->extents;
 }
 
 /* Under the policy `always` a page that is given out again is dirty for everybody. */

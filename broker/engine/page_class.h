@@ -70,8 +70,15 @@ struct page_class {
 	int64_t cached_available;
 };
 
-/* A class of @p without extents, the caller's. NULL: out of memory, or no page, or more than ids can name. */
-struct page_class *page_class_new(struct pool *p, uint64_t page_bytes);
+/*
+ * A class of @n pages without extents, the caller's, for page_class_join(). NULL:
+ * out of memory, or no page, or more than ids can name. Its arrays may be large,
+ * so they are made and freed by threads that nobody waits for.
+ */
+struct page_class *page_class_make(uint64_t page_bytes, uint64_t n);
+/* @c is one of @p from now on. */
+void page_class_join(struct page_class *c, struct pool *p);
+/* NULL is ignored. */
 void page_class_free(struct page_class *c);
 
 /* Takes a free page (there must be one). */

@@ -63,14 +63,14 @@ int32_t pool_trim(struct pool *p, int32_t budget)
 
 /* ---- classes ------------------------------------------------------------------ */
 
-/* The class at @index goes: what it held before keeps no record of it. */
-static void class_drop(struct pool *p, int index)
+/* The class at @index goes: what it held before keeps no record of it. It is the caller's. */
+static struct page_class *class_drop(struct pool *p, int index)
 {
 	class_trim(p, p->classes[index], INT32_MAX);
 	for (int32_t x = 0; x < p->n_extents; x++)
 		if (p->extents[x].former == index + 1)
 			p->extents[x].former = EXTENT_OF_MANY;
-	page_class_free(p->classes[index]);
+	return p->classes[index];
 }
 
 /* Where a new class goes: a place of its own, or that of one that nobody uses and that has no live page; -1: none. */
@@ -84,7 +84,7 @@ static int class_place(const struct pool *p)
 	return -1;
 }
 
-struct page_class *pool_class(struct pool *p, uint64_t page_bytes, int *index)
+struct page_class *pool_class(struct pool *p, uint64_t page_bytes, struct page_class **spare, int *index)
 {
 	struct page_class *c;
 
@@ -95,13 +95,14 @@ struct page_class *pool_class(struct pool *p, uint64_t page_bytes, int *index)
 		}
 	}
 	*index = class_place(p);
-	c = *index < 0 ? NULL : page_class_new(p, page_bytes);
+	if (*index < 0)
+		return NULL;
+	c = *spare ? *spare : page_class_make(page_bytes, p->half_bytes / page_bytes);
 	if (!c)
 		return NULL;
-	if (*index < p->n_classes)
-		class_drop(p, *index);
-	else
-		p->n_classes++;
+	page_class_join(c, p);
+	*spare = *index < p->n_classes ? class_drop(p, *index) : NULL;
+	p->n_classes += *index == p->n_classes;
 	p->classes[*index] = c;
 	return c;
 }

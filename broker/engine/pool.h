@@ -43,10 +43,12 @@ int pool_init(struct pool *p, uint64_t half_bytes, uint64_t extent_bytes);
 void pool_deinit(struct pool *p);
 
 /*
- * The class of pages of @page_bytes, made when it is new. NULL: out of memory, or
- * POOL_MAX_CLASSES have sessions or live pages.
+ * The class of pages of @page_bytes. When it is new, *@spare becomes it, or, if
+ * that is NULL, it is made here. From then on *@spare, if not NULL, is one that
+ * nobody needs, for the caller to free: the same, or the one whose place the new
+ * one took. NULL: out of memory, or POOL_MAX_CLASSES have sessions or live pages.
  */
-struct page_class *pool_class(struct pool *p, uint64_t page_bytes, int *index);
+struct page_class *pool_class(struct pool *p, uint64_t page_bytes, struct page_class **spare, int *index);
 
 /* Returns at most @budget empty extents to the pool, those longest empty first; how many. */
 int32_t pool_trim(struct pool *p, int32_t budget);

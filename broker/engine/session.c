@@ -121,7 +121,15 @@ struct session *session_new(struct engine *e, const struct model *m, const struc
 
 	if (model_check(m, e->pool.half_bytes, g, NULL) == 0)
 		s = session_make(m, g, tables, tag);
-	return !s || session_enter(s, e) ? s : session_discard(s);
+	if (!s || !session_enter(s, e))
+		return session_discard(s);
+	session_settle(s);
+	return s;
+}
+
+void session_settle(struct session *s)
+{
+	groups_settle(s);
 }
 
 void session_leave(struct session *s)

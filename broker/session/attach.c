@@ -144,6 +144,7 @@ void attach_done(struct client *c, int code)
 		return;
 	}
 	c->session = SESSION_LIVE;
+	session_settle(c->channel->session);
 	ok = c->connection == CONNECTION_OPEN && send_welcome(c);
 	e->close(e->arg, &c->channel->memory.session_fd);
 	e->close(e->arg, &c->channel->memory.tables_fd);

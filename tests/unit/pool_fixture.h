@@ -51,9 +51,11 @@ static inline void pool_drop(struct pool *p)
 static inline struct holder *holder_make(struct pool *p, uint64_t page_bytes)
 {
 	struct holder *h = calloc(1, sizeof(*h));
+	struct page_class *spare = NULL;
 
 	cr_assert_not_null(h);
-	h->c = pool_class(p, page_bytes, &h->index);
+	h->c = pool_class(p, page_bytes, &spare, &h->index);
+	page_class_free(spare);
 	cr_assert_not_null(h->c);
 	return h;
 }

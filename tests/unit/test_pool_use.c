@@ -26,9 +26,10 @@ static bool begin_sequence(struct pool *p, const struct sizes *z)
 	int64_t available;
 
 	for (uint32_t i = 0; i < z->n_groups; i++) {
+		struct page_class *spare = NULL;
 		int index;
 
-		needs[i].class = pool_class(p, z->groups[i].page_bytes, &index);
+		needs[i].class = pool_class(p, z->groups[i].page_bytes, &spare, &index);
 		needs[i].pages = z->rules[0].pages[i];
 		cr_assert_not_null(needs[i].class);
 	}
