@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "request.h"
+
 static bool call_is_step(const struct call *c)
 {
 	return c->op == WIRE_OP_STEP_PREPARE || c->op == WIRE_OP_STEP_COMPLETE;

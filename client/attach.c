@@ -16,9 +16,12 @@
 #include <sys/mman.h>
 
 #include "cleanup.h"
+#include "clock.h"
 #include "connect.h"
 #include "driver.h"
+#include "layout.h"
 #include "model_name.h"
+#include "pool_import.h"
 #include "process.h"
 #include "session.h"
 #include "sized.h"
@@ -231,18 +234,17 @@ static int table_clear(struct attach *a, uint64_t address, uint64_t n_words)
 static int table_init(struct attach *a, uint32_t group, uint32_t cell)
 {
 	struct swakv_session *s = a->s;
-	const struct wire_table *wire = &s->welcome.tables[group];
-	const struct wire_layout *l = &s->welcome.layouts[group];
-	const unsigned char *host = s->tables_memory.p;
+	const unsigned char *rows = (unsigned char *)s->tables_memory.p + s->welcome.tables[group].rows_offset;
+	const struct swakv_layout *l = &s->layouts[group];
 	size_t n = (size_t)s->max_batch * (size_t)l->width;
 	struct table *t = &s->tables[group];
 
 	s->targets[group] = (struct stream_target){
-		.table = s->pool->address + wire->device_offset,
+		.table = l->table,
 		.width = l->width,
 		.num_pages = l->num_pages,
-		.first_page = s->pool->address + l->base,
-		.v_base = s->pool->address + l->v_base,
+		.first_page = l->first_page,
+		.v_base = l->v_base,
 		.page_stride = l->page_stride,
 	};
 	*t = (struct table){
@@ -250,8 +252,8 @@ static int table_init(struct attach *a, uint32_t group, uint32_t cell)
 		.first_row = group * s->max_batch,
 		.first_cell = cell,
 		.width = (uint32_t)l->width,
-		.host = (const int32_t *)(const void *)(host + wire->host_offset),
-		.rows = (const struct wire_row_head *)(const void *)(host + wire->rows_offset),
+		.host = l->host_table,
+		.rows = (const struct wire_row_head *)(const void *)rows,
 		.mirror = malloc(n * sizeof(int32_t)),
 		.state = calloc(s->max_batch, sizeof(struct row)),
 		.row_scratch = malloc((size_t)l->width * sizeof(int32_t)),
@@ -259,7 +261,7 @@ static int table_init(struct attach *a, uint32_t group, uint32_t cell)
 	if (!t->mirror || !t->state || !t->row_scratch)
 		return text_set(&a->why, SWAKV_ENOMEM, "no memory for the mirror of a table with %zu entries", n);
 	memset(t->mirror, 0xff, n * sizeof(int32_t));
-	return table_clear(a, s->targets[group].table, 2 * (uint64_t)n);
+	return table_clear(a, l->table, 2 * (uint64_t)n);
 }
 
 static int tables_init(struct attach *a)
@@ -275,8 +277,10 @@ static int tables_init(struct attach *a)
 				s->max_batch);
 	s->command = s->reply + (size_t)s->welcome.max_message_slots * RING_SLOT;
 	for (uint32_t i = 0; r == 0 && i < s->welcome.n_groups; i++) {
+		s->layouts[i] =
+			layout_derive(&s->welcome, i, &a->hello.groups[i], s->pool->address, s->tables_memory.p);
 		r = table_init(a, i, cell);
-		cell += s->max_batch * (uint32_t)s->welcome.layouts[i].width;
+		cell += s->max_batch * (uint32_t)s->layouts[i].width;
 	}
 	return r;
 }
@@ -322,7 +326,6 @@ static int attach_run(struct attach *a, const struct swakv_attach_options *o, co
 	memcpy(s->broker, a->connection.broker, sizeof(s->broker));
 	memcpy(s->look, a->connection.look, sizeof(s->look));
 	s->broker_pid = a->connection.broker_pid;
-	memcpy(s->groups, a->hello.groups, sizeof(s->groups));
 	s->max_batch = a->hello.max_batch;
 	r = session_map(a);
 	if (r == 0)

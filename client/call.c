@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "request.h"
 #include "session.h"
 
 #define CALLS_MAX 65536u

@@ -86,7 +86,7 @@ struct call_table {
 	uint64_t count; /* of tickets given out */
 };
 
-/* A call of @op about @n requests; the caller names them by request_entry() (session.h). NULL with the sentence set. */
+/* A call of @op about @n requests; the caller names them by request_entry() (request.h). NULL with the sentence set. */
 struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_effect *effect);
 /* The call of @ticket that is under way or not collected; NULL: there is none. */
 struct call *call_find(struct swakv_session *s, swakv_ticket ticket);

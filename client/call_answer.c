@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "request.h"
 #include "session.h"
+#include "wait.h"
 
 /* The answer is complete: whoever waits may collect it. */
 static void call_answered(struct swakv_session *s, struct call *c, int result)

@@ -5,7 +5,10 @@
 #include <inttypes.h>
 
 #include "call_answer.h"
+#include "clock.h"
+#include "request.h"
 #include "session.h"
+#include "wait.h"
 
 #define QUICK_POLLS  64        /* a few microseconds */
 #define HELD_LOOK_NS 100000ull /* between two looks at the words that a begin waits for */

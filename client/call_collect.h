@@ -10,7 +10,4 @@ int call_return(struct swakv_session *s, struct call *c, swakv_ticket *ticket);
 /* A call that needs no broker: its result is there already. */
 int call_return_now(struct swakv_session *s, swakv_ticket *ticket);
 
-/* A begin that is held (request.c): true when that is over, with its result. */
-bool begin_settled(struct swakv_session *s, struct call *c);
-
 #endif

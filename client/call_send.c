@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "call_answer.h"
+#include "clock.h"
+#include "scrub.h"
 #include "session.h"
+#include "wait.h"
 
 size_t call_max_payload(const struct swakv_session *s)
 {

@@ -11,6 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call_collect.h"
+#include "call_send.h"
+#include "delivery.h"
+#include "request.h"
 #include "session.h"
 
 static int compact_begin_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,

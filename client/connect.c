@@ -24,10 +24,10 @@
 #include <swakv/error.h>
 
 #include "cleanup.h"
+#include "clock.h"
 #include "descriptors.h"
 #include "instance.h"
 #include "process_state.h"
-#include "session.h"
 
 void connection_init(struct connection *c, uint64_t deadline)
 {

@@ -19,12 +19,18 @@
  * line that was armed only to carry clears is marked at once; one that was armed
  * for a step is left to the step's own mark.
  */
+#include "delivery.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "answer.h"
+#include "clock.h"
+#include "request.h"
+#include "scrub.h"
+#include "stream/session_stream.h"
 
 #define ROW_WAIT_NS 1000000000ull
 

@@ -7,14 +7,22 @@
  * of the lifecycle are the broker's to judge; here only what would make the
  * library itself misbehave is refused.
  */
+#include "request.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "call_collect.h"
+#include "call_send.h"
+#include "clock.h"
+#include "delivery.h"
+#include "fence.h"
 #include "process.h"
 #include "session.h"
 #include "sized.h"
+#include "stream/session_stream.h"
 
 /* ---- the handle -------------------------------------------------------------------- */
 
@@ -74,31 +82,6 @@ struct call *request_call(struct swakv_request *r, uint16_t op, call_effect *eff
 	if (c)
 		request_entry(c, 0, r, false);
 	return c;
-}
-
-/* ---- fences ---------------------------------------------------------------------------- */
-
-int fence_to_wire(struct swakv_session *s, struct swakv_fence fence, struct wire_fence *out)
-{
-	*out = (struct wire_fence){ .kind = WIRE_FENCE_DONE };
-	switch (fence.kind) {
-	case SWAKV_FENCE_DONE:
-		return 0;
-	case SWAKV_FENCE_LINE:
-		*out = (struct wire_fence){ WIRE_FENCE_LINE, fence.line, fence.value };
-		return 0;
-	case SWAKV_FENCE_FAILED:
-		out->kind = WIRE_FENCE_FAILED;
-		return 0;
-	}
-	return session_error(s, SWAKV_EINVALID, "fence kind %d is unknown", (int)fence.kind);
-}
-
-int fence_check(struct swakv_request *r, uint16_t complete, struct swakv_fence fence)
-{
-	if (!fence_is_old(r, complete, fence))
-		return 0;
-	return session_error(r->session, SWAKV_EINVALID, FENCE_IS_OLD, fence.value, fence.line, r->before);
 }
 
 void request_completed(struct call_entry *e)
@@ -313,9 +296,7 @@ int request_complete(swakv_request *r, uint16_t op, call_effect *effect, struct 
 	int e = request_enter(r);
 
 	if (e == 0)
-		e = fence_check(r, op, fence);
-	if (e == 0)
-		e = fence_to_wire(r->session, fence, &wire);
+		e = fence_to_wire(r, FENCE_ALONE, op, fence, &wire);
 	if (e < 0)
 		return e;
 	c = request_call(r, op, effect);
@@ -383,35 +364,19 @@ static int end_effect(struct swakv_session *s, struct call *c, const struct wire
 	return c->result;
 }
 
-/*
- * The point at which the request's pages may return. An abandon may come while
- * a step is under way: everything that was given to the stream lies before a
- * mark made now. A stream that cannot be marked proves nothing.
- */
-static struct wire_fence end_fence(struct swakv_request *r, uint16_t op)
-{
-	struct stream *st = &r->session->streams[r->stream];
-
-	if (op == WIRE_OP_FINISH || !r->pending)
-		return (struct wire_fence){ .kind = WIRE_FENCE_POINT };
-	if (stream_mark_if_armed(st) < 0)
-		return (struct wire_fence){ .kind = WIRE_FENCE_FAILED };
-	return (struct wire_fence){ WIRE_FENCE_LINE, r->stream, st->marked };
-}
-
 static struct call *end_call(struct swakv_request *r, uint16_t op, struct wire_fence *fence, struct part *part)
 {
 	struct call *c = request_call(r, op, end_effect);
 
 	if (!c)
 		return NULL;
-	*fence = end_fence(r, op);
+	*fence = fence_of_end(r, op);
 	*part = (struct part){ fence, sizeof(*fence) };
 	r->ending = true;
 	return c;
 }
 
-static int request_end(struct swakv_request *r, uint16_t op, swakv_ticket *ticket)
+static int request_leave(struct swakv_request *r, uint16_t op, swakv_ticket *ticket)
 {
 	struct wire_fence fence;
 	struct part part;
@@ -433,12 +398,12 @@ static int request_end(struct swakv_request *r, uint16_t op, swakv_ticket *ticke
 
 int swakv_request_finish(swakv_request *r, swakv_ticket *ticket)
 {
-	return request_end(r, WIRE_OP_FINISH, ticket);
+	return request_leave(r, WIRE_OP_FINISH, ticket);
 }
 
 int swakv_request_abandon(swakv_request *r, swakv_ticket *ticket)
 {
-	return request_end(r, WIRE_OP_ABANDON, ticket);
+	return request_leave(r, WIRE_OP_ABANDON, ticket);
 }
 
 /* Sends an abandon that nobody waits for. */

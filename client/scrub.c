@@ -13,10 +13,13 @@
  * session again as its own. So such a session gets no more pages: to the broker
  * the next one that this process attaches is somebody else.
  */
+#include "scrub.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "session.h"
+#include "stream/session_stream.h"
 
 int scrub_check(struct swakv_session *s, const struct wire_scrub *scrubs, uint32_t n)
 {

@@ -18,10 +18,14 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "call_answer.h"
+#include "call_collect.h"
+#include "call_send.h"
 #include "cleanup.h"
 #include "driver.h"
-#include "page_shape.h"
+#include "pool_import.h"
 #include "process.h"
+#include "request.h"
 #include "sized.h"
 
 #define CLOSE_WAIT_NS 1000000000ull
@@ -109,15 +113,6 @@ static void session_unmap(struct swakv_session *s)
 	if (s->tables_memory.p)
 		munmap(s->tables_memory.p, s->tables_memory.bytes);
 	s->pool = pool_import_put(s->pool);
-}
-
-static void table_free(struct table *t)
-{
-	free(t->mirror);
-	free(t->state);
-	free(t->row_scratch);
-	free(t->updates);
-	free(t->sorted);
 }
 
 /* What is the child's own copy after a fork: heap memory and descriptors. */
@@ -262,53 +257,13 @@ int swakv_session_get_info(const swakv_session *s, struct swakv_session_info *ou
 int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swakv_layout *out)
 {
 	const struct sized kind = SIZED(swakv_layout, tag);
-	struct swakv_layout layout;
-	const struct wire_layout *l;
-	const struct wire_group *g;
-	struct page_shape shape;
 
 	if (!s)
 		return SWAKV_EINVALID;
 	if (group >= s->welcome.n_groups) /* as above */
 		return session_error((swakv_session *)(uintptr_t)s, SWAKV_EINVALID,
 				     "group %" PRIu32 " is outside 0 to %" PRIu32, group, s->welcome.n_groups - 1);
-	l = &s->welcome.layouts[group];
-	g = &s->groups[group];
-	(void)shape_find(g, &shape); /* of what the broker has taken */
-	layout = (struct swakv_layout){
-		.k_base = s->pool->address + l->k_base,
-		.v_base = s->pool->address + l->v_base,
-		.table = s->targets[group].table,
-		.page_stride = l->page_stride,
-		.layer_stride = l->layer_stride,
-		.num_pages = l->num_pages,
-		.width = l->width,
-		.private_pages = l->private_pages,
-		.page_tokens = g->page_tokens,
-		.layers = g->layers,
-		.kv_heads = g->kv_heads,
-		.head_dim = g->k_head_dim,
-		.v_head_dim = g->v_head_dim,
-		.element_bytes = element_bytes(g->dtype),
-		.kind = (enum swakv_group_kind)g->kind,
-		.window = g->window,
-		.wide_offsets = l->flags & WIRE_LAYOUT_WIDE,
-		.dtype = (enum swakv_dtype)g->dtype,
-		.host_table = s->tables[group].host,
-		.first_page = s->pool->address + l->base,
-		.v_first = shape.v_row ? s->pool->address + l->v_first : 0,
-		.extra_first = g->extra_bytes ? s->pool->address + l->extra_first : 0,
-		.k_token_stride = l->k_token_stride,
-		.v_token_stride = l->v_token_stride,
-		.k_bytes = (uint32_t)shape.k_row,
-		.v_bytes = (uint32_t)shape.v_row,
-		.extra_bytes = g->extra_bytes,
-		.align = g->align ? g->align : 1,
-		.form = (enum swakv_form)g->form,
-		.order = (enum swakv_order)g->order,
-		.tag = g->tag,
-	};
-	return session_give(s, &kind, out, &layout);
+	return session_give(s, &kind, out, &s->layouts[group]);
 }
 
 int64_t swakv_session_private_pages(const swakv_session *s)
@@ -316,7 +271,7 @@ int64_t swakv_session_private_pages(const swakv_session *s)
 	int64_t n = 0;
 
 	for (uint32_t i = 0; s && i < s->welcome.n_groups; i++)
-		n += s->welcome.layouts[i].private_pages;
+		n += s->layouts[i].private_pages;
 	return n;
 }
 

@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call_answer.h"
+#include "call_collect.h"
+#include "call_send.h"
+#include "request.h"
 #include "session.h"
 #include "sized.h"
 

@@ -10,6 +10,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "call_collect.h"
+#include "call_send.h"
+#include "delivery.h"
+#include "fence.h"
+#include "request.h"
 #include "session.h"
 #include "sized.h"
 
@@ -51,11 +56,6 @@ static call_effect *step_effect(uint16_t op)
 	return op == WIRE_OP_STEP_PREPARE ? step_prepare_effect : step_complete_effect;
 }
 
-static bool fence_is_known(struct swakv_fence f)
-{
-	return f.kind == SWAKV_FENCE_DONE || f.kind == SWAKV_FENCE_LINE || f.kind == SWAKV_FENCE_FAILED;
-}
-
 /* Tokens that each sequence of a request advances by, or keeps. */
 struct counts {
 	const int32_t *list; /* NULL: one more, or all */
@@ -86,17 +86,15 @@ static int32_t counts_in_entry(const struct swakv_request *r, const struct count
 	return counts_are_listed(r, k) ? -(int32_t)k->n : k->list[0];
 }
 
-static inline void entry_fill(struct wire_step_entry *e, struct swakv_session *s, uint16_t op, struct swakv_request *r,
-			      const struct counts *k, struct swakv_fence fence)
+/* All but the fence of a complete. */
+static inline void entry_fill(struct wire_step_entry *e, uint16_t op, const struct swakv_request *r,
+			      const struct counts *k)
 {
 	*e = (struct wire_step_entry){ .request = r->handle };
-	if (op == WIRE_OP_STEP_PREPARE) {
+	if (op == WIRE_OP_STEP_PREPARE)
 		e->tokens = counts_in_entry(r, k, 1);
-		return;
-	}
-	e->accepted = counts_in_entry(r, k, 0);
-	if (fence.kind != SWAKV_FENCE_DONE)
-		(void)fence_to_wire(s, fence, &e->fence); /* its kind is known */
+	else
+		e->accepted = counts_in_entry(r, k, 0);
 }
 
 static inline void entry_note(struct call *c, uint32_t i, struct swakv_request *r, struct swakv_fence fence)
@@ -113,16 +111,15 @@ static int step_one(struct swakv_request *r, uint16_t op, struct counts k, struc
 	struct call *c;
 	int e = request_enter(r);
 
-	if (e == 0)
-		e = fence_check(r, op, fence);
-	if (e == 0)
-		e = fence_to_wire(r->session, fence, &entry.fence);
+	if (e < 0)
+		return e;
+	entry_fill(&entry, op, r, &k);
+	e = fence_to_wire(r, FENCE_ALONE, op, fence, &entry.fence);
 	if (e < 0)
 		return e;
 	c = call_new(r->session, op, 1, step_effect(op));
 	if (!c)
 		return SWAKV_ENOMEM;
-	entry_fill(&entry, r->session, op, r, &k, fence);
 	entry_note(c, 0, r, fence);
 	n_counts = counts_listed(r, &k);
 	parts[1].n = n_counts * sizeof(*k.list);
@@ -174,34 +171,24 @@ static struct counts counts_of(const struct swakv_step *step, uint16_t op)
 	return (struct counts){ op == WIRE_OP_STEP_PREPARE ? step->tokens : step->accepted, step->request->n };
 }
 
-static int step_check(struct swakv_session *s, const struct swakv_step *step, uint32_t i, uint16_t op)
-{
-	if (!step->request || step->request->session != s)
-		return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 " %s", i,
-				     step->request ? "is a request of another session" : "has no request");
-	if (op == WIRE_OP_STEP_PREPARE)
-		return 0;
-	if (!fence_is_known(step->fence))
-		return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 ": fence kind %d is unknown", i,
-				     (int)step->fence.kind);
-	if (fence_is_old(step->request, op, step->fence))
-		return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 ": " FENCE_IS_OLD, i, step->fence.value,
-				     step->fence.line, step->request->before);
-	return 0;
-}
-
 /* Entry @i at its place, and what it lists at byte @at. Counts that it lists, or a code. */
 static __attribute__((noinline)) int64_t step_fill(struct swakv_session *s, const struct swakv_step *step, uint32_t i,
 						   uint16_t op, size_t at)
 {
+	struct wire_step_entry *entry = call_place(s, i * sizeof(*entry));
 	struct counts k;
 	uint32_t listed;
-	int r = step_check(s, step, i, op);
+	int r = 0;
 
+	if (!step->request || step->request->session != s)
+		return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 " %s", i,
+				     step->request ? "is a request of another session" : "has no request");
+	k = counts_of(step, op);
+	entry_fill(entry, op, step->request, &k);
+	if (op == WIRE_OP_STEP_COMPLETE)
+		r = fence_to_wire(step->request, i, op, step->fence, &entry->fence);
 	if (r < 0)
 		return r;
-	k = counts_of(step, op);
-	entry_fill(call_place(s, i * sizeof(struct wire_step_entry)), s, op, step->request, &k, step->fence);
 	listed = counts_listed(step->request, &k);
 	if (listed && at + listed * sizeof(int32_t) <= call_max_payload(s)) /* else call_open() refuses */
 		memcpy(call_place(s, at), k.list, listed * sizeof(int32_t));

@@ -11,6 +11,8 @@
  * the flags are set: a broker that sees a flag changes the word, so a futex
  * call that comes too late does not sleep.
  */
+#include "wait.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/futex.h>
@@ -20,6 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "call_answer.h"
+#include "clock.h"
 #include "process_state.h"
 #include "session.h"
 

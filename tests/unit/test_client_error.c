@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fake_broker.h"
+#include "request.h"
 #include "session.h"
 
 static struct fake fake;

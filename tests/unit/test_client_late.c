@@ -7,6 +7,7 @@
 
 #include "client_fixture.h"
 #include "session.h"
+#include "wait.h"
 
 TestSuite(client_late, .init = client_setup, .fini = client_teardown);
 

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fence.c - see fence.h */
+#include "fence.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "request.h"
+#include "session.h"
+
+/*
+ * True when it was marked before the pending step of @r could enqueue anything. In
+ * the wrong phase, or with another's line, there is something else to be said
+ * first, and the broker says it.
+ */
+static bool fence_is_old(const struct swakv_request *r, uint16_t complete, struct swakv_fence fence)
+{
+	return r->pending == complete && fence.line == r->stream && fence.value <= r->before;
+}
+
+/* What the sentence begins with. */
+static const char *entry_text(char buf[32], int64_t entry)
+{
+	buf[0] = '\0';
+	if (entry != FENCE_ALONE)
+		snprintf(buf, 32, "entry %" PRId64 ": ", entry);
+	return buf;
+}
+
+int fence_to_wire(const struct swakv_request *r, int64_t entry, uint16_t complete, struct swakv_fence fence,
+		  struct wire_fence *out)
+{
+	char where[32];
+
+	switch (fence.kind) {
+	case SWAKV_FENCE_DONE:
+		*out = (struct wire_fence){ .kind = WIRE_FENCE_DONE };
+		return 0;
+	case SWAKV_FENCE_FAILED:
+		*out = (struct wire_fence){ .kind = WIRE_FENCE_FAILED };
+		return 0;
+	case SWAKV_FENCE_LINE:
+		if (fence_is_old(r, complete, fence))
+			return session_error(r->session, SWAKV_EINVALID,
+					     "%sfence value %" PRIu64 " of stream %" PRIu32
+					     " is no proof: the step was prepared behind mark %" PRIu64
+					     ", so mark the stream behind the step's work and give that fence",
+					     entry_text(where, entry), fence.value, fence.line, r->before);
+		*out = (struct wire_fence){ WIRE_FENCE_LINE, fence.line, fence.value };
+		return 0;
+	}
+	return session_error(r->session, SWAKV_EINVALID, "%sfence kind %d is unknown", entry_text(where, entry),
+			     (int)fence.kind);
+}
+
+struct wire_fence fence_of_end(struct swakv_request *r, uint16_t op)
+{
+	struct stream *st = &r->session->streams[r->stream];
+
+	if (op == WIRE_OP_FINISH || !r->pending)
+		return (struct wire_fence){ .kind = WIRE_FENCE_POINT };
+	if (stream_mark_if_armed(st) < 0)
+		return (struct wire_fence){ .kind = WIRE_FENCE_FAILED };
+	return (struct wire_fence){ WIRE_FENCE_LINE, r->stream, st->marked };
+}
+
+bool swakv_fence_reached(const swakv_session *s, struct swakv_fence fence)
+{
+	if (fence.kind == SWAKV_FENCE_DONE)
+		return true;
+	if (fence.kind != SWAKV_FENCE_LINE || !s || !process_is(s->incarnation) || fence.line >= s->welcome.n_streams)
+		return false;
+	return load_acquire(&s->streams[fence.line].line->word) >= fence.value;
+}
