@@ -315,25 +315,26 @@ int64_t pool_spare_extents(const struct pool *p)
 
 /*
  * Floors, as far as it goes: all promises first, as in provide(). What is
- * claimed is there; only what starts afresh must find extents for it again.
- * False: it does not.
+ * claimed stays where it is: whoever stays within its floor may take it, but no
+ * extent moves for a floor that nobody asks for. Only what starts afresh must
+ * find extents for it again. False: it does not.
  */
 static bool promise_kept(struct pool *p, enum attempt attempt, const struct pool_keep *keep)
 {
-	bool good = true;
+	bool afresh = attempt == ATTEMPT_AFRESH, good = true;
 
-	for (int i = 0; i < p->n_classes; i++)
-		p->classes[i]->promised = keep->floors[i];
+	for (int i = 0; i < p->n_classes; i++) {
+		struct page_class *c = p->classes[i];
+		int64_t claimed = keep->claims[i] < c->n_free ? keep->claims[i] : c->n_free;
+
+		c->promised = keep->floors[i] + (afresh ? 0 : claimed);
+	}
 	for (int i = 0; i < p->n_classes; i++)
 		if (keep->floors[i] && !keep_promise(p, attempt, p->classes[i]))
 			p->classes[i]->promised = p->classes[i]->n_free;
-	for (int i = 0; i < p->n_classes; i++) {
-		struct page_class *c = p->classes[i];
-		int64_t left = c->n_free - c->promised;
-
-		c->promised += keep->claims[i] < left || attempt == ATTEMPT_AFRESH ? keep->claims[i] : left;
-	}
-	for (int i = 0; i < p->n_classes && attempt == ATTEMPT_AFRESH; i++)
+	for (int i = 0; i < p->n_classes && afresh; i++)
+		p->classes[i]->promised += keep->claims[i];
+	for (int i = 0; i < p->n_classes && afresh; i++)
 		good &= keep->claims[i] == 0 || keep_promise(p, attempt, p->classes[i]);
 	return good;
 }

@@ -248,6 +248,8 @@ MUTATIONS = [
         ("(uint64_t)(quarantined > 0) << 63", "(uint64_t)(quarantined > 9999) << 63")]),
     ("a claim does not pause", "claim.c", [
         ("w->paused_until = e->stamp + (held ? held : 1);", "w->paused_until = e->stamp;")]),
+    ("extents with claimed pages move for a floor", "provision.c", [
+        ("keep->floors[i] + (afresh ? 0 : claimed)", "keep->floors[i]")]),
     ("a claim holds although no page joins", "claim.c", [
         ("\thold = later(c->moved, e->claim_hold);", "\thold = later(c->since, e->claim_max);")]),
     ("a page that joins does not prolong a claim", "claim.c", [

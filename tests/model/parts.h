@@ -53,7 +53,6 @@ bool ref_floors_fit(struct ref_pool *p, const int64_t *need, int64_t whole, int 
 /* What is to be left to others. */
 struct keep {
 	int64_t floors[REF_CLASSES], claims[REF_CLASSES];
-	bool floored;
 	bool vague; /* also whole extents, for pages of which nothing is known */
 };
 /*

@@ -96,7 +96,6 @@ static void keep_floor(const struct ref_pool *p, const struct ref_quota *q, uint
 {
 	uint64_t sequence = 0;
 
-	k->floored = true;
 	k->vague |= q->n_shares == 0;
 	for (uint32_t i = 0; i < q->n_shares; i++)
 		sequence += 2 * q->shares[i].pages * q->shares[i].page_bytes;

@@ -179,7 +179,7 @@ static bool hopeless(struct ref_pool *p, const struct keep *k, const int64_t *ne
 	for (uint32_t i = 0; i < p->n_classes; i++) {
 		int64_t available = ref_tally(p, i)->available;
 
-		all[i] = need[i] + (k->floored ? 0 : claimed[i]);
+		all[i] = need[i] + claimed[i];
 		if (need[i] > 0 && (need[i] + k->floors[i] > available || all[i] > available))
 			return true;
 	}

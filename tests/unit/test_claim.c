@@ -158,6 +158,31 @@ Test(claim, what_it_keeps_of_its_own_is_not_taken_by_another_class)
 	give(&a, h[1]);
 }
 
+/* The floor is there once its model asks; till then no extent moves for it. */
+Test(claim, what_it_keeps_is_not_moved_for_a_floor_that_nobody_asks_for)
+{
+	uint64_t one = taken(&a, 0, 1), more = taken(&a, 1, 7), full = taken(&a, 8, 40), last = taken(&a, 48, 8);
+	struct worker w;
+
+	open_worker(&w, "large", 64, 9); /* 2 pages an extent */
+	taken(&b, 0, 3);
+	give(&a, more);
+	give(&a, last);            /* an extent of a, empty */
+	waits(&c, 0, 16, 1000000); /* those 8, and the first extent */
+	pass(CLAIM);
+	cr_assert_eq(chosen("c"), 1u << 0);
+	cr_assert_eq(engine_claim_kept(e, "c", session_class(c.s, 0)), 8);
+	limit("large", 4 * B_BYTES, 0);
+	taken(&b, 3, 1); /* beside that floor */
+	cr_assert_eq(engine_extent_class(e, 6), (int32_t)session_class(c.s, 0));
+	taken(&w, 0, 2); /* and it is there */
+	give(&a, one);
+	nothing_decided();
+	give(&a, full);
+	decided(&c, 0, 0);
+	worker_close(&w);
+}
+
 Test(claim, empty_extents_come_first_then_those_with_the_fewest_live_pages)
 {
 	pin((const int[]){ 5, 3, 0, 4, 1, 6, 2, 7 });
