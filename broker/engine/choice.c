@@ -10,6 +10,8 @@
 #include "bug.h"
 #include "provision.h"
 
+#define LEAVE_ROUNDS 4 /* over what was chosen, to see what is not needed: two, unless many hang together */
+
 /* ---- extents that are chosen ------------------------------------------------------ */
 
 /* The empty extent @x of @c can be had (@n 1), or no longer (-1). */
@@ -283,29 +285,45 @@ static void pick_all(struct picking *k)
 	}
 }
 
+/* Leaves the chosen extent @x, which comes out of the chain at @at, if there is enough without it. */
+static bool leave(struct picking *k, int32_t *at, int32_t x, int64_t pages)
+{
+	int64_t lost = gain_of(k, x), kept = k->kept - k->c->n_free;
+
+	extent_lift(k->p, x);
+	kept += k->c->n_free; /* what is free in it is kept as such */
+	kept = kept < pages ? kept : pages;
+	if (k->lack + lost - (kept - k->kept) > 0) {
+		extent_choose(k->p, x, k->k);
+		return false;
+	}
+	k->lack += lost - (kept - k->kept);
+	k->c->promised += kept - k->kept;
+	k->kept = kept;
+	*at = k->p->extents[x].next_chosen;
+	k->k->n--;
+	return true;
+}
+
 /*
  * What a later extent gave may make up for an earlier one: those that are not
- * needed after all are left, the last first, as it costs others most.
+ * needed after all are left, the last first, as it costs others most. With one
+ * of them gone its neighbour may give less, and be the next.
  */
 static void leave_spare(struct picking *k, int64_t pages)
 {
-	for (int32_t *at = &k->k->first; *at >= 0;) {
-		int32_t x = *at, free = k->c->n_free;
-		int64_t lost = gain_of(k, x), kept = k->kept;
+	bool again = true;
 
-		extent_lift(k->p, x);
-		kept += k->c->n_free - free; /* what is free in it is kept as such */
-		kept = kept < pages ? kept : pages;
-		if (k->lack + lost - (kept - k->kept) > 0) {
-			extent_choose(k->p, x, k->k);
-			at = &k->p->extents[x].next_chosen;
-			continue;
+	for (int i = 0; i < LEAVE_ROUNDS && again; i++) {
+		again = false;
+		for (int32_t *at = &k->k->first; *at >= 0;) {
+			int32_t x = *at;
+
+			if (leave(k, at, x, pages))
+				again = true;
+			else
+				at = &k->p->extents[x].next_chosen;
 		}
-		k->lack += lost - (kept - k->kept);
-		k->c->promised += kept - k->kept;
-		k->kept = kept;
-		*at = k->p->extents[x].next_chosen;
-		k->k->n--;
 	}
 }
 

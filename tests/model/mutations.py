@@ -241,7 +241,7 @@ MUTATIONS = [
     ("an extent that others made up for stays chosen", "choice.c", [
         ("\t\tleave_spare(&k, pages);\n", "")]),
     ("what is free in an extent that is left again is not kept", "choice.c", [
-        ("\t\tk->c->promised += kept - k->kept;\n\t\tk->kept = kept;\n", "")]),
+        ("\tk->c->promised += kept - k->kept;\n\tk->kept = kept;\n", "")]),
     ("a claim takes the extents with the most live pages", "choice.c", [
         ("(live < UINT32_MAX ? live : UINT32_MAX)", "(UINT32_MAX - live)")]),
     ("extents with pages in quarantine are chosen like others", "choice.c", [
