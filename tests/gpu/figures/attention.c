@@ -5,7 +5,8 @@
  * What a step must read at least is the K and V of its windows, once. Rows lie
  * scattered over the pages of a pool, and launches go round through more of
  * them than a cache holds, so that also a batch of one reads from memory. The
- * floor is the device-to-device copy's speed, in bytes read and written.
+ * floor is the device-to-device copy's speed, in bytes read and written. Joined
+ * pages have another floor: split ones that hold the same, in the same run.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,12 +14,13 @@
 
 #include "figures.h"
 
-#define GROUP       "attention"
-#define PAGE_TOKENS 128
-#define MOST_ROWS   4096
-#define ROUND       (1ull << 30) /* bytes of K and V of all rows: many times a cache */
-#define RANDOM      (16ull << 20)
-#define READING_US  4000
+#define GROUP        "attention"
+#define GROUP_JOINED "joined"
+#define PAGE_TOKENS  128
+#define MOST_ROWS    4096
+#define ROUND        (1ull << 30) /* bytes of K and V of all rows: many times a cache */
+#define RANDOM       (16ull << 20)
+#define READING_US   4000
 
 struct shape {
 	const char *name;
@@ -41,12 +43,19 @@ static const int32_t batches[] = { 64, 8, 1 }, quick_batches[] = { 8, 2, 1 };
 #define N_SHAPES  (int)(sizeof(shapes) / sizeof(shapes[0]))
 #define N_BATCHES (int)(sizeof(batches) / sizeof(batches[0]))
 
-/* Device memory of one shape and type. */
+/* How pages hold a shape. */
+struct form {
+	int32_t dtype, layers; /* of a page; the middle one is read */
+	bool joined;
+};
+
+/* Device memory of one shape in one form. */
 struct rows {
 	struct shape shape;
-	int32_t dtype, n, a_row; /* rows, pages of each */
-	uint64_t memory;         /* all of it */
-	uint64_t table, slots, endpoints, q, out, workspace, workspace_bytes, pool, half;
+	struct form form;
+	int32_t n, a_row; /* rows, pages of each */
+	uint64_t memory;  /* all of it */
+	uint64_t table, slots, endpoints, q, out, workspace, workspace_bytes, pool, pool_bytes, v_at;
 	struct kernel_pages pages;
 };
 
@@ -69,38 +78,54 @@ static uint64_t place(uint64_t *at, uint64_t bytes)
 	return here;
 }
 
+static void lay_out_pages(struct rows *r, int32_t width)
+{
+	const struct shape *s = &r->shape;
+	uint64_t vectors = (uint64_t)PAGE_TOKENS * (uint64_t)s->kv_heads * 2, k = vectors * (uint64_t)s->k_dim;
+	uint64_t v = vectors * (uint64_t)s->v_dim, layer = r->form.joined ? k + v : k > v ? k : v;
+
+	r->pages = (struct kernel_pages){ .page_stride = layer * (uint64_t)r->form.layers,
+					  .layer_stride = layer,
+					  .width = width,
+					  .num_pages = r->n * r->a_row,
+					  .page_tokens = PAGE_TOKENS,
+					  .kv_heads = s->kv_heads,
+					  .k_head_dim = s->k_dim,
+					  .v_head_dim = s->v_dim,
+					  .dtype = r->form.dtype,
+					  .joined = r->form.joined };
+	kernel_pages_rows(&r->pages);
+	r->pool_bytes = (r->form.joined ? 1 : 2) * (uint64_t)r->pages.num_pages * r->pages.page_stride;
+	r->v_at = r->form.joined ? k : r->pool_bytes / 2;
+}
+
+static uint64_t table_bytes(const struct rows *r)
+{
+	return (uint64_t)r->n * (r->form.joined ? 1 : 2) * (uint64_t)r->pages.width * sizeof(int32_t);
+}
+
 /* Sizes, and offsets in the one allocation. */
 static void lay_out(const struct figures *f, struct rows *r)
 {
 	const struct shape *s = &r->shape;
 	int64_t width = (endpoint_of(s) + PAGE_TOKENS - 1) / PAGE_TOKENS,
 		first = (endpoint_of(s) - s->window) / PAGE_TOKENS;
-	int32_t dim = s->k_dim > s->v_dim ? s->k_dim : s->v_dim, heads = s->kv_heads * s->q_per_kv;
-	uint64_t page = (uint64_t)PAGE_TOKENS * (uint64_t)s->kv_heads * (uint64_t)dim * 2, at = 0;
+	int32_t heads = s->kv_heads * s->q_per_kv;
+	uint64_t at = 0;
 
 	r->a_row = (int32_t)(width - first);
 	r->n = f->quick ? batches[0] : (int32_t)((ROUND + row_bytes(s) - 1) / row_bytes(s) + 63) / 64 * 64;
 	r->n = r->n < MOST_ROWS ? r->n : MOST_ROWS;
-	r->half = (uint64_t)r->n * (uint64_t)r->a_row * page;
+	lay_out_pages(r, (int32_t)width);
 	r->workspace_bytes = 64ull << 20;
-	r->table = place(&at, (uint64_t)r->n * 2 * (uint64_t)width * 4);
+	r->table = place(&at, table_bytes(r));
 	r->slots = place(&at, (uint64_t)r->n * 4);
 	r->endpoints = place(&at, (uint64_t)r->n * 8);
 	r->q = place(&at, 64ull * (uint64_t)heads * (uint64_t)s->k_dim * 4);
 	r->out = place(&at, 64ull * (uint64_t)heads * (uint64_t)s->v_dim * 4);
 	r->workspace = place(&at, r->workspace_bytes);
-	r->pool = place(&at, 2 * r->half);
+	r->pool = place(&at, r->pool_bytes);
 	r->memory = at;
-	r->pages = (struct kernel_pages){ .page_stride = page,
-					  .layer_stride = page,
-					  .width = (int32_t)width,
-					  .num_pages = r->n * r->a_row,
-					  .page_tokens = PAGE_TOKENS,
-					  .kv_heads = s->kv_heads,
-					  .k_head_dim = s->k_dim,
-					  .v_head_dim = s->v_dim,
-					  .dtype = r->dtype };
-	kernel_pages_rows(&r->pages);
 }
 
 static void add_base(struct rows *r, uint64_t base)
@@ -115,26 +140,27 @@ static void add_base(struct rows *r, uint64_t base)
 	r->memory = base;
 	r->pages.table = r->table;
 	r->pages.k = r->pool;
-	r->pages.v = r->pool + r->half;
+	r->pages.v = r->pool + r->v_at;
 }
 
 /* Row i has pages that lie far apart: every one of the pool, once. */
 static void map_rows(const struct rows *r, int32_t *table, int32_t *slots, int64_t *endpoints)
 {
-	int32_t width = r->pages.width, n = r->pages.num_pages, step = 7919, next = 0;
+	int32_t width = r->pages.width, n = r->pages.num_pages, step = 7919, next = 0, each = r->form.joined ? 1 : 2;
 
 	while (n % step == 0)
 		step += 2;
-	memset(table, 0xff, (size_t)r->n * 2 * (size_t)width * sizeof(*table));
+	memset(table, 0xff, table_bytes(r));
 	for (int32_t i = 0; i < r->n; i++) {
 		slots[i] = r->n - 1 - i;
 		endpoints[i] = endpoint_of(&r->shape);
 		for (int32_t c = width - r->a_row; c < width; c++) {
-			int32_t *k = table + ((int64_t)slots[i] * 2) * width + c;
+			int32_t *k = table + (int64_t)slots[i] * each * width + c;
 
 			next = (int32_t)(((int64_t)next + step) % n);
 			k[0] = next;
-			k[width] = next + n;
+			if (each == 2)
+				k[width] = next + n;
 		}
 	}
 }
@@ -142,7 +168,7 @@ static void map_rows(const struct rows *r, int32_t *table, int32_t *slots, int64
 /* Numbers in [-1, 1] in all pages: a block of them, again and again. */
 static int fill_pool(struct figures *f, const struct rows *r)
 {
-	uint64_t total = 2 * r->half, block = total < RANDOM ? total : RANDOM;
+	uint64_t total = r->pool_bytes, block = total < RANDOM ? total : RANDOM;
 	uint16_t *values = malloc(block);
 	uint32_t random = 2463534242;
 	int rc;
@@ -151,8 +177,8 @@ static int fill_pool(struct figures *f, const struct rows *r)
 		return SWAKV_ENOMEM;
 	for (uint64_t i = 0; i < block / 2; i++) {
 		random = random * 1664525 + 1013904223;
-		values[i] = r->dtype == KERNEL_F16 ? float_to_half((float)(int32_t)random * 0x1p-31f)
-						   : float_to_bf16((float)(int32_t)random * 0x1p-31f);
+		values[i] = r->form.dtype == KERNEL_F16 ? float_to_half((float)(int32_t)random * 0x1p-31f)
+							: float_to_bf16((float)(int32_t)random * 0x1p-31f);
 	}
 	rc = driver_copy_to_device(f->driver, f->stream, r->pool, values, block);
 	for (uint64_t at = block; at < total && rc == 0; at += block)
@@ -163,7 +189,7 @@ static int fill_pool(struct figures *f, const struct rows *r)
 	return rc;
 }
 
-static int rows_init(struct figures *f, struct rows *r, const struct shape *s, int32_t dtype)
+static int rows_init(struct figures *f, struct rows *r, const struct shape *s, const struct form *form)
 {
 	int32_t *table, *slots;
 	int64_t *endpoints;
@@ -171,7 +197,7 @@ static int rows_init(struct figures *f, struct rows *r, const struct shape *s, i
 	size_t bytes;
 	int rc;
 
-	*r = (struct rows){ .shape = *s, .dtype = dtype };
+	*r = (struct rows){ .shape = *s, .form = *form };
 	if (f->quick && r->shape.window > 300)
 		r->shape.window = 300;
 	lay_out(f, r);
@@ -179,7 +205,7 @@ static int rows_init(struct figures *f, struct rows *r, const struct shape *s, i
 	if (rc)
 		return rc;
 	add_base(r, base);
-	bytes = (size_t)r->n * 2 * (size_t)r->pages.width * sizeof(*table);
+	bytes = table_bytes(r);
 	table = malloc(bytes);
 	slots = malloc((size_t)r->n * sizeof(*slots));
 	endpoints = malloc((size_t)r->n * sizeof(*endpoints));
@@ -250,7 +276,8 @@ static int read_batch(struct figures *f, const struct rows *r, int32_t batch, st
 				      .longest = endpoint_of(&r->shape),
 				      .scale = (float)(1 / sqrt(r->shape.k_dim)),
 				      .n = batch,
-				      .q_heads = r->shape.kv_heads * r->shape.q_per_kv };
+				      .q_heads = r->shape.kv_heads * r->shape.q_per_kv,
+				      .layer = r->form.layers / 2 };
 	uint64_t bytes = (uint64_t)batch * row_bytes(&r->shape);
 	int32_t row = 0, n = 1;
 	double us;
@@ -271,15 +298,21 @@ static int read_batch(struct figures *f, const struct rows *r, int32_t batch, st
 	return 0;
 }
 
+static const char *type_name(int32_t dtype)
+{
+	return dtype == KERNEL_F16 ? "f16" : "bf16";
+}
+
 static int measure_shape(struct figures *f, const struct shape *s, int32_t dtype)
 {
+	const struct form split = { .dtype = dtype, .layers = 1 };
 	struct rows r;
 
-	TRY(f, GROUP, rows_init(f, &r, s, dtype));
+	TRY(f, GROUP, rows_init(f, &r, s, &split));
 	for (int i = 0; i < N_BATCHES; i++) {
 		int32_t batch = f->quick ? quick_batches[i] : batches[i];
 		struct figure *figure = report_add(&f->report, GROUP, "TB/s", "attention, %s, %s, batch %d", s->name,
-						   dtype == KERNEL_F16 ? "f16" : "bf16", batch);
+						   type_name(dtype), batch);
 
 		if (read_batch(f, &r, batch, &figure->got))
 			return -1;
@@ -300,6 +333,44 @@ int figure_attention(struct figures *f)
 	for (int i = 0; i < N_SHAPES; i++) {
 		for (int32_t dtype = KERNEL_F16; dtype <= KERNEL_BF16; dtype++)
 			rc |= measure_shape(f, &shapes[i], dtype);
+	}
+	return rc;
+}
+
+/* ---- joined pages --------------------------------------------------------------------- */
+
+static int measure_joined(struct figures *f, const struct shape *s, int32_t dtype)
+{
+	int32_t batch = f->quick ? quick_batches[0] : batches[0];
+	struct series split = { 0 };
+	struct figure *figure;
+	int rc = 0;
+
+	figure = report_add(&f->report, GROUP_JOINED, "TB/s", "attention over joined pages, %s, %s, batch %d", s->name,
+			    type_name(dtype), batch);
+	for (int joined = 0; joined < 2 && rc == 0; joined++) {
+		const struct form form = { .dtype = dtype, .layers = f->quick ? 2 : 4, .joined = joined };
+		struct rows r;
+
+		TRY(f, GROUP_JOINED, rows_init(f, &r, s, &form));
+		rc = read_batch(f, &r, batch, joined ? &figure->got : &split);
+		TRY(f, GROUP_JOINED, driver_free(f->driver, r.memory));
+	}
+	figure_floor(figure, &split, "split pages of as many layers");
+	figure->at_least = 0.95;
+	return rc;
+}
+
+int figure_joined(struct figures *f)
+{
+	int rc = 0;
+
+	/* A launch over a short window says little about the memory. */
+	for (int i = 0; i < (f->quick ? 1 : N_SHAPES); i++) {
+		if (shapes[i].window < 1024)
+			continue;
+		for (int32_t dtype = KERNEL_F16; dtype <= KERNEL_BF16; dtype++)
+			rc |= measure_joined(f, &shapes[i], dtype);
 	}
 	return rc;
 }

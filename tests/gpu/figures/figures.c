@@ -22,6 +22,7 @@ static const struct group {
 	{ "scrub", "filling pages against a memset", figure_scrub },
 	{ "copy", "copying pages against a device-to-device copy", figure_copy },
 	{ "attention", "bytes of K and V read against a device-to-device copy", figure_attention },
+	{ "joined", "attention over joined pages against the same over split ones", figure_joined },
 	{ "completion", "a mark seen by the broker against a stream write seen by the host", figure_completion },
 	{ "step", "a decode step of 256 sequences against copies of each mapping", figure_step },
 	{ "attach", "attach against opening an IPC handle, and against a context", figure_attach },

@@ -24,6 +24,7 @@ int figure_launch(struct figures *f);
 int figure_scrub(struct figures *f);
 int figure_copy(struct figures *f);
 int figure_attention(struct figures *f);
+int figure_joined(struct figures *f);
 int figure_completion(struct figures *f);
 int figure_attach(struct figures *f);
 int figure_step(struct figures *f);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #define SAMPLES     9
-#define MAX_FIGURES 96
+#define MAX_FIGURES 128
 #define FIGURE_TEXT 112
 
 /* Readings of one thing, all in one unit. */
