@@ -10,7 +10,7 @@
 #include "dense.h"
 #include "presets.h"
 
-static const struct kvgen gen = { 99, KVGEN_BF16 };
+static struct kvgen gen = { 99, KVGEN_BF16 };
 
 /* Value of one element, fetched the slow way. */
 static double value(const struct kvgen *g, struct kvgen_at at, uint32_t dim, uint32_t i)
@@ -224,7 +224,7 @@ static void check_tolerance(const char *name, struct dense_shape shape)
 /* Full attention is held to it as a window of so many tokens: longer ones are beyond what a token can be told by. */
 #define FULL 4096
 
-Test(dense, tolerance_passes_float_and_catches_a_window_off_by_one)
+static void check_tolerances(void)
 {
 	size_t n_presets;
 	const struct preset *presets = preset_list(&n_presets);
@@ -240,6 +240,17 @@ Test(dense, tolerance_passes_float_and_catches_a_window_off_by_one)
 								      g->q_heads, g->head_dim });
 		}
 	}
+}
+
+Test(dense, tolerance_passes_float_and_catches_a_window_off_by_one)
+{
+	check_tolerances();
+}
+
+Test(dense, tolerance_does_so_for_fp8)
+{
+	gen.dtype = KVGEN_FP8;
+	check_tolerances();
 }
 
 /* Layers of several groups of a model have numbers of their own, so their values differ. */

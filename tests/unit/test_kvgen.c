@@ -123,3 +123,106 @@ Test(kvgen, values_spread_evenly_over_their_range)
 	cr_assert_lt(fabs(sum / (1000.0 * N)), 0.01);
 	cr_assert_lt(fabs(squares / (1000.0 * N) - 1.0 / 3), 0.01);
 }
+
+/* ---- FP8 ---- */
+
+static const struct kvgen fp8 = { 42, KVGEN_FP8 };
+
+/* e4m3 by its definition. */
+static double decode_fp8(uint8_t bits)
+{
+	int exponent = bits >> 3 & 15;
+	double magnitude = exponent ? ldexp(8 + (bits & 7), exponent - 10) : ldexp(bits & 7, -9);
+
+	return bits & 0x80 ? -magnitude : magnitude;
+}
+
+Test(kvgen, an_fp8_value_is_its_number_times_the_scale_and_exact)
+{
+	for (int64_t position = 0; position < 200; position++) {
+		struct kvgen_at at = here;
+		uint8_t bits[N];
+		float values[N], scale;
+
+		at.position = position;
+		kvgen_bits(&fp8, at, N, bits);
+		kvgen_values(&fp8, at, N, values);
+		scale = kvgen_scale(&fp8, at);
+		cr_assert(scale >= 0x1p-10f && scale < 0x1p-9f);
+		for (int i = 0; i < N; i++) {
+			cr_assert_neq(bits[i] & 0x7f, 0x7f, "NaN");
+			cr_assert_eq((double)values[i], decode_fp8(bits[i]) * (double)scale);
+			cr_assert(values[i] >= -1 && values[i] <= 1);
+		}
+	}
+}
+
+Test(kvgen, fp8_is_the_nearest_to_the_exact_value)
+{
+	uint8_t bits[N];
+	float exact[N];
+
+	kvgen_values(&f16, here, N, exact);
+	kvgen_bits(&fp8, here, N, bits);
+	for (int i = 0; i < N; i++) {
+		double want = (double)exact[i] * 448, error = fabs(decode_fp8(bits[i]) - want);
+
+		if ((bits[i] & 0x7f) < 0x7e)
+			cr_assert_leq(error, fabs(decode_fp8((uint8_t)(bits[i] + 1)) - want));
+		if (bits[i] & 0x7f)
+			cr_assert_leq(error, fabs(decode_fp8((uint8_t)(bits[i] - 1)) - want));
+	}
+}
+
+/* Were scales alike, one of another token, head or kind would do as well. */
+Test(kvgen, scales_differ_with_every_coordinate_and_need_all_of_a_float)
+{
+	struct kvgen_at at = here;
+	int same = 0, short_ones = 0;
+	float scale = kvgen_scale(&fp8, here), bits;
+
+	for (at.position = 0; at.position < 100; at.position++) {
+		bits = ldexpf(kvgen_scale(&fp8, at), 20);
+		same += kvgen_scale(&fp8, at) == scale;
+		short_ones += bits == floorf(bits);
+	}
+	at = here;
+	at.kind = KVGEN_V;
+	same += kvgen_scale(&fp8, at) == scale;
+	at = here;
+	at.head++;
+	same += kvgen_scale(&fp8, at) == scale;
+	cr_assert_eq(same, 0);
+	cr_assert_lt(short_ones, 10, "%d of 100 scales would fit 16 bits", short_ones);
+	cr_assert_eq(kvgen_scale(&bf16, here), 1);
+}
+
+Test(kvgen, a_query_is_never_quantised)
+{
+	struct kvgen_at at = here;
+	float a[N], b[N];
+
+	at.kind = KVGEN_Q;
+	kvgen_values(&f16, at, N, a);
+	kvgen_values(&fp8, at, N, b);
+	cr_assert_arr_eq(a, b, sizeof(a));
+}
+
+Test(kvgen, a_tokens_rows_are_its_vectors_side_by_side)
+{
+	uint8_t k[3][N], v[3][N], want[N];
+	float k_scales[3], v_scales[3];
+
+	kvgen_token(&fp8, here, 3, N, &(struct kvgen_token){ k, v, k_scales, v_scales });
+	for (uint32_t head = 0; head < 3; head++) {
+		struct kvgen_at at = { KVGEN_K, here.sequence, here.position, here.layer, head };
+
+		kvgen_bits(&fp8, at, N, want);
+		cr_assert_arr_eq(k[head], want, N);
+		cr_assert_eq(k_scales[head], kvgen_scale(&fp8, at));
+		at.kind = KVGEN_V;
+		kvgen_bits(&fp8, at, N, want);
+		cr_assert_arr_eq(v[head], want, N);
+		cr_assert_eq(v_scales[head], kvgen_scale(&fp8, at));
+	}
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The demo checker's own way to a vector: every number here is worked out by hand. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <string.h>
 
 #include "probe.h"
@@ -73,10 +74,46 @@ Test(probe, one_wrong_element_is_seen)
 	uint32_t wrong;
 
 	kvgen_bits(&gen, at, 8, bits);
-	cr_expect(probe_holds(&p, &layout, &gen, 5, true, bits, &wrong));
-	cr_expect_not(probe_holds(&p, &layout, &gen, 5, false, bits, &wrong), "V is not K");
-	cr_expect_not(probe_holds(&p, &layout, &gen, 4, true, bits, &wrong), "another layer");
+	cr_expect(probe_holds(&p, &layout, &gen, 5, true, bits, 1, &wrong));
+	cr_expect_not(probe_holds(&p, &layout, &gen, 5, false, bits, 1, &wrong), "V is not K");
+	cr_expect_not(probe_holds(&p, &layout, &gen, 4, true, bits, 1, &wrong), "another layer");
 	bits[7] ^= 1;
-	cr_expect_not(probe_holds(&p, &layout, &gen, 5, true, bits, &wrong));
-	cr_expect_eq(wrong, 7);
+	cr_expect_not(probe_holds(&p, &layout, &gen, 5, true, bits, 1, &wrong));
+	cr_expect_eq(wrong, 14);
+}
+
+/* 384 bytes of K, then 16 x 3 scales of K and as many of V. */
+Test(probe, a_scale_lies_behind_the_k_of_its_page)
+{
+	const struct probe p = { .position = 37, .layer = 1, .head = 2 };
+	struct swakv_layout l = layout;
+
+	l.dtype = SWAKV_FP8;
+	l.element_bytes = 1;
+	cr_expect_eq(probe_bytes(&l), 8);
+	cr_expect_eq(probe_address(&l, &p, 3, false), 0x100000 + 3 * 4096 + 1024 + 5 * 24 + 2 * 8);
+	cr_expect_eq(probe_scale_address(&l, &p, 3, false), 0x100000 + 3 * 4096 + 1024 + 384 + (5 * 3 + 2) * 4);
+	cr_expect_eq(probe_scale_address(&l, &p, 3, true), 0x100000 + 3 * 4096 + 1024 + 384 + (48 + 5 * 3 + 2) * 4);
+}
+
+Test(probe, a_wrong_scale_is_seen)
+{
+	const struct kvgen gen = { 3, KVGEN_FP8 };
+	const struct probe p = { .sequence = 4, .position = 50, .layer = 1, .head = 2 };
+	const struct kvgen_at at = { KVGEN_K, 4, 50, 6, 2 };
+	struct swakv_layout l = layout;
+	float scale = kvgen_scale(&gen, at);
+	unsigned char bits[8];
+	uint32_t wrong;
+
+	l.dtype = SWAKV_FP8;
+	l.element_bytes = 1;
+	kvgen_bits(&gen, at, 8, bits);
+	cr_expect(probe_holds(&p, &l, &gen, 5, false, bits, scale, &wrong));
+	cr_expect_not(probe_holds(&p, &l, &gen, 5, false, bits, nextafterf(scale, 1), &wrong));
+	cr_expect_eq(wrong, 8);
+	cr_expect_not(probe_holds(&p, &l, &gen, 5, false, bits, NAN, &wrong));
+	bits[3] ^= 0x80;
+	cr_expect_not(probe_holds(&p, &l, &gen, 5, false, bits, scale, &wrong));
+	cr_expect_eq(wrong, 3);
 }

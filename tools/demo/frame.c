@@ -43,12 +43,14 @@ static int part_init(struct frame_part *part, const struct worker *w, const stru
 	const struct preset_group *p = &g->shape;
 	size_t vectors = (size_t)w->opt.batch * p->layers;
 
-	part->k = take(at, vectors * p->kv_heads * p->head_dim * sizeof(uint16_t));
-	part->v = take(at, vectors * p->kv_heads * p->head_dim * sizeof(uint16_t));
+	part->k = take(at, vectors * p->kv_heads * p->head_dim * g->layout.element_bytes);
+	part->v = take(at, vectors * p->kv_heads * p->head_dim * g->layout.element_bytes);
+	part->k_scales = take(at, vectors * p->kv_heads * sizeof(float));
+	part->v_scales = take(at, vectors * p->kv_heads * sizeof(float));
 	part->q = take(at, vectors * p->q_heads * p->head_dim * sizeof(float));
 	part->out = take(at, vectors * p->q_heads * p->head_dim * sizeof(float));
 	part->table = take(at, table_bytes(w, g));
-	part->probed = take(at, 2 * probe_bytes(&g->layout));
+	part->probed = take(at, 2 * (probe_bytes(&g->layout) + sizeof(float)));
 	part->expected = malloc(table_bytes(w, g));
 	return part->expected ? 0 : SWAKV_ENOMEM;
 }
@@ -91,6 +93,12 @@ static size_t kv_elements(const struct frame *f, const struct group *g)
 	return (size_t)f->n * g->shape.kv_heads * g->shape.head_dim;
 }
 
+/* Of all sequences' scales of @layers layers. */
+static size_t scale_bytes(const struct frame *f, const struct group *g, size_t layers)
+{
+	return g->layout.dtype == SWAKV_FP8 ? layers * f->n * g->shape.kv_heads * sizeof(float) : 0;
+}
+
 static size_t q_elements(const struct frame *f, const struct group *g)
 {
 	return (size_t)f->n * g->shape.q_heads * g->shape.head_dim;
@@ -113,17 +121,14 @@ static void make_vectors(struct frame *f, const struct worker *w, uint32_t group
 	const struct group *g = &w->groups[group];
 	const struct preset_group *p = &g->shape;
 	const struct frame_entry *e = &f->entries[i];
-	struct kvgen_at at = { KVGEN_K, e->seq->id, e->endpoint - 1, g->first_layer + layer, 0 };
-	size_t kv = ((size_t)layer * f->n + i) * p->kv_heads * p->head_dim;
-	size_t q = ((size_t)layer * f->n + i) * p->q_heads * p->head_dim;
+	struct kvgen_at at = { KVGEN_Q, e->seq->id, e->endpoint - 1, g->first_layer + layer, 0 };
+	size_t token = (size_t)layer * f->n + i, scales = token * p->kv_heads * sizeof(float);
+	size_t kv = token * p->kv_heads * p->head_dim * g->layout.element_bytes;
+	size_t q = token * p->q_heads * p->head_dim;
 
-	for (at.head = 0; at.head < p->kv_heads; at.head++, kv += p->head_dim) {
-		at.kind = KVGEN_K;
-		kvgen_bits(&w->gen, at, p->head_dim, (uint16_t *)host(f, part->k) + kv);
-		at.kind = KVGEN_V;
-		kvgen_bits(&w->gen, at, p->head_dim, (uint16_t *)host(f, part->v) + kv);
-	}
-	at.kind = KVGEN_Q;
+	kvgen_token(&w->gen, at, p->kv_heads, p->head_dim,
+		    &(struct kvgen_token){ host(f, part->k + kv), host(f, part->v + kv),
+					   host(f, part->k_scales + scales), host(f, part->v_scales + scales) });
 	for (at.head = 0; at.head < p->q_heads; at.head++, q += p->head_dim)
 		kvgen_values(&w->gen, at, p->head_dim, (float *)host(f, part->q) + q);
 }
@@ -148,11 +153,14 @@ static int send_inputs(struct frame *f, struct worker *w)
 
 	for (uint32_t i = 0; i < w->n_groups && !rc; i++) {
 		const struct group *g = &w->groups[i];
-		size_t kv = g->shape.layers * kv_elements(f, g) * sizeof(uint16_t);
-		size_t q = g->shape.layers * q_elements(f, g) * sizeof(float);
+		size_t kv = g->shape.layers * kv_elements(f, g) * g->layout.element_bytes;
+		size_t q = g->shape.layers * q_elements(f, g) * sizeof(float),
+		       scales = scale_bytes(f, g, g->shape.layers);
 
 		(void)((rc = device_upload(&w->device, &f->buffer, f->parts[i].k, kv)) ||
 		       (rc = device_upload(&w->device, &f->buffer, f->parts[i].v, kv)) ||
+		       (rc = device_upload(&w->device, &f->buffer, f->parts[i].k_scales, scales)) ||
+		       (rc = device_upload(&w->device, &f->buffer, f->parts[i].v_scales, scales)) ||
 		       (rc = device_upload(&w->device, &f->buffer, f->parts[i].q, q)));
 	}
 	return rc;
@@ -163,17 +171,21 @@ static int send_inputs(struct frame *f, struct worker *w)
 static int launch_kv_write(struct frame *f, struct worker *w, uint32_t group, uint32_t layer)
 {
 	const struct group *g = &w->groups[group];
-	size_t at = layer * kv_elements(f, g) * sizeof(uint16_t);
+	const struct frame_part *part = &f->parts[group];
+	size_t at = layer * kv_elements(f, g) * g->layout.element_bytes, scales = scale_bytes(f, g, layer);
+	const struct kernel_kv_write write = {
+		.pages = g->pages,
+		.slots = f->buffer.address + f->slots,
+		.positions = f->buffer.address + f->positions,
+		.k = f->buffer.address + part->k + at,
+		.v = f->buffer.address + part->v + at,
+		.k_scales = f->buffer.address + part->k_scales + scales,
+		.v_scales = f->buffer.address + part->v_scales + scales,
+		.n_tokens = (int32_t)f->n,
+		.layer = (int32_t)layer,
+	};
 
-	return device_kv_write(&w->device, &(struct kernel_kv_write){
-						   .pages = g->pages,
-						   .slots = f->buffer.address + f->slots,
-						   .positions = f->buffer.address + f->positions,
-						   .k = f->buffer.address + f->parts[group].k + at,
-						   .v = f->buffer.address + f->parts[group].v + at,
-						   .n_tokens = (int32_t)f->n,
-						   .layer = (int32_t)layer,
-					   });
+	return device_kv_write(&w->device, &write);
 }
 
 static int launch_attention(struct frame *f, struct worker *w, uint32_t group, uint32_t layer)
@@ -257,26 +269,38 @@ static void expect_tables(struct frame *f, struct worker *w)
 	}
 }
 
+/* The probe's K (or V), and the scale of it. */
+static int read_vector(struct frame *f, struct worker *w, uint32_t group, int32_t page, bool v)
+{
+	const struct swakv_layout *l = &w->groups[group].layout;
+	const struct frame_part *part = &f->parts[group];
+	size_t bytes = probe_bytes(l), scale = part->probed + 2 * bytes + (v ? sizeof(float) : 0);
+	int rc = device_read(&w->device, &f->buffer, part->probed + (v ? bytes : 0),
+			     probe_address(l, &part->probe, page, v), bytes);
+
+	if (rc || l->dtype != SWAKV_FP8)
+		return rc;
+	return device_read(&w->device, &f->buffer, scale, probe_scale_address(l, &part->probe, page, v), sizeof(float));
+}
+
 /* Reads a vector of one of the sequences; of which, the steps take in turn. */
 static int probe(struct frame *f, struct worker *w, uint32_t group)
 {
 	const struct frame_entry *e = &f->entries[w->stats.steps % f->n];
 	const struct swakv_layout *l = &w->groups[group].layout;
 	struct frame_part *part = &f->parts[group];
-	size_t bytes = probe_bytes(l);
 	int32_t page;
 	int rc;
 
 	part->probe = probe_choose(l, e->seq->id, e->endpoint, w->stats.steps);
 	page = mirror_page(&w->mirrors[group], e->seq->slot, probe_column(l, &part->probe));
 	if (page < 0) {
-		memset(host(f, part->probed), 0xff, 2 * bytes); /* not what it must be: that is for the check to say */
+		/* not what it must be: that is for the check to say */
+		memset(host(f, part->probed), 0xff, 2 * probe_bytes(l));
 		return 0;
 	}
-	rc = device_read(&w->device, &f->buffer, part->probed, probe_address(l, &part->probe, page, false), bytes);
-	return rc ? rc
-		  : device_read(&w->device, &f->buffer, part->probed + bytes,
-				probe_address(l, &part->probe, page, true), bytes);
+	rc = read_vector(f, w, group, page, false);
+	return rc ? rc : read_vector(f, w, group, page, true);
 }
 
 static int read_back(struct frame *f, struct worker *w)
@@ -388,27 +412,43 @@ static int check_entry(struct frame *f, struct worker *w, uint32_t group, uint32
 	return 0;
 }
 
+static void print_vector(const struct worker *w, const struct group *g, const struct probe *p, int v,
+			 const unsigned char *bits, size_t bytes, float scale, uint32_t wrong)
+{
+	uint32_t size = g->layout.element_bytes, value = 0;
+
+	fprintf(stderr,
+		"swakv-demo-worker: %s: WRONG VECTOR %s of sequence %llu position %lld layer %u head %u: ", w->opt.name,
+		v ? "V" : "K", (unsigned long long)p->sequence, (long long)p->position, g->first_layer + p->layer,
+		p->head);
+	if (wrong == bytes) {
+		fprintf(stderr, "its scale in the page is %.9g\n", (double)scale);
+		return;
+	}
+	memcpy(&value, bits + wrong / size * size, size);
+	fprintf(stderr, "element %u of the page holds %0*x\n", wrong / size, (int)(2 * size), value);
+}
+
 static void check_probe(const struct frame *f, struct worker *w, uint32_t group)
 {
 	const struct group *g = &w->groups[group];
 	const struct frame_part *part = &f->parts[group];
 	const struct probe *p = &part->probe;
 
-	for (int v = 0; v < 2; v++) {
-		const uint16_t *bits = host(f, part->probed + (v ? probe_bytes(&g->layout) : 0));
-		uint32_t wrong;
+	size_t bytes = probe_bytes(&g->layout);
 
+	for (int v = 0; v < 2; v++) {
+		const unsigned char *bits = host(f, part->probed + (v ? bytes : 0));
+		uint32_t wrong;
+		float scale;
+
+		memcpy(&scale, host(f, part->probed + 2 * bytes + (v ? sizeof(scale) : 0)), sizeof(scale));
 		w->stats.vectors++;
-		if (probe_holds(p, &g->layout, &w->gen, g->first_layer, v, bits, &wrong))
+		if (probe_holds(p, &g->layout, &w->gen, g->first_layer, v, bits, scale, &wrong))
 			continue;
 		w->stats.vectors_wrong++;
 		if (w->n_vectors_printed++ < PRINTED)
-			fprintf(stderr,
-				"swakv-demo-worker: %s: WRONG VECTOR %s of sequence %llu position %lld layer %u head "
-				"%u: "
-				"element %u of the page holds %04x\n",
-				w->opt.name, v ? "V" : "K", (unsigned long long)p->sequence, (long long)p->position,
-				g->first_layer + p->layer, p->head, wrong, bits[wrong]);
+			print_vector(w, g, p, v, bits, bytes, scale, wrong);
 	}
 }
 

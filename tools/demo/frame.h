@@ -24,9 +24,10 @@ struct frame_entry {
 /* What a step has of one layer group: offsets in the buffer, of arrays [layers][n][heads][dim], and of the table. */
 struct frame_part {
 	size_t k, v, q, out, table;
-	int32_t *expected; /* [batch][2][width]: what the device table must hold */
+	size_t k_scales, v_scales; /* of arrays [layers][n][heads] */
+	int32_t *expected;         /* [batch][2][width]: what the device table must hold */
 	struct probe probe;
-	size_t probed; /* offset of the probe's K, and behind it its V */
+	size_t probed; /* offset of the probe's K, behind it its V, then the scales of both */
 };
 
 struct frame {

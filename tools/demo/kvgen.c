@@ -4,7 +4,9 @@
  *
  * A vector's coordinates are mixed into 64 bits, and those with the element's
  * number into 12 bits that give a multiple of 2^-11 in [-1, 1). Half precision
- * holds such a number exactly; for bfloat16 it is rounded to nearest even. No
+ * holds such a number exactly; for bfloat16 it is rounded to nearest even. For
+ * FP8 it is stretched to 448 and rounded to e4m3, and the vector has a scale of 17
+ * bits in [2^-10, 2^-9): their product is exact in a float. No
  * value depends on another one, so writer and checker each make their own, and
  * no two tokens, layers, heads or kinds look alike: a page that holds anything
  * but its own tokens shows.
@@ -86,26 +88,80 @@ static inline uint16_t to_bf16(float f)
 	return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
 }
 
-void kvgen_bits(const struct kvgen *g, struct kvgen_at at, uint32_t n, uint16_t *out)
+/* An e4m3 number as the float that it stands for: of what element() yields, stretched, none is subnormal. */
+static inline float round_fp8(int32_t e)
+{
+	uint32_t u = float_word((float)e * (448.0f / 2048));
+
+	return word_float((u + 0x7ffffu + (u >> 20 & 1)) & 0xfff00000u);
+}
+
+static inline uint8_t to_fp8(int32_t e)
+{
+	uint32_t u = float_word(round_fp8(e)), magnitude = u & 0x7fffffffu;
+	uint32_t bits = (magnitude >> 20) - (120u << 3); /* exponent bias 127 to 7 */
+
+	return (uint8_t)((magnitude ? bits : 0) | (u >> 24 & 0x80u));
+}
+
+static float scale_of(uint64_t key)
+{
+	return (float)(0x10000u + (uint32_t)(mix(key) & 0xffffu)) * 0x1p-26f;
+}
+
+uint32_t kvgen_bytes(const struct kvgen *g)
+{
+	return g->dtype == KVGEN_FP8 ? 1 : 2;
+}
+
+float kvgen_scale(const struct kvgen *g, struct kvgen_at at)
+{
+	return g->dtype == KVGEN_FP8 ? scale_of(key_of(g, at)) : 1;
+}
+
+void kvgen_bits(const struct kvgen *g, struct kvgen_at at, uint32_t n, void *out)
 {
 	uint64_t key = key_of(g, at);
 
-	if (g->dtype == KVGEN_F16)
+	if (g->dtype == KVGEN_FP8)
 		for (uint32_t i = 0; i < n; i++)
-			out[i] = to_f16(to_float(element(key, i)));
+			((uint8_t *)out)[i] = to_fp8(element(key, i));
+	else if (g->dtype == KVGEN_F16)
+		for (uint32_t i = 0; i < n; i++)
+			((uint16_t *)out)[i] = to_f16(to_float(element(key, i)));
 	else
 		for (uint32_t i = 0; i < n; i++)
-			out[i] = to_bf16(to_float(element(key, i)));
+			((uint16_t *)out)[i] = to_bf16(to_float(element(key, i)));
 }
 
 void kvgen_values(const struct kvgen *g, struct kvgen_at at, uint32_t n, float *out)
 {
 	uint64_t key = key_of(g, at);
+	float scale = scale_of(key);
 
-	if (g->dtype == KVGEN_F16)
+	if (g->dtype == KVGEN_BF16)
+		for (uint32_t i = 0; i < n; i++)
+			out[i] = word_float((uint32_t)to_bf16(to_float(element(key, i))) << 16);
+	else if (g->dtype == KVGEN_F16 || at.kind == KVGEN_Q)
 		for (uint32_t i = 0; i < n; i++)
 			out[i] = to_float(element(key, i));
 	else
 		for (uint32_t i = 0; i < n; i++)
-			out[i] = word_float((uint32_t)to_bf16(to_float(element(key, i))) << 16);
+			out[i] = round_fp8(element(key, i)) * scale;
+}
+
+void kvgen_token(const struct kvgen *g, struct kvgen_at at, uint32_t heads, uint32_t dim, const struct kvgen_token *out)
+{
+	size_t bytes = (size_t)dim * kvgen_bytes(g);
+
+	for (at.head = 0; at.head < heads; at.head++) {
+		at.kind = KVGEN_K;
+		kvgen_bits(g, at, dim, (char *)out->k + at.head * bytes);
+		if (g->dtype == KVGEN_FP8)
+			out->k_scales[at.head] = kvgen_scale(g, at);
+		at.kind = KVGEN_V;
+		kvgen_bits(g, at, dim, (char *)out->v + at.head * bytes);
+		if (g->dtype == KVGEN_FP8)
+			out->v_scales[at.head] = kvgen_scale(g, at);
+	}
 }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 enum kvgen_kind { KVGEN_K = 1, KVGEN_V, KVGEN_Q };
-enum kvgen_dtype { KVGEN_F16, KVGEN_BF16 };
+enum kvgen_dtype { KVGEN_F16, KVGEN_BF16, KVGEN_FP8 /* e4m3, with a scale for each vector */ };
 
 /* Every value follows from these two and its coordinates. */
 struct kvgen {
@@ -23,9 +23,22 @@ struct kvgen_at {
 	uint32_t head;
 };
 
-/* Writes the @n elements of the vector at @at as the page holds them (bits of the dtype). */
-void kvgen_bits(const struct kvgen *g, struct kvgen_at at, uint32_t n, uint16_t *out);
-/* The same values as floats: exactly what the bits stand for. */
+/* Bytes of an element in a page: 2, or 1 of FP8. */
+uint32_t kvgen_bytes(const struct kvgen *g);
+/* Writes the @n elements of the vector at @at, of K or V, as the page holds them (bits of the dtype). */
+void kvgen_bits(const struct kvgen *g, struct kvgen_at at, uint32_t n, void *out);
+/* What FP8 numbers of that vector are multiplied by; 1 of other types. */
+float kvgen_scale(const struct kvgen *g, struct kvgen_at at);
+/* The same values as floats: exactly what the bits stand for. A Q is never quantised. */
 void kvgen_values(const struct kvgen *g, struct kvgen_at at, uint32_t n, float *out);
+
+/* K and V of one token and layer, all heads side by side, as pages hold them. */
+struct kvgen_token {
+	void *k, *v;                /* [heads][dim] */
+	float *k_scales, *v_scales; /* [heads]; written of FP8 only */
+};
+/* @at: of the token; kind and head do not matter. */
+void kvgen_token(const struct kvgen *g, struct kvgen_at at, uint32_t heads, uint32_t dim,
+		 const struct kvgen_token *out);
 
 #endif

@@ -76,7 +76,7 @@ static const char usage_text[] =
 	"      --pool NAME       pool of the broker (default: its only one)\n"
 	"  -p, --preset NAME     model geometry, see below\n"
 	"      --scale N         divide layers and heads by N\n"
-	"      --dtype TYPE      f16 or bf16 (default: the preset's)\n"
+	"      --dtype TYPE      f16, bf16 or fp8 (default: the preset's)\n"
 	"      --page-tokens N   tokens a page: 16, 32, 64, 128 or 256 (default: 128)\n"
 	"  -t, --trace FILE      CSV file TIMESTAMP,ContextTokens,GeneratedTokens\n"
 	"                        (default: the installed sample)\n"
@@ -101,7 +101,7 @@ static const char usage_text[] =
 
 static void print_preset(const struct preset *p)
 {
-	printf("  %-12s %s, %s:", p->name, p->text, p->dtype == SWAKV_F16 ? "f16" : "bf16");
+	printf("  %-12s %s, %s:", p->name, p->text, preset_dtype_name(p->dtype));
 	for (uint32_t i = 0; i < p->n_groups; i++) {
 		const struct preset_group *g = &p->groups[i];
 
@@ -173,8 +173,10 @@ static int set_dtype(struct overrides *v, const char *text)
 		v->dtype = SWAKV_F16;
 	else if (strcmp(text, "bf16") == 0)
 		v->dtype = SWAKV_BF16;
+	else if (strcmp(text, "fp8") == 0)
+		v->dtype = SWAKV_FP8;
 	else
-		return complain("dtype", text, "f16 or bf16");
+		return complain("dtype", text, "f16, bf16 or fp8");
 	return -1;
 }
 

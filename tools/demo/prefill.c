@@ -13,22 +13,26 @@
 
 int prefill_init(struct prefill *p, struct worker *w)
 {
-	size_t elements = 0, vectors;
+	size_t row = 0, heads = 0, vectors, scales;
 	int rc = 0;
 
 	*p = (struct prefill){ 0 };
 	for (uint32_t i = 0; i < w->n_groups; i++) {
-		const struct preset_group *g = &w->groups[i].shape;
+		const struct swakv_layout *l = &w->groups[i].layout;
+		size_t bytes = (size_t)l->kv_heads * l->head_dim * l->element_bytes;
 
-		if ((size_t)g->kv_heads * g->head_dim > elements)
-			elements = (size_t)g->kv_heads * g->head_dim;
+		row = bytes > row ? bytes : row;
+		heads = l->kv_heads > heads ? l->kv_heads : heads;
 	}
-	vectors = PREFILL_TOKENS * elements * sizeof(uint16_t);
+	vectors = (PREFILL_TOKENS * row + 15) / 16 * 16;
+	scales = PREFILL_TOKENS * heads * sizeof(float);
 	p->positions = PREFILL_TOKENS * sizeof(int32_t);
 	p->k = p->positions + PREFILL_TOKENS * sizeof(int64_t);
 	p->v = p->k + vectors;
+	p->k_scales = p->v + vectors;
+	p->v_scales = p->k_scales + scales;
 	for (int i = 0; i < PREFILL_BLOCKS && !rc; i++)
-		rc = device_buffer_new(&w->device, &p->blocks[i].buffer, p->v + vectors);
+		rc = device_buffer_new(&w->device, &p->blocks[i].buffer, p->v_scales + scales);
 	return rc;
 }
 
@@ -43,22 +47,19 @@ void prefill_deinit(struct prefill *p, struct worker *w)
 static void make_block(const struct prefill *p, const struct worker *w, const struct group *g,
 		       const struct sequence *seq, struct buffer *b, uint32_t layer, int64_t from, int64_t to)
 {
-	uint16_t *k = (uint16_t *)(void *)(b->host + p->k);
-	uint16_t *v = (uint16_t *)(void *)(b->host + p->v);
+	uint32_t heads = g->shape.kv_heads, dim = g->shape.head_dim;
+	size_t row = (size_t)heads * dim * g->layout.element_bytes, scales = heads * sizeof(float);
 
 	for (int64_t position = from; position < to; position++) {
-		struct kvgen_at at = { KVGEN_K, seq->id, position, g->first_layer + layer, 0 };
+		const struct kvgen_at at = { KVGEN_K, seq->id, position, g->first_layer + layer, 0 };
+		size_t i = (size_t)(position - from);
 
-		((int32_t *)(void *)b->host)[position - from] = seq->slot;
-		((int64_t *)(void *)(b->host + p->positions))[position - from] = position;
-		for (at.head = 0; at.head < g->shape.kv_heads; at.head++) {
-			at.kind = KVGEN_K;
-			kvgen_bits(&w->gen, at, g->shape.head_dim, k);
-			at.kind = KVGEN_V;
-			kvgen_bits(&w->gen, at, g->shape.head_dim, v);
-			k += g->shape.head_dim;
-			v += g->shape.head_dim;
-		}
+		((int32_t *)(void *)b->host)[i] = seq->slot;
+		((int64_t *)(void *)(b->host + p->positions))[i] = position;
+		kvgen_token(&w->gen, at, heads, dim,
+			    &(struct kvgen_token){ b->host + p->k + i * row, b->host + p->v + i * row,
+						   (float *)(void *)(b->host + p->k_scales + i * scales),
+						   (float *)(void *)(b->host + p->v_scales + i * scales) });
 	}
 }
 
@@ -82,6 +83,8 @@ static int write_block(struct prefill *p, struct worker *w, const struct group *
 						 .positions = b->address + p->positions,
 						 .k = b->address + p->k,
 						 .v = b->address + p->v,
+						 .k_scales = b->address + p->k_scales,
+						 .v_scales = b->address + p->v_scales,
 						 .n_tokens = (int32_t)(to - from),
 						 .layer = (int32_t)layer,
 					 });

@@ -24,7 +24,7 @@ struct prefill {
 		bool in_flight;
 		struct swakv_fence fence;
 	} blocks[PREFILL_BLOCKS];
-	size_t positions, k, v; /* offsets in a block; the slots come first */
+	size_t positions, k, v, k_scales, v_scales; /* offsets in a block; the slots come first */
 	uint32_t next;
 };
 

@@ -17,6 +17,16 @@ static const struct preset presets[] = {
 	{ "phi3-mini", "Phi-3 mini 4k", BF16, .n_groups = 1, .groups = { { 2047, 32, 32, 32, 96 } } },
 };
 
+const char *preset_dtype_name(enum swakv_dtype dtype)
+{
+	return dtype == SWAKV_FP8 ? "fp8" : dtype == SWAKV_F16 ? "f16" : "bf16";
+}
+
+uint32_t preset_element_bytes(const struct preset *p)
+{
+	return p->dtype == SWAKV_FP8 ? 1 : 2;
+}
+
 const struct preset *preset_list(size_t *n)
 {
 	*n = sizeof(presets) / sizeof(presets[0]);

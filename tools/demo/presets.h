@@ -28,6 +28,11 @@ struct preset {
 	struct preset_group groups[PRESET_MAX_GROUPS];
 };
 
+/* "f16", "bf16" or "fp8". */
+const char *preset_dtype_name(enum swakv_dtype dtype);
+/* Bytes of one element of K or V. */
+uint32_t preset_element_bytes(const struct preset *p);
+
 /* All presets; *@n gets their number. Static. */
 const struct preset *preset_list(size_t *n);
 /* The preset called @name, NULL: there is none. Static. */

@@ -36,20 +36,30 @@ uint64_t probe_address(const struct swakv_layout *l, const struct probe *p, int3
 	return address + vector * p->head;
 }
 
+/* Behind the K of the half that K lies in: of K, then of V, a float for each token and head. */
+uint64_t probe_scale_address(const struct swakv_layout *l, const struct probe *p, int32_t page, bool v)
+{
+	uint64_t vectors = (uint64_t)l->page_tokens * l->kv_heads, token = (uint64_t)(p->position % l->page_tokens);
+	uint64_t address = l->k_base + l->page_stride * (uint64_t)page + l->layer_stride * p->layer;
+
+	address += vectors * l->head_dim * l->element_bytes;
+	return address + ((v ? vectors : 0) + token * l->kv_heads + p->head) * sizeof(float);
+}
+
 size_t probe_bytes(const struct swakv_layout *l)
 {
 	return (size_t)elements(l) * l->element_bytes;
 }
 
 bool probe_holds(const struct probe *p, const struct swakv_layout *l, const struct kvgen *gen, uint32_t first_layer,
-		 bool v, const uint16_t *bits, uint32_t *wrong)
+		 bool v, const void *bits, float scale, uint32_t *wrong)
 {
 	const struct kvgen_at at = { v ? KVGEN_V : KVGEN_K, p->sequence, p->position, first_layer + p->layer, p->head };
-	uint16_t want[PROBE_MAX_DIM];
+	unsigned char want[PROBE_MAX_DIM * sizeof(uint16_t)];
 
 	kvgen_bits(gen, at, elements(l), want);
-	for (*wrong = 0; *wrong < elements(l); (*wrong)++)
-		if (bits[*wrong] != want[*wrong])
+	for (*wrong = 0; *wrong < probe_bytes(l); (*wrong)++)
+		if (((const unsigned char *)bits)[*wrong] != want[*wrong])
 			return false;
-	return true;
+	return gen->dtype != KVGEN_FP8 || scale == kvgen_scale(gen, at);
 }

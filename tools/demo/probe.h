@@ -38,11 +38,17 @@ uint64_t probe_address(const struct swakv_layout *l, const struct probe *p, int3
 /* Column of the table that @p's position falls into. */
 int32_t probe_column(const struct swakv_layout *l, const struct probe *p);
 
+/* Address of the scale of that vector; of FP8 only. */
+uint64_t probe_scale_address(const struct swakv_layout *l, const struct probe *p, int32_t page, bool v);
+
 /* Bytes of the vector that are compared. */
 size_t probe_bytes(const struct swakv_layout *l);
 
-/* True when @bits, as read, are those of layer @first_layer + p->layer. *@wrong: the first element that is not. */
+/*
+ * True when @bits, as read, and of FP8 @scale, are those of layer @first_layer + p->layer. *@wrong: the first byte that
+ * is not, or probe_bytes() when the scale is not.
+ */
 bool probe_holds(const struct probe *p, const struct swakv_layout *l, const struct kvgen *gen, uint32_t first_layer,
-		 bool v, const uint16_t *bits, uint32_t *wrong);
+		 bool v, const void *bits, float scale, uint32_t *wrong);
 
 #endif

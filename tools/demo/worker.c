@@ -18,6 +18,7 @@
 
 #include "batch.h"
 #include "clock.h"
+#include "layout.h"
 #include "report.h"
 
 #define PENDING_LIMIT 60000000000ull /* ns that "pending" may last with an idle stream */
@@ -76,70 +77,6 @@ uint64_t worker_mismatches(const struct worker *w)
 
 /* ---- start ---------------------------------------------------------------- */
 
-static bool within(uint64_t at, uint64_t bytes, uint64_t from, uint64_t size)
-{
-	return at >= from && bytes <= size && at - from <= size - bytes;
-}
-
-static bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
-{
-	return a < b + b_bytes && b < a + a_bytes;
-}
-
-/*
- * What the library says about the addresses of a group, held against what was
- * declared. NULL: fine; else what is wrong.
- */
-static const char *layout_fault(const struct worker *w, const struct group *g)
-{
-	const struct swakv_layout *l = &g->layout;
-	const struct preset_group *p = &g->shape;
-	uint64_t pages = (uint64_t)l->num_pages * l->page_stride, v = l->v_base + pages; /* V ids begin at num_pages */
-	uint64_t table = (uint64_t)w->opt.batch * 2 * (uint64_t)l->width * sizeof(int32_t);
-	uint64_t pool = w->info.pool_device, size = w->info.pool_bytes;
-
-	if (l->kind != (p->window ? SWAKV_SLIDING : SWAKV_FULL) || l->window != p->window ||
-	    l->page_tokens != w->opt.preset.page_tokens || l->layers != p->layers || l->kv_heads != p->kv_heads ||
-	    l->head_dim != p->head_dim || l->v_head_dim != p->head_dim || l->element_bytes != 2 ||
-	    l->dtype != w->opt.preset.dtype)
-		return "the geometry is not the declared one";
-	if (l->num_pages <= 0 || l->width <= 0 || (int64_t)l->width * l->page_tokens < w->opt.max_seq)
-		return "the table is too narrow for max_seq";
-	if (l->layer_stride < (uint64_t)l->page_tokens * p->kv_heads * p->head_dim * 2 ||
-	    l->page_stride < l->layer_stride * p->layers)
-		return "the strides are too small";
-	if (!within(l->k_base, pages, pool, size) || !within(v, pages, pool, size) ||
-	    !within(l->table, table, pool, size))
-		return "pages or table lie outside the pool";
-	if (overlap(l->k_base, pages, v, pages) || overlap(l->table, table, l->k_base, pages) ||
-	    overlap(l->table, table, v, pages))
-		return "K pages, V pages and table overlap";
-	return NULL;
-}
-
-static struct kernel_pages pages_of(const struct swakv_layout *l)
-{
-	return (struct kernel_pages){
-		.table = l->table,
-		.half = { l->first_page, l->v_first },
-		.k = l->k_base,
-		.v = l->v_first,
-		.page_stride = l->page_stride,
-		.layer_stride = l->layer_stride,
-		.k_token = l->k_token_stride,
-		.v_token = l->v_token_stride,
-		.k_head = (uint64_t)l->head_dim * l->element_bytes,
-		.v_head = (uint64_t)l->v_head_dim * l->element_bytes,
-		.width = l->width,
-		.num_pages = l->num_pages,
-		.page_tokens = (int32_t)l->page_tokens,
-		.kv_heads = (int32_t)l->kv_heads,
-		.k_head_dim = (int32_t)l->head_dim,
-		.v_head_dim = (int32_t)l->v_head_dim,
-		.dtype = l->dtype == SWAKV_F16 ? KERNEL_F16 : KERNEL_BF16,
-	};
-}
-
 static int take_groups(struct worker *w)
 {
 	uint32_t layer = 0;
@@ -156,10 +93,10 @@ static int take_groups(struct worker *w)
 		g->shape = w->opt.preset.groups[i];
 		g->first_layer = layer;
 		layer += g->shape.layers;
-		fault = layout_fault(w, g);
+		fault = layout_fault(&g->layout, &w->opt.preset, i, &w->info, w->opt.batch, w->opt.max_seq);
 		if (fault)
 			return worker_fail_detail(w, SWAKV_EINVALID, "checking the layout", fault);
-		g->pages = pages_of(&g->layout);
+		g->pages = layout_pages(&g->layout);
 		w->n_groups++;
 	}
 	return 0;
@@ -187,16 +124,7 @@ static int attach(struct worker *w)
 	int rc;
 
 	for (uint32_t i = 0; i < p->n_groups; i++)
-		groups[i] = (struct swakv_group){
-			.size = sizeof(struct swakv_group),
-			.kind = p->groups[i].window ? SWAKV_SLIDING : SWAKV_FULL,
-			.window = p->groups[i].window,
-			.page_tokens = p->page_tokens,
-			.layers = p->groups[i].layers,
-			.kv_heads = p->groups[i].kv_heads,
-			.head_dim = p->groups[i].head_dim,
-			.dtype = p->dtype,
-		};
+		groups[i] = layout_declare(p, i);
 	rc = swakv_session_attach(&options, &model, &w->session, why, sizeof(why));
 	if (rc)
 		return worker_fail_detail(w, rc, "attaching", why);
@@ -228,11 +156,16 @@ static int load_trace(struct worker *w)
 	return 0;
 }
 
+static enum kvgen_dtype kvgen_dtype(enum swakv_dtype dtype)
+{
+	return dtype == SWAKV_FP8 ? KVGEN_FP8 : dtype == SWAKV_F16 ? KVGEN_F16 : KVGEN_BF16;
+}
+
 static int init_checker(struct worker *w)
 {
 	size_t most = 0;
 
-	w->gen = (struct kvgen){ w->opt.seed, w->opt.preset.dtype == SWAKV_F16 ? KVGEN_F16 : KVGEN_BF16 };
+	w->gen = (struct kvgen){ w->opt.seed, kvgen_dtype(w->opt.preset.dtype) };
 	for (uint32_t i = 0; i < w->n_groups; i++) {
 		struct group *g = &w->groups[i];
 		const struct preset_group *p = &g->shape;
@@ -279,7 +212,7 @@ static void print_start(const struct worker *w)
 	if (w->opt.quiet)
 		return;
 	fprintf(stderr, "%s: session %u on %s: %s, pages of %u tokens; %zu rows, batch %u, seed %" PRIu64 "%s\n",
-		w->opt.name, w->info.session_id, w->info.device, p->dtype == SWAKV_F16 ? "f16" : "bf16", p->page_tokens,
+		w->opt.name, w->info.session_id, w->info.device, preset_dtype_name(p->dtype), p->page_tokens,
 		w->trace.n_rows, w->opt.batch, w->opt.seed, w->opt.poison ? ", poison" : "");
 	for (uint32_t i = 0; i < w->n_groups; i++)
 		print_group(w, &w->groups[i]);
