@@ -241,8 +241,9 @@ int swakv_request_withdraw(swakv_session *s, swakv_ticket begin, swakv_ticket *t
 	if (r < 0)
 		return r;
 	waiting = call_find(s, begin);
-	if (!waiting || waiting->op != WIRE_OP_BEGIN)
-		return session_error(s, SWAKV_EINVALID, "ticket %" PRIx64 " is not that of a begin in flight", begin);
+	if (!waiting || (waiting->op != WIRE_OP_BEGIN && waiting->op != WIRE_OP_TAKE))
+		return session_error(s, SWAKV_EINVALID, "ticket %" PRIx64 " is not that of a begin or take in flight",
+				     begin);
 	waiting->wait_until = 0; /* also when it waits here, for its slots */
 	c = call_new(s, WIRE_OP_WITHDRAW, 0, NULL);
 	if (!c)

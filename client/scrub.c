@@ -113,6 +113,15 @@ int scrub_deliver(struct swakv_session *s, const struct wire_scrub *scrubs, uint
 	return result;
 }
 
+int scrub_pages_of(struct swakv_session *s, uint32_t stream, uint32_t group, const int32_t *pages, size_t count)
+{
+	int r = scrub_on(s, stream, group, pages, count);
+
+	s->scrubbed[stream] = s->streams[stream].armed;
+	s->unscrubbed |= r < 0;
+	return r;
+}
+
 int scrub_refuse(struct swakv_session *s)
 {
 	return session_error(s, SWAKV_EDEVICE,

@@ -69,7 +69,8 @@ struct swakv_session {
 	void (*on_updates)(void *arg, uint32_t stream, uint32_t group, const struct swakv_update *updates, size_t n);
 	void *on_updates_arg;
 	struct swakv_session_counters counters;
-	bool unscrubbed; /* a scrub failed: the broker counts pages as clean that are not */
+	uint64_t scrubbed[WIRE_MAX_STREAMS]; /* value of each line behind its last scrub of a take; 0: none */
+	bool unscrubbed;                     /* a scrub failed: the broker counts pages as clean that are not */
 	bool gone;
 	char gone_why[SESSION_ERROR];
 	char error[SESSION_ERROR];

@@ -9,6 +9,7 @@
 /* What came after version 1 of the ABI. A name stays. */
 static const char *const features[] = {
 	"sized-structs",
+	"pages",
 };
 
 uint32_t swakv_version(void)

@@ -235,7 +235,7 @@ struct wire_row_head {
  * which it has only while a command of the client's waits for room to be answered.
  *
  * Every command is answered, CLOSE too: it is the last answer of a session. A
- * BEGIN that waits is answered after commands that came later, or not at all
+ * BEGIN or TAKE that waits is answered after commands that came later, or not at all
  * when the session ends before.
  *
  * A producer that does not place messages beside the position (ring.h) stores an
@@ -263,12 +263,14 @@ enum wire_op {
 	WIRE_OP_REWIND,
 	WIRE_OP_RESERVE,
 	WIRE_OP_WITHDRAW,
+	WIRE_OP_TAKE,
+	WIRE_OP_GIVE,
 	WIRE_OP_COUNT
 };
 #define WIRE_OP_NAMES                                                                                                  \
 	"none", "nop", "begin", "prefill-prepare", "prefill-complete", "step-prepare", "step-complete",                \
 		"compact-begin", "compact-complete", "finish", "abandon", "shutdown", "close", "query-pages",          \
-		"query-request", "query-state", "rewind", "reserve", "withdraw"
+		"query-request", "query-state", "rewind", "reserve", "withdraw", "take", "give"
 
 /* Header of a command. `n` counts the payload's elements; the payload follows at once. */
 struct wire_command {
@@ -301,8 +303,8 @@ struct wire_fence {
 
 /*
  * Payloads, by op. What is not listed has none. `request` of WITHDRAW is the
- * user_data of the begin that is to wait no longer; value of the reply: 1 when it
- * waited, and then the begin is answered, too, 0 when it is decided already.
+ * user_data of the begin or take that is to wait no longer; value of the reply: 1
+ * when it waited, and then that is answered, too, 0 when it is decided already.
  */
 enum {
 	WIRE_BEGIN_UNORDERED = 2, /* the stream keeps no order: work of a step may run beside that of the next */
@@ -339,6 +341,18 @@ struct wire_compact { /* COMPACT_BEGIN; then int32 old_to_new[n] */
 enum {
 	WIRE_TAKE_OVERWRITES = 1, /* no byte of a page is read before it was written */
 };
+struct wire_take { /* TAKE; `n`: pages at most, up to WIRE_MAX_PAGES */
+	uint32_t group;
+	uint32_t stream; /* that scrubs */
+	uint32_t flags;  /* WIRE_TAKE_* */
+	uint32_t min;    /* pages at least */
+	uint32_t wait_ms;
+	uint32_t reserved;
+};
+struct wire_give { /* GIVE; then the command's `request` struct wire_fence, and int32 pages[n] */
+	uint32_t group;
+	uint32_t reserved;
+};
 /* SHUTDOWN: n fences, one for each stream in order. QUERY_PAGES: none, `n` is the group. */
 struct wire_query_state { /* QUERY_STATE */
 	int32_t seq;
@@ -364,6 +378,8 @@ static inline uint64_t wire_head_word(uint16_t op, uint16_t n_slots, uint32_t th
 {
 	return op | (uint64_t)n_slots << 16 | (uint64_t)third << 32;
 }
+
+/* Payload of a successful TAKE: int32 pages[n]; those to be scrubbed before their use stand there as complements. */
 
 enum { WIRE_DELIVERY_BY_REFERENCE = 1 };
 /*

@@ -232,7 +232,6 @@ int request_begin_waiting(struct session *s, const struct begin *b, uint64_t *ha
 	bool in_turn = !wait_holds_up(s->quota);
 	int32_t reservation[WIRE_MAX_GROUPS];
 	int64_t needs[WIRE_MAX_GROUPS];
-	struct fault never;
 	int code;
 
 	*handle = 0;
@@ -240,18 +239,8 @@ int request_begin_waiting(struct session *s, const struct begin *b, uint64_t *ha
 	if (code != SWAKV_ENOPAGES && code != SWAKV_EPENDING)
 		return code;
 	begin_needs(s, b, reservation, needs);
-	/* What never could be is not waited for. */
-	if ((b->wait || !in_turn) && session_check_never(s, needs, &never) != 0 &&
-	    (b->wait || code == SWAKV_ENOPAGES)) {
-		if (f)
-			*f = never;
-		return never.code;
-	}
-	if (b->wait)
-		return wait_add(s, b, needs, f);
-	if (code == SWAKV_ENOPAGES && in_turn && behind_suffices(s, needs))
-		return fault_set(f, FAULT_BEGIN_PENDING, -1, begin_pages(s, needs), 0);
-	return code;
+	code = wait_or_not(s, code, in_turn, b->wait, needs, f);
+	return code == SWAKV_EAGAIN ? wait_add(s, b, needs, f) : code;
 }
 
 int request_begin(struct session *s, uint32_t stream, int64_t max_tokens, const int32_t *slots, uint32_t n,

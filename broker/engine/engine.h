@@ -215,8 +215,12 @@ bool engine_quota_of(const struct engine *e, const char *name, struct quota_coun
 /* What became of a begin that was told SWAKV_EAGAIN. */
 struct admission {
 	struct session *session;
-	uint64_t ticket; /* of its begin */
+	uint64_t ticket; /* of its begin, or take */
 	int code;        /* 0: admitted; else a code of request_begin(): refused after all, with the fault */
+	bool took;       /* it is a take: */
+	uint32_t most;   /* pages that it asked for at most, */
+	uint32_t n_pages;
+	const int32_t *pages; /* and those that it got, as of pages_take(); valid until the next call into the engine */
 	uint64_t handle;
 	const int32_t *slots; /* valid until the next call into the session */
 	uint32_t n_slots;

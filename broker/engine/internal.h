@@ -53,6 +53,7 @@ struct engine {
 	uint64_t later_due;     /* next_due of those that the search has seen */
 	uint64_t next_due;      /* stamp: a begin's */
 	uint64_t claims_due;    /* a claim's, 0: none */
+	int32_t taken[WIRE_MAX_PAGES]; /* what a take that has waited gets */
 };
 
 #endif

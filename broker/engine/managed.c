@@ -8,7 +8,6 @@
  */
 #include "managed.h"
 
-#include "behind.h"
 #include "internal.h"
 #include "limit.h"
 #include "quarantine.h"
@@ -118,16 +117,7 @@ static void take(struct session *s, const struct take *t, int32_t *ids, int32_t 
 	s->change++;
 }
 
-/* Only open points of the session itself stand in the way. */
-static bool waits_for_itself(struct session *s, const struct take *t)
-{
-	int64_t needs[WIRE_MAX_GROUPS] = { 0 };
-
-	needs[t->group] = t->min;
-	return behind_suffices(s, needs);
-}
-
-int pages_take(struct session *s, const struct take *t, int32_t *ids, uint32_t *n, struct fault *f)
+int pages_admit(struct session *s, const struct take *t, int32_t *ids, uint32_t *n, struct fault *f)
 {
 	int code = check_take(s, t, f);
 
@@ -135,13 +125,37 @@ int pages_take(struct session *s, const struct take *t, int32_t *ids, uint32_t *
 	if (code)
 		return code;
 	code = provide_most(s, t, n, f);
-	if (code == SWAKV_ENOPAGES && waits_for_itself(s, t))
-		code = fault_set(f, FAULT_BEGIN_PENDING, -1, t->min, 0);
 	if (code)
 		*n = 0;
 	else
 		take(s, t, ids, (int32_t)*n);
 	return code;
+}
+
+/* As pages_admit(), if it is its turn: not while others of the model wait. */
+static int admit_in_turn(struct session *s, const struct take *t, bool in_turn, int32_t *ids, uint32_t *n,
+			 struct fault *f)
+{
+	int code;
+
+	*n = 0;
+	if (in_turn)
+		return pages_admit(s, t, ids, n, f);
+	code = check_take(s, t, f);
+	return code ? code : fault_set(f, FAULT_QUEUE, -1, s->quota->n_waiting, 0);
+}
+
+int pages_take(struct session *s, const struct take *t, int32_t *ids, uint32_t *n, struct fault *f)
+{
+	bool in_turn = !wait_holds_up(s->quota);
+	int code = admit_in_turn(s, t, in_turn, ids, n, f);
+	int64_t needs[WIRE_MAX_GROUPS] = { 0 };
+
+	if (code != SWAKV_ENOPAGES)
+		return code;
+	needs[t->group] = t->min;
+	code = wait_or_not(s, code, in_turn, t->wait, needs, f);
+	return code == SWAKV_EAGAIN ? wait_add_take(s, t, needs, f) : code;
 }
 
 /* ---- give ------------------------------------------------------------------------ */

@@ -21,11 +21,13 @@ struct take {
 	uint32_t group;
 	uint32_t flags;    /* WIRE_TAKE_* */
 	uint32_t min, max; /* pages: 1 <= min <= max <= WIRE_MAX_PAGES */
+	uint64_t wait;     /* for @min pages that are not free, in stamps; 0: not at all */
+	uint64_t ticket;   /* the caller's, for the answer */
 };
 /*
  * Takes at least t->min pages and at most t->max, which is what @ids has room for,
  * or none. A page that must be scrubbed before its use stands there as its
- * complement. Refused like a begin.
+ * complement. Refused like a begin, and SWAKV_EAGAIN as with request_begin_waiting().
  */
 int pages_take(struct session *s, const struct take *t, int32_t *ids, uint32_t *n, struct fault *f);
 
@@ -45,11 +47,14 @@ int pages_give(struct session *s, const struct give *g, const uint64_t *armed, s
 
 /* Pages of @group that the session has taken and not given. */
 int64_t session_managed_pages(const struct session *s, uint32_t group);
-/* Pages of @group that the session could take now: beside floors and claims of others, and below its ceiling. A hint. */
+/* Pages of @group that the session could take now: beside floors and claims of others, and below its ceiling. A hint.
+ */
 int64_t session_takeable_pages(const struct session *s, uint32_t group);
 
 /* ---- inside of the engine ------------------------------------------------ */
 
+/* Takes what can be had now; 0, or a code of pages_take(). */
+int pages_admit(struct session *s, const struct take *t, int32_t *ids, uint32_t *n, struct fault *f);
 /* Words of the bits of @g: its class has no more pages. */
 size_t managed_words(const struct session *s, const struct group *g);
 /* The session ends: all that it has taken goes to quarantine. */

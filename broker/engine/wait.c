@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wait.c - requests that wait for pages
+ * wait.c - begins and takes that wait for pages
  *
  * Each model has a queue, and nobody of that model overtakes one that has not
  * waited for long. Then it is overdue: it no longer holds up those behind it,
@@ -20,7 +20,9 @@
 #include <stdio.h>
 
 #include "begin.h"
+#include "behind.h"
 #include "bug.h"
+#include "limit.h"
 #include "quarantine.h"
 #include "quota.h"
 #include "slice.h"
@@ -58,34 +60,29 @@ bool wait_holds_up(const struct quota *q)
 	return last && !last->overdue;
 }
 
-int wait_add(struct session *s, const struct begin *b, const int64_t *needs, struct fault *f)
+/* A new entry at the end of all queues; NULL with *@f set: the session may have no more. */
+static struct wait *queue(struct session *s, uint64_t wait, uint64_t ticket, const int64_t *needs, struct fault *f)
 {
 	struct engine *e = s->engine;
 	struct wait *w = s->free_wait;
 
 	if (e->n_waiting == 0)
 		e->returned_seen = e->pool.returned;
-	if (!w)
-		return fault_set(f, FAULT_WAITS_FULL, -1, s->n_waits, 0);
+	if (!w) {
+		fault_set(f, FAULT_WAITS_FULL, -1, s->n_waits, 0);
+		return NULL;
+	}
 	s->free_wait = w->next_free;
 	s->n_waits++;
 	*w = (struct wait){
 		.session = s,
 		.queued = true,
 		.number = ++e->last_wait,
-		.ticket = b->ticket,
+		.ticket = ticket,
 		.since = e->stamp,
-		.deadline = b->wait < UINT64_MAX - e->stamp ? e->stamp + b->wait : UINT64_MAX,
-		.stream = b->stream,
-		.n_slots = b->n_slots,
-		.first_slot = b->slots[0],
-		.max_tokens = b->max_tokens,
-		.unordered = b->unordered,
+		.deadline = wait < UINT64_MAX - e->stamp ? e->stamp + wait : UINT64_MAX,
 	};
 	memcpy(w->needs, needs, s->n_groups * sizeof(needs[0]));
-	for (uint32_t i = 0; i + 1 < b->n_slots; i++)
-		s->slots[b->slots[i]].next_waiting = b->slots[i + 1];
-	slots_mark(w, true);
 	TAILQ_INSERT_TAIL(&s->quota->queue, w, in_quota);
 	TAILQ_INSERT_TAIL(&e->waits, w, in_engine);
 	TAILQ_INSERT_TAIL(&s->queued, w, in_session);
@@ -94,7 +91,52 @@ int wait_add(struct session *s, const struct begin *b, const int64_t *needs, str
 	s->quota->n_waiting++;
 	e->n_waiting++;
 	note_due(e, w, &e->next_due);
+	return w;
+}
+
+int wait_add(struct session *s, const struct begin *b, const int64_t *needs, struct fault *f)
+{
+	struct wait *w = queue(s, b->wait, b->ticket, needs, f);
+
+	if (!w)
+		return SWAKV_EBUSY;
+	w->stream = b->stream;
+	w->n_slots = b->n_slots;
+	w->first_slot = b->slots[0];
+	w->max_tokens = b->max_tokens;
+	w->unordered = b->unordered;
+	for (uint32_t i = 0; i + 1 < b->n_slots; i++)
+		s->slots[b->slots[i]].next_waiting = b->slots[i + 1];
+	slots_mark(w, true);
 	return SWAKV_EAGAIN;
+}
+
+int wait_add_take(struct session *s, const struct take *t, const int64_t *needs, struct fault *f)
+{
+	struct wait *w = queue(s, t->wait, t->ticket, needs, f);
+
+	if (!w)
+		return SWAKV_EBUSY;
+	w->takes = true;
+	w->take = *t;
+	return SWAKV_EAGAIN;
+}
+
+int wait_or_not(struct session *s, int code, bool in_turn, uint64_t wait, const int64_t *needs, struct fault *f)
+{
+	struct fault never;
+
+	/* What never could be is not waited for. */
+	if ((wait || !in_turn) && session_check_never(s, needs, &never) != 0 && (wait || code == SWAKV_ENOPAGES)) {
+		if (f)
+			*f = never;
+		return never.code;
+	}
+	if (wait)
+		return SWAKV_EAGAIN;
+	if (code == SWAKV_ENOPAGES && in_turn && behind_suffices(s, needs))
+		return fault_set(f, FAULT_BEGIN_PENDING, -1, begin_pages(s, needs), 0);
+	return code;
 }
 
 /* Whoever is at @w in a walk over all goes on with the next one. */
@@ -185,6 +227,9 @@ static bool answer(struct wait *w, int code, struct admission *out)
 	out->waited = s->engine->stamp - w->since;
 	out->slots = s->slot_scratch;
 	out->n_slots = w->n_slots;
+	out->took = w->takes;
+	out->most = w->take.max;
+	out->pages = s->engine->taken;
 	wait_remove(w);
 	return true;
 }
@@ -219,18 +264,26 @@ static struct begin begin_of(const struct wait *w)
 	};
 }
 
+static int admit(struct wait *w, struct admission *out)
+{
+	struct begin b = begin_of(w);
+
+	if (w->takes)
+		return pages_admit(w->session, &w->take, w->session->engine->taken, &out->n_pages, &out->fault);
+	return request_admit(w->session, &b, &out->handle, &out->fault);
+}
+
 /* Tries to admit @w. SWAKV_ENOPAGES: not yet. */
 static int try(struct wait *w, struct admission *out)
 {
 	struct session *s = w->session;
-	struct begin b = begin_of(w);
 	int code;
 
 	if (s->quota->claim.of == w)
 		claim_serve(s->engine, s->quota);
 	slots_mark(w, false);
 	s->engine->admitting = true; /* it may be paused, and is not asked again before it has ended */
-	code = request_admit(s, &b, &out->handle, &out->fault);
+	code = admit(w, out);
 	s->engine->admitting = false;
 	slots_mark(w, true);
 	if (code && s->quota->claim.of == w)
@@ -250,10 +303,8 @@ static bool has_turn(const struct wait *w)
 static bool must_wait(const struct wait *w)
 {
 	const struct engine *e = w->session->engine;
-	int64_t pages = 0;
+	int64_t pages = w->takes ? w->take.max : begin_pages(w->session, w->needs);
 
-	for (uint32_t i = 0; i < w->session->n_groups; i++)
-		pages += w->needs[i];
 	return w->session->busy || (e->slice.paused && engine_spent(e) + pages > ENGINE_LONG / 2);
 }
 
@@ -304,18 +355,17 @@ static void mark_overdue(struct engine *e)
 static int late_fault(struct wait *w, struct fault *f)
 {
 	struct engine *e = w->session->engine;
-	int64_t waited = (int64_t)((e->stamp - w->since) / e->stamps_a_ms), pages = 0;
+	int64_t waited = (int64_t)((e->stamp - w->since) / e->stamps_a_ms);
 	struct begin b = begin_of(w);
 	bool own;
 
 	slots_mark(w, false);
 	e->admitting = true; /* as in try() */
-	own = has_turn(w) && request_waits_for_itself(w->session, &b, w->needs);
+	own = has_turn(w) &&
+	      (w->takes ? behind_suffices(w->session, w->needs) : request_waits_for_itself(w->session, &b, w->needs));
 	e->admitting = false;
 	slots_mark(w, true);
-	for (uint32_t i = 0; i < w->session->n_groups; i++)
-		pages += w->needs[i];
-	return fault_set(f, own ? FAULT_WAITED_PENDING : FAULT_WAITED, -1, waited, pages);
+	return fault_set(f, own ? FAULT_WAITED_PENDING : FAULT_WAITED, -1, waited, begin_pages(w->session, w->needs));
 }
 
 /* Those whose time is up; else notes when that is next. */

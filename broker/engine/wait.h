@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wait.h - requests that wait for pages */
+/* wait.h - begins and takes that wait for pages */
 #ifndef SWAKV_ENGINE_WAIT_H
 #define SWAKV_ENGINE_WAIT_H
 
@@ -9,7 +9,7 @@
 
 struct quota;
 
-/* A begin that waits. */
+/* A begin, or a take of pages that the session manages itself, that waits. */
 struct wait {
 	TAILQ_ENTRY(wait) in_quota;
 	TAILQ_ENTRY(wait) in_engine;
@@ -20,11 +20,13 @@ struct wait {
 	uint64_t number; /* counts all that ever waited: a smaller one is older */
 	uint64_t ticket;
 	uint64_t since, deadline; /* stamps */
-	uint32_t stream, n_slots;
-	int32_t first_slot; /* chained by the slots */
+	bool takes;
+	struct take take;         /* then: of what; else: */
+	uint32_t stream, n_slots; /* of a take: no slots */
+	int32_t first_slot;       /* chained by the slots */
 	int64_t max_tokens;
 	bool unordered;
-	int64_t needs[WIRE_MAX_GROUPS]; /* pages */
+	int64_t needs[WIRE_MAX_GROUPS]; /* pages, at least */
 	bool queued;                    /* the entry is in use */
 	bool overdue;                   /* it has waited so long that it may claim, and be overtaken */
 	uint64_t paused_until;          /* stamp: till then it does not claim */
@@ -34,6 +36,13 @@ TAILQ_HEAD(wait_list, wait);
 
 /* Queues @b, which needs @needs. SWAKV_EAGAIN, or the code of why it may not wait. */
 int wait_add(struct session *s, const struct begin *b, const int64_t *needs, struct fault *f);
+int wait_add_take(struct session *s, const struct take *t, const int64_t *needs, struct fault *f);
+/*
+ * What was refused with @code for want of @needs, when it was its turn to be tried
+ * or not: SWAKV_EAGAIN when it may wait for @wait stamps and is to be queued, else
+ * the code of what it is told.
+ */
+int wait_or_not(struct session *s, int code, bool in_turn, uint64_t wait, const int64_t *needs, struct fault *f);
 /* One of its model waits that none that comes later may overtake. */
 bool wait_holds_up(const struct quota *q);
 /* All that wait in @s are gone, unanswered. */

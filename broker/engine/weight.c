@@ -90,6 +90,12 @@ uint64_t begin_weight(const struct session *s, int64_t max_tokens, uint32_t n_sl
 	return n * n_slots + (uint64_t)s->n_sequences * s->n_groups;
 }
 
+uint64_t pages_weight(const struct session *s, uint32_t n, uint64_t fences)
+{
+	/* As a begin, when it is refused. */
+	return (uint64_t)n * MOVES + fences * (1 + s->n_points) + (uint64_t)s->n_sequences * s->n_groups;
+}
+
 uint64_t points_weight(const struct session *s)
 {
 	return (uint64_t)s->n_points * s->n_groups + SLICE_PUT * (uint64_t)s->n_behind;
@@ -119,6 +125,6 @@ uint64_t session_weight(const struct session *s)
 	uint64_t n = (uint64_t)s->n_sequences * s->n_groups + s->n_points;
 
 	FOR_EACH_GROUP (g, s)
-		n += MOVES * (uint64_t)g->n_held;
+		n += MOVES * (uint64_t)g->n_held + (g->n_managed ? managed_words(s, g) : 0);
 	return n;
 }

@@ -24,6 +24,8 @@ struct wire_fence;
 #define WEIGHT_DECODE  (-3) /* and its complete: WEIGHT_PENDING when an extend is pending */
 uint64_t request_weight(const struct session *s, uint64_t handle, int64_t tokens);
 uint64_t begin_weight(const struct session *s, int64_t max_tokens, uint32_t n_slots);
+/* Of so many pages that a session takes or gives itself, with so many fences. */
+uint64_t pages_weight(const struct session *s, uint32_t n, uint64_t fences);
 uint64_t points_weight(const struct session *s);
 /*
  * What @fence, given for a request, adds to that: the open points that are passed

@@ -99,9 +99,10 @@ bool channel_idle(const struct channel *c)
 /* 1 when the reply to @head fits now, 0 when not (noted in blocked_slots), or a violation. */
 static int channel_reserve(struct channel *c, const struct wire_command *head)
 {
-	uint32_t max_batch = c->memory.layout.max_batch;
-	uint32_t n = head->n < max_batch ? head->n : max_batch;
-	uint32_t need = reply_slots(head->op, n, c->memory.layout.n_rows) + c->n_waiting;
+	const struct operation *o = operation_of(head->op);
+	uint32_t most = o ? operation_most(o, c->memory.layout.max_batch, c->memory.layout.n_streams) : 0;
+	uint32_t n = head->n < most ? head->n : most;
+	uint32_t need = reply_slots(head->op, n, c->memory.layout.n_rows) + c->waiting_slots;
 	int space = ring_producer_space_spsc(&c->replies, need);
 
 	if (space == 0) {
@@ -120,7 +121,7 @@ static int channel_reserve(struct channel *c, const struct wire_command *head)
 static inline int channel_room(struct channel *c, const struct wire_command *head)
 {
 	if (!c->blocked_slots &&
-	    ring_producer_space_spsc(&c->replies, c->memory.layout.max_reply_slots + c->n_waiting) > 0)
+	    ring_producer_space_spsc(&c->replies, c->memory.layout.max_reply_slots + c->waiting_slots) > 0)
 		return 1;
 	return channel_reserve(c, head);
 }

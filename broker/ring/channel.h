@@ -82,7 +82,8 @@ struct channel {
 	struct ring_producer_spsc replies;
 	struct wire_line *lines;
 	shm_u32 *wait;
-	uint32_t n_waiting;     /* begins that wait: their answers, a slot each, have their room in the reply ring */
+	uint32_t n_waiting;     /* begins and takes that wait: their answers have their room in the reply ring: */
+	uint32_t waiting_slots; /* so many slots */
 	bool drained;           /* takes no new requests, by order of an administrator */
 	uint32_t blocked_slots; /* reply slots a command waits for, 0: not blocked */
 	uint64_t silent_since;  /* its work was there, and it is expected to ring (ring_bell.h); 0: it is not */

@@ -73,6 +73,9 @@ static void put_payload(struct workspace *w, struct reply *r)
 		reply_put(r, &w->sequence, sizeof(w->sequence));
 		reply_put(r, w->bindings, w->n * sizeof(w->bindings[0]));
 		break;
+	case ANSWER_PAGES:
+		reply_put(r, w->pages, w->n * sizeof(w->pages[0]));
+		break;
 	case ANSWER_HEADER:
 		break;
 	}
@@ -121,13 +124,21 @@ void commands_reply(struct workspace *w, struct channel *c)
 void commands_answer(struct channel *c, const struct admission *a, uint64_t now_ns)
 {
 	struct wire_reply head = {
-		.op = WIRE_OP_BEGIN, .n_slots = 1, .code = a->code, .user_data = a->ticket, .value = a->handle
+		.op = a->took ? WIRE_OP_TAKE : WIRE_OP_BEGIN,
+		.code = a->code,
+		.user_data = a->ticket,
+		.value = a->handle,
+		.n = a->n_pages,
 	};
+	struct reply r = { .channel = c, .bytes = sizeof(head) };
 
-	ring_producer_write_spsc(&c->replies, 0, &head, sizeof(head));
 	if (a->code)
-		ring_producer_write_spsc(&c->replies, sizeof(head), &a->fault, sizeof(a->fault));
-	ring_producer_publish_spsc(&c->replies, 1);
+		reply_put(&r, &a->fault, sizeof(a->fault));
+	else if (a->took)
+		reply_put(&r, a->pages, a->n_pages * sizeof(a->pages[0]));
+	head.n_slots = (uint16_t)message_slots(r.bytes - sizeof(head));
+	ring_producer_write_spsc(&c->replies, 0, &head, sizeof(head));
+	ring_producer_publish_spsc(&c->replies, head.n_slots);
 	for (uint32_t i = 0; a->code == 0 && i < a->n_slots; i++)
 		c->begun_ns[a->slots[i]] = now_ns;
 }

@@ -28,7 +28,8 @@ struct workspace {
 	int code;
 	struct fault fault; /* when code is not 0 */
 	uint64_t value;
-	uint32_t n; /* elements of the payload */
+	uint32_t n;    /* elements of the payload */
+	uint32_t room; /* slots of the answer, when it comes later */
 	uint32_t n_faults;
 	bool starved; /* refused, whole or an entry, for want of pages */
 	bool closed;  /* the session said close */
@@ -40,6 +41,7 @@ struct workspace {
 	struct wire_scrub scrubs[WIRE_MAX_BATCH * WIRE_MAX_GROUPS];
 	struct wire_entry_fault faults[WIRE_MAX_BATCH];
 	struct wire_binding bindings[WIRE_STATE_CHUNK];
+	int32_t pages[WIRE_MAX_PAGES];
 };
 
 /* NULL when memory is short. */
@@ -60,7 +62,7 @@ static inline const void *command_payload(const struct workspace *w)
 
 /* Writes the outcome to the reply ring, where room was found before, and publishes it. */
 void commands_reply(struct workspace *w, struct channel *c);
-/* Answers a begin of @c that has waited. */
+/* Answers a begin or take of @c that has waited. */
 void commands_answer(struct channel *c, const struct admission *a, uint64_t now_ns);
 
 #endif

@@ -27,6 +27,16 @@ static inline void check_step(struct workspace *w, const struct channel *c)
 		refuse(w, FAULT_STEP_LISTED, (int64_t)head->request, max_batch);
 }
 
+static void check_give(struct workspace *w, const struct channel *c)
+{
+	const struct wire_command *head = command_head(w);
+
+	if (head->n == 0 || head->n > WIRE_MAX_PAGES)
+		refuse(w, FAULT_GIVE_COUNT, head->n, WIRE_MAX_PAGES);
+	else if (head->request > c->memory.layout.n_streams)
+		refuse(w, FAULT_GIVE_FENCES, (int64_t)head->request, c->memory.layout.n_streams);
+}
+
 static void check_group(struct workspace *w, const struct channel *c)
 {
 	uint32_t group = command_head(w)->n, n_groups = c->memory.layout.n_groups;
@@ -44,10 +54,18 @@ static uint64_t armed_of(const struct channel *c, uint64_t handle)
 	return stream >= 0 && (uint32_t)stream < c->memory.layout.n_streams ? c->armed[stream] : 0;
 }
 
-/* An answer that comes later needs its room in the reply ring beside the largest one. */
-static bool may_wait(const struct channel *c)
+/* An answer of @slots slots that comes later needs its room in the reply ring beside the largest one. */
+static bool may_wait(const struct channel *c, uint32_t slots)
 {
-	return c->memory.layout.max_reply_slots + c->n_waiting < c->memory.layout.ring_slots;
+	return c->memory.layout.max_reply_slots + c->waiting_slots + slots <= c->memory.layout.ring_slots;
+}
+
+/* 0 when it may begin requests and take pages. */
+static int check_drained(struct workspace *w, const struct channel *c)
+{
+	if (c->drained)
+		return fault_set(&w->fault, FAULT_DRAINED, -1, 0, 0);
+	return 0;
 }
 
 static int do_nop(struct workspace *w, struct channel *c, uint64_t now_ns)
@@ -63,8 +81,9 @@ static int do_begin(struct workspace *w, struct channel *c, uint64_t now_ns)
 	struct begin b;
 	int code;
 
-	if (c->drained)
-		return fault_set(&w->fault, FAULT_DRAINED, -1, 0, 0);
+	w->room = waited_slots(false, 0);
+	if ((code = check_drained(w, c)))
+		return code;
 	if ((begin->flags & ~(uint32_t)WIRE_BEGIN_UNORDERED) || begin->reserved)
 		return fault_set(&w->fault, FAULT_RESERVED, -1, begin->reserved ? begin->reserved : begin->flags, 0);
 	b = (struct begin){
@@ -72,16 +91,62 @@ static int do_begin(struct workspace *w, struct channel *c, uint64_t now_ns)
 		.n_slots = head->n,
 		.max_tokens = begin->max_tokens,
 		.slots = slots,
-		.wait = may_wait(c) ? begin->wait_ms * NS_PER_MS : 0,
+		.wait = may_wait(c, w->room) ? begin->wait_ms * NS_PER_MS : 0,
 		.ticket = head->user_data,
 		.unordered = begin->flags & WIRE_BEGIN_UNORDERED,
 	};
 	code = request_begin_waiting(c->session, &b, &w->value, &w->fault);
 	for (uint32_t i = 0; code == 0 && i < head->n; i++)
 		c->begun_ns[slots[i]] = now_ns; /* the engine has checked the slots */
-	if ((code == SWAKV_ENOPAGES || code == SWAKV_EPENDING) && begin->wait_ms && !may_wait(c))
+	if ((code == SWAKV_ENOPAGES || code == SWAKV_EPENDING) && begin->wait_ms && !may_wait(c, w->room))
 		return fault_set(&w->fault, FAULT_WAITS_FULL, -1, c->n_waiting, 0);
 	return code;
+}
+
+static int do_take(struct workspace *w, struct channel *c, uint64_t now_ns)
+{
+	const struct wire_command *head = command_head(w);
+	const struct wire_take *take = command_payload(w);
+	struct take t;
+	int code;
+
+	w->room = waited_slots(true, head->n);
+	if ((code = check_drained(w, c)))
+		return code;
+	if (take->reserved)
+		return fault_set(&w->fault, FAULT_RESERVED, -1, take->reserved, 0);
+	if (take->stream >= c->memory.layout.n_streams)
+		return fault_set(&w->fault, FAULT_STREAM_RANGE, -1, take->stream, c->memory.layout.n_streams - 1);
+	t = (struct take){
+		.group = take->group,
+		.flags = take->flags,
+		.min = take->min,
+		.max = head->n,
+		.wait = may_wait(c, w->room) ? take->wait_ms * NS_PER_MS : 0,
+		.ticket = head->user_data,
+	};
+	code = pages_take(c->session, &t, w->pages, &w->n, &w->fault);
+	if ((code == SWAKV_ENOPAGES || code == SWAKV_EPENDING) && take->wait_ms && !may_wait(c, w->room))
+		return fault_set(&w->fault, FAULT_WAITS_FULL, -1, c->n_waiting, 0);
+	return code;
+}
+
+static int do_give(struct workspace *w, struct channel *c, uint64_t now_ns)
+{
+	const struct wire_command *head = command_head(w);
+	const struct wire_give *give = command_payload(w);
+	const struct wire_fence *fences = (const struct wire_fence *)(give + 1);
+	const struct give g = {
+		.group = give->group,
+		.n = head->n,
+		.ids = (const int32_t *)(fences + head->request),
+		.fences = fences,
+		.n_fences = (uint32_t)head->request,
+	};
+
+	if (give->reserved)
+		return fault_set(&w->fault, FAULT_RESERVED, -1, give->reserved, 0);
+	return pages_give(c->session, &g, c->armed, &w->fault);
 }
 
 static int do_prefill_prepare(struct workspace *w, struct channel *c, uint64_t now_ns)
@@ -230,7 +295,9 @@ static int do_query_state(struct workspace *w, struct channel *c, uint64_t now_n
 	X(QUERY_STATE,      do_query_state,      SIZE(query_state), NOTHING,   NULL,        NONE,   SEQUENCE, weight_state)   \
 	X(REWIND,           do_rewind,           0,                 SEQUENCES, NULL,        NONE,   HEADER,   weight_rewind)  \
 	X(RESERVE,          do_reserve,          sizeof(int64_t),   NOTHING,   NULL,        NONE,   HEADER,   weight_reserve) \
-	X(WITHDRAW,         do_withdraw,         0,                 NOTHING,   NULL,        NONE,   HEADER,   NULL)
+	X(WITHDRAW,         do_withdraw,         0,                 NOTHING,   NULL,        NONE,   HEADER,   NULL)           \
+	X(TAKE,             do_take,             SIZE(take),        PAGES_ASKED, NULL,      NONE,   PAGES,    weight_pages)   \
+	X(GIVE,             do_give,             SIZE(give),        PAGES,     check_give,  ALL,    HEADER,   weight_pages)
 /* clang-format on */
 
 enum {
@@ -238,15 +305,25 @@ enum {
 	EACH_OF_SEQUENCES = sizeof(int32_t),
 	EACH_OF_ENTRIES = sizeof(struct wire_step_entry),
 	EACH_OF_STREAMS = sizeof(struct wire_fence),
+	EACH_OF_PAGES = sizeof(int32_t),
+	EACH_OF_PAGES_ASKED = 0,
+
+	LISTED_IN_NOTHING = 0,
+	LISTED_IN_SEQUENCES = 0,
+	LISTED_IN_ENTRIES = sizeof(int32_t),
+	LISTED_IN_STREAMS = 0,
+	LISTED_IN_PAGES = sizeof(struct wire_fence),
+	LISTED_IN_PAGES_ASKED = 0,
 };
 
-#define ROW(op, executed_by, payload, counted, check_of, fences_of, answer_of, weight_of)                              \
+#define ROW(op, executed_by, payload, counts, check_of, fences_of, answer_of, weight_of)                               \
 	[WIRE_OP_##op] = {                                                                                             \
 		.execute = executed_by,                                                                                \
 		.fixed = payload,                                                                                      \
-		.each = EACH_OF_##counted,                                                                             \
-		.is_step = EACH_OF_##counted == EACH_OF_ENTRIES,                                                       \
-		.per_stream = EACH_OF_##counted == EACH_OF_STREAMS,                                                    \
+		.each = EACH_OF_##counts,                                                                              \
+		.listed = LISTED_IN_##counts,                                                                          \
+		.counted = COUNTED_##counts,                                                                           \
+		.is_step = COUNTED_##counts == COUNTED_ENTRIES,                                                        \
 		.check = check_of,                                                                                     \
 		.fences = FENCES_##fences_of,                                                                          \
 		.answer = ANSWER_##answer_of,                                                                          \
@@ -260,13 +337,35 @@ _Static_assert(sizeof(operations) == WIRE_OP_COUNT * sizeof(operations[0]), "no 
 
 /* ---- a command ------------------------------------------------------------------- */
 
-/* Bytes that the payload of @head must have. More counts than any step may have are no number of bytes. */
+uint32_t operation_most(const struct operation *o, uint32_t max_batch, uint32_t n_streams)
+{
+	switch (o->counted) {
+	case COUNTED_SEQUENCES:
+	case COUNTED_ENTRIES:
+		return max_batch;
+	case COUNTED_STREAMS:
+		return n_streams;
+	case COUNTED_PAGES:
+	case COUNTED_PAGES_ASKED:
+		return WIRE_MAX_PAGES;
+	}
+	return 0;
+}
+
+uint32_t operation_most_listed(const struct operation *o, uint32_t max_batch, uint32_t n_streams)
+{
+	if (!o->listed)
+		return 0;
+	return o->is_step ? max_batch : n_streams;
+}
+
+/* Bytes that the payload of @head must have. More than any command may list is no number of bytes. */
 static uint64_t payload_bytes(const struct operation *o, const struct wire_command *head)
 {
 	uint64_t bytes = operation_payload(o, head->n);
 
-	if (o->is_step)
-		bytes += (head->request <= WIRE_MAX_BATCH ? head->request : WIRE_MAX_BATCH + 1) * sizeof(int32_t);
+	if (o->listed)
+		bytes += (head->request <= WIRE_MAX_BATCH ? head->request : WIRE_MAX_BATCH + 1) * o->listed;
 	return bytes;
 }
 
@@ -362,6 +461,14 @@ uint32_t reply_slots(uint32_t op, uint32_t n, uint32_t n_rows)
 	case ANSWER_SEQUENCE:
 		payload = sizeof(struct wire_sequence_state) + WIRE_STATE_CHUNK * sizeof(struct wire_binding);
 		break;
+	case ANSWER_PAGES:
+		payload = n * sizeof(int32_t);
+		break;
 	}
 	return message_slots(payload > sizeof(struct fault) ? payload : sizeof(struct fault));
+}
+
+uint32_t waited_slots(bool took, uint32_t most)
+{
+	return took ? reply_slots(WIRE_OP_TAKE, most < WIRE_MAX_PAGES ? most : WIRE_MAX_PAGES, 0) : 1;
 }

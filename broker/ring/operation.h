@@ -29,13 +29,25 @@ enum answer {
 	ANSWER_DELIVERY,
 	ANSWER_REQUEST,
 	ANSWER_SEQUENCE,
+	ANSWER_PAGES,
+};
+
+/* What its header counts. */
+enum counted {
+	COUNTED_NOTHING,
+	COUNTED_SEQUENCES,
+	COUNTED_ENTRIES,
+	COUNTED_STREAMS,
+	COUNTED_PAGES,
+	COUNTED_PAGES_ASKED
 };
 
 struct operation {
 	/* The payload of its command: bytes, and so many more for each of what the header counts. */
 	uint16_t fixed, each;
-	bool is_step;    /* counted are entries; behind them, and counted by the header's `request`, stand counts */
-	bool per_stream; /* counted are streams; else sequences, or entries */
+	uint16_t listed; /* and for each of what the header's `request` counts: of a step, counts; of a give, fences */
+	uint8_t counted; /* enum counted */
+	bool is_step;    /* counted are entries */
 	uint8_t fences;  /* enum fences */
 	uint8_t answer;  /* enum answer */
 	/* Of a command whose size is right: clears w->formed, with w->fault, unless the header is right; NULL: it is.
@@ -48,13 +60,18 @@ struct operation {
 };
 extern const struct operation operations[WIRE_OP_COUNT];
 
+/* The most that the header of @o may count in a session of so many sequences and streams. */
+uint32_t operation_most(const struct operation *o, uint32_t max_batch, uint32_t n_streams);
+/* The same of its `request`, where that counts something. */
+uint32_t operation_most_listed(const struct operation *o, uint32_t max_batch, uint32_t n_streams);
+
 /* NULL: there is none. */
 static inline const struct operation *operation_of(uint32_t op)
 {
 	return op >= WIRE_OP_NOP && op < WIRE_OP_COUNT ? &operations[op] : NULL;
 }
 
-/* Bytes of the payload of a command that counts @n; of a step, without the counts. */
+/* Bytes of the payload of a command that counts @n, without what its `request` counts. */
 static inline uint64_t operation_payload(const struct operation *o, uint32_t n)
 {
 	return o->fixed + (uint64_t)n * o->each;
@@ -66,8 +83,8 @@ void operation_decode(struct workspace *w, const struct channel *c);
 bool operation_reads_lines(const struct workspace *w);
 /*
  * Executes the command of @c in w->message, which has been decoded; fills the outcome. May be repeated
- * when code is not 0. SWAKV_EAGAIN: a begin that waits, to be answered later, by
- * commands_answer().
+ * when code is not 0. SWAKV_EAGAIN: a begin or take that waits, to be answered
+ * later, by commands_answer(), in w->room slots.
  */
 void operation_execute(struct workspace *w, struct channel *c, uint64_t now_ns);
 
@@ -76,5 +93,7 @@ void operation_execute(struct workspace *w, struct channel *c, uint64_t now_ns);
  * of @n_rows rows; also to one that is unknown.
  */
 uint32_t reply_slots(uint32_t op, uint32_t n, uint32_t n_rows);
+/* Slots of the answer to a begin or take (of so many pages) that has waited. */
+uint32_t waited_slots(bool took, uint32_t most);
 
 #endif

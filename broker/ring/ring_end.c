@@ -19,6 +19,7 @@ void ring_end_session(struct ring_thread *t, struct channel *c, enum channel_sta
 	if (c->state == CHANNEL_ATTACHED) {
 		session_end(c->session);
 		c->n_waiting = 0;
+		c->waiting_slots = 0;
 		c->ended_ns = t->now;
 		t->changed = true;
 	}

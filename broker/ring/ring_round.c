@@ -41,7 +41,7 @@
 /* A worker that is awake answers sooner: from here on the CPU is offered to others at every look at the clock. */
 #define YIELD_AFTER (10 * NS_PER_US)
 
-/* ---- begins that wait ------------------------------------------------------------ */
+/* ---- begins and takes that wait ------------------------------------------------------------ */
 
 static struct channel *channel_of(const struct ring_thread *t, const struct session *s)
 {
@@ -63,6 +63,7 @@ static void admit_waiting(struct ring_thread *t)
 		struct channel *c = channel_of(t, a.session);
 
 		c->n_waiting--;
+		c->waiting_slots -= waited_slots(a.took, a.most);
 		commands_answer(c, &a, t->now);
 		c->n_refused += a.code != 0;
 		if (a.code) {
@@ -81,6 +82,7 @@ static void admit_waiting(struct ring_thread *t)
 static bool defer(struct ring_thread *t, struct channel *c, uint32_t n_slots)
 {
 	c->n_waiting++;
+	c->waiting_slots += t->workspace->room;
 	c->n_commands++;
 	channel_release(c, n_slots);
 	t->counters.commands++;

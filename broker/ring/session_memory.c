@@ -46,10 +46,11 @@ static void layout_messages(struct session_layout *l)
 	l->max_reply_slots = 0;
 	for (uint32_t op = WIRE_OP_NOP; op < WIRE_OP_COUNT; op++) {
 		const struct operation *o = operation_of(op);
-		uint64_t counts = o->is_step ? (uint64_t)l->max_batch * sizeof(int32_t) : 0;
+		uint32_t n = operation_most(o, l->max_batch, l->n_streams);
+		uint64_t listed = (uint64_t)operation_most_listed(o, l->max_batch, l->n_streams) * o->listed;
 
-		payload = max_u64(payload, operation_payload(o, o->per_stream ? l->n_streams : l->max_batch) + counts);
-		l->max_reply_slots = (uint32_t)max_u64(l->max_reply_slots, reply_slots(op, l->max_batch, l->n_rows));
+		payload = max_u64(payload, operation_payload(o, n) + listed);
+		l->max_reply_slots = (uint32_t)max_u64(l->max_reply_slots, reply_slots(op, n, l->n_rows));
 	}
 	l->max_command_slots = message_slots(payload);
 	/* One limit both ways: a client that fills a command up to it has made no lie, at most a mistake to be told. */

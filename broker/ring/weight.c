@@ -98,6 +98,13 @@ uint64_t weight_state(const struct workspace *w, const struct channel *c)
 	return WIRE_STATE_CHUNK;
 }
 
+uint64_t weight_pages(const struct workspace *w, const struct channel *c)
+{
+	const struct wire_command *head = command_head(w);
+
+	return pages_weight(c->session, head->n, head->op == WIRE_OP_GIVE ? head->request : 0);
+}
+
 uint64_t weight_session(const struct workspace *w, const struct channel *c)
 {
 	return session_weight(c->session);

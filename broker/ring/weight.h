@@ -23,6 +23,8 @@ uint64_t weight_rows(const struct workspace *w, const struct channel *c);
 uint64_t weight_whole(const struct workspace *w, const struct channel *c);
 /* says what a sequence holds, */
 uint64_t weight_state(const struct workspace *w, const struct channel *c);
+/* it takes or gives as many as its header counts, */
+uint64_t weight_pages(const struct workspace *w, const struct channel *c);
 /* or all of the session's. */
 uint64_t weight_session(const struct workspace *w, const struct channel *c);
 

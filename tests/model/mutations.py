@@ -271,9 +271,8 @@ MUTATIONS = [
         ("\t\tpages[g->index] = g->n_leaving;\n", "\t\tpages[g->index] = g->class->n_leased - g->n_held + g->n_leaving;\n")]),
     ("pages that wait for a point are forgotten when it is reached", "points.c", [
         ("\t\t\tg->n_leaving -= chain->n;\n", "")]),
-    ("a begin whose slots are pending does not wait", "begin.c", [
-        ("\tif (b->wait)\n\t\treturn wait_add(s, b, needs, f);",
-         "\tif (b->wait && code == SWAKV_ENOPAGES)\n\t\treturn wait_add(s, b, needs, f);")]),
+    ("a begin whose slots are pending does not wait", "wait.c", [
+        ("\tif (wait)\n\t\treturn SWAKV_EAGAIN;", "\tif (wait && code == SWAKV_ENOPAGES)\n\t\treturn SWAKV_EAGAIN;")]),
     ("slots of a begin that waits are given away", "begin.c", [
         ("if (s->slots[slots[i]].seq >= 0 || s->slots[slots[i]].waiting)", "if (s->slots[slots[i]].seq >= 0)")]),
     ("a begin waits beyond its time", "wait.c", [

@@ -201,12 +201,12 @@ Test(channel, begins_that_wait_keep_room_for_their_answers)
 	uint32_t slots = channel.memory.layout.ring_slots;
 
 	publish(1, 1);
-	channel.n_waiting = slots;
+	channel.waiting_slots = slots;
 	cr_assert_eq(channel_take(&channel, message), 0);
 	cr_assert_eq(channel.blocked_slots, slots + 1);
-	channel.n_waiting = slots - 1;
+	channel.waiting_slots = slots - 1;
 	cr_assert_eq(channel_take(&channel, message), 1, "one slot is left, and one is enough");
-	channel.n_waiting = slots - 2;
+	channel.waiting_slots = slots - 2;
 	ring_producer_publish_spsc(&channel.replies, 2);
 	channel_release(&channel, 1);
 	publish(1, 1);

@@ -284,7 +284,7 @@ Test(client_request, a_begin_that_waits_at_the_broker_is_withdrawn_by_its_number
 Test(client_request, only_a_begin_in_flight_can_be_withdrawn)
 {
 	cr_expect_eq(swakv_request_withdraw(session, 4711, NULL), SWAKV_EINVALID);
-	cr_expect_str_eq(swakv_session_error(session), "ticket 1267 is not that of a begin in flight");
+	cr_expect_str_eq(swakv_session_error(session), "ticket 1267 is not that of a begin or take in flight");
 	cr_expect_eq(swakv_request_withdraw(NULL, 4711, NULL), SWAKV_EINVALID);
 	cr_expect_not(fake_has_command(&fake), "nothing was sent");
 }

@@ -15,8 +15,11 @@ static void open_two(struct model m, uint32_t scrub, bool fresh_is_dirty)
 {
 	uint64_t half = PAGES * PAGE_BYTES;
 
-	engine = engine_new(&(struct engine_config){
-		.half_bytes = half, .extent_bytes = half / 8, .scrub = scrub, .fresh_is_dirty = fresh_is_dirty });
+	engine = engine_new(&(struct engine_config){ .half_bytes = half,
+						     .extent_bytes = half / 8,
+						     .scrub = scrub,
+						     .fresh_is_dirty = fresh_is_dirty,
+						     .wait_claim = 1000 });
 	cr_assert_not_null(engine);
 	worker_open(&a, engine, m, half, 1);
 	worker_open(&b, engine, m, half, 2);
@@ -346,6 +349,126 @@ Test(managed, what_can_be_taken_is_as_the_hint_says)
 	cr_assert_eq(take(&a, 0, 7, 7, 0), 0);
 	cr_expect_eq(session_takeable_pages(a.s, 0), 0);
 	cr_expect_eq(session_takeable_pages(b.s, 0), 33);
+}
+
+/* ---- waits ----------------------------------------------------------------------- */
+
+static int take_waiting(struct worker *w, uint32_t min, uint32_t max, uint64_t wait, uint64_t ticket)
+{
+	const struct take t = { .min = min, .max = max, .wait = wait, .ticket = ticket };
+	int code = pages_take(w->s, &t, got, &n_got, &w->f);
+
+	check_all(engine);
+	return code;
+}
+
+static bool admitted(struct admission *out)
+{
+	bool any = engine_admit(engine, out);
+
+	check_all(engine);
+	return any;
+}
+
+Test(managed, a_take_waits_for_its_least_and_gets_what_there_is)
+{
+	struct admission d;
+	int32_t held[PAGES];
+
+	cr_assert_eq(take(&a, 0, PAGES, PAGES, 0), 0);
+	memcpy(held, got, sizeof(held));
+	engine_stamp(engine, 1);
+	cr_expect_eq(take_waiting(&b, 8, 20, 100, 77), SWAKV_EAGAIN);
+	cr_expect_eq(engine_waiting(engine), 1);
+	cr_assert_eq(give(&a, held, 7, NULL, 0), 0);
+	cr_expect(!admitted(&d));
+	cr_assert_eq(give(&a, held + 7, 6, NULL, 0), 0);
+	cr_assert(admitted(&d));
+	cr_expect_eq(d.code, 0);
+	cr_expect(d.took);
+	cr_expect_eq(d.ticket, 77);
+	cr_expect_eq(d.session, b.s);
+	cr_expect_eq(d.most, 20);
+	cr_expect_eq(d.n_pages, 13);
+	for (uint32_t i = 0; i < d.n_pages; i++)
+		cr_expect_lt(d.pages[i], 0, "it was used by another, and must be scrubbed");
+	cr_expect_eq(session_managed_pages(b.s, 0), 13);
+}
+
+Test(managed, a_take_waits_no_longer_than_it_said)
+{
+	struct admission d;
+
+	cr_assert_eq(take(&a, 0, PAGES, PAGES, 0), 0);
+	engine_stamp(engine, 1);
+	cr_expect_eq(take_waiting(&b, 1, 1, 100, 5), SWAKV_EAGAIN);
+	engine_stamp(engine, 100);
+	cr_expect(!admitted(&d));
+	engine_stamp(engine, 101);
+	cr_assert(admitted(&d));
+	cr_expect_eq(d.code, SWAKV_ENOPAGES);
+	cr_expect_eq(d.fault.reason, FAULT_WAITED);
+	cr_expect_eq(d.n_pages, 0);
+	cr_expect_eq(take_waiting(&b, PAGES + 1, PAGES + 1, 100, 5), SWAKV_ENEVER, "what never could be");
+}
+
+Test(managed, a_take_that_waits_is_withdrawn_refused_and_forgotten)
+{
+	struct admission d;
+
+	cr_assert_eq(take(&a, 0, PAGES, PAGES, 0), 0);
+	cr_expect_eq(take_waiting(&b, 1, 1, 100, 5), SWAKV_EAGAIN);
+	cr_expect(session_withdraw(b.s, 5));
+	cr_assert(admitted(&d));
+	cr_expect_eq(d.fault.reason, FAULT_WITHDRAWN);
+	cr_expect(d.took);
+	cr_expect_eq(take_waiting(&b, 1, 1, 100, 6), SWAKV_EAGAIN);
+	session_end(b.s);
+	cr_expect_eq(engine_waiting(engine), 0);
+	cr_expect(!admitted(&d));
+}
+
+Test(managed, no_later_take_or_begin_of_the_model_overtakes_one_that_waits)
+{
+	struct worker second;
+	struct admission d;
+	int32_t slot = 0;
+	uint64_t h;
+
+	worker_open(&second, engine, make_model(TOKENS * 4, TOKENS, 4, TOKENS * 16), PAGES * PAGE_BYTES, 3);
+	cr_assert_eq(session_join(second.s, "b"), 0);
+	cr_assert_eq(take(&a, 0, PAGES - 16, PAGES - 16, 0), 0);
+	cr_expect_eq(take_waiting(&b, 17, 17, 100, 1), SWAKV_EAGAIN);
+	cr_expect_eq(take(&second, 0, 1, 1, 0), SWAKV_ENOPAGES);
+	cr_expect_eq(second.f.reason, FAULT_QUEUE);
+	cr_expect_eq(begin_on(&second, 0, &h, 1, &slot), SWAKV_ENOPAGES);
+	cr_expect_eq(take(&a, 0, 1, 1, 0), 0, "no other model waits behind it");
+	cr_assert_eq(give(&a, got, 1, NULL, 0), 0);
+	cr_expect(!admitted(&d));
+	worker_close(&second);
+}
+
+/* A begin waits, then a take of the same session, on pages behind its own points. */
+Test(managed, takes_and_begins_stand_in_one_queue)
+{
+	const struct begin begin = { .slots = (int32_t[]){ 0 }, .n_slots = 1, .wait = 100, .ticket = 1 };
+	struct admission d;
+	int32_t held[PAGES];
+	uint64_t h;
+
+	cr_assert_eq(take(&a, 0, PAGES, PAGES, 0), 0);
+	memcpy(held, got, sizeof(held));
+	cr_expect_eq(request_begin_waiting(b.s, &begin, &h, &b.f), SWAKV_EAGAIN);
+	cr_expect_eq(take_waiting(&b, 1, 1, 100, 2), SWAKV_EAGAIN);
+	cr_assert_eq(give(&a, held, 1, NULL, 0), 0);
+	cr_expect(!admitted(&d), "the take is behind the begin");
+	cr_assert_eq(give(&a, held + 1, PAGES - 1, NULL, 0), 0);
+	cr_assert(admitted(&d));
+	cr_expect_eq(d.ticket, 1);
+	cr_expect(!d.took);
+	cr_assert(admitted(&d));
+	cr_expect_eq(d.ticket, 2);
+	cr_expect_eq(d.n_pages, 1);
 }
 
 /* ---- scrub ----------------------------------------------------------------------- */

@@ -35,6 +35,8 @@ struct request {
 struct worker {
 	struct channel c;
 	struct request requests[6];
+	int32_t pages[800]; /* taken of group 0, and not given yet */
+	uint32_t n_pages;
 	int32_t max_batch;
 };
 
@@ -83,6 +85,7 @@ static void attach(int i)
 	cr_assert(channel_start(&k->c, engine));
 	k->c.state = CHANNEL_ATTACHED;
 	memset(k->requests, 0, sizeof(k->requests));
+	k->n_pages = 0;
 }
 
 static void detach(int i)
@@ -274,12 +277,51 @@ static void end(struct worker *k, struct request *r)
 		r->handle = 0;
 }
 
+static void take(struct worker *k)
+{
+	struct wire_take *t = payload();
+	uint32_t most = (uint32_t)(sizeof(k->pages) / sizeof(k->pages[0])) - k->n_pages;
+	uint32_t n = 1 + draw(most < 700 ? most + 1 : 700);
+
+	*t = (struct wire_take){ .stream = draw(STREAMS), .flags = draw(2), .min = 1 + draw(n) };
+	if (n > most || command(k, WIRE_OP_TAKE, 0, n, sizeof(*t)))
+		return;
+	for (uint32_t i = 0; i < w->n; i++)
+		k->pages[k->n_pages++] = w->pages[i] < 0 ? ~w->pages[i] : w->pages[i];
+}
+
+/* The first or last of them is wrong now and then. */
+static void give(struct worker *k)
+{
+	struct wire_give *g = payload();
+	struct wire_fence *fences = (struct wire_fence *)(void *)(g + 1);
+	uint32_t n = k->n_pages ? 1 + draw(k->n_pages) : 0, n_fences = draw(STREAMS + 1);
+	int32_t *ids = (int32_t *)(void *)(fences + n_fences);
+
+	if (n == 0)
+		return;
+	*g = (struct wire_give){ 0 };
+	for (uint32_t i = 0; i < n_fences; i++)
+		fences[i] = some_fence(k, i);
+	memcpy(ids, k->pages + k->n_pages - n, n * sizeof(*ids));
+	if (draw(8) == 0)
+		ids[draw(2) ? 0 : n - 1] = draw(2) ? PAGES : ids[n / 2];
+	if (command(k, WIRE_OP_GIVE, n_fences, n, sizeof(*g) + n_fences * sizeof(*fences) + n * sizeof(*ids)) == 0)
+		k->n_pages -= n;
+}
+
 static void live_on(struct worker *k)
 {
 	struct request *r = &k->requests[draw(sizeof(k->requests) / sizeof(k->requests[0]))];
 
 	if (draw(6) == 0)
 		reach(k);
+	if (draw(16) == 0)
+		take(k);
+	if (draw(16) == 0)
+		give(k);
+	if (draw(100) == 0)
+		shutdown_session(k);
 	if (!r->handle) {
 		begin(k, r);
 		if (r->handle && draw(8))

@@ -31,10 +31,10 @@ struct swakv_begin_options {
 int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *options, swakv_request **out,
 			swakv_ticket *ticket);
 /*
- * Ends the wait of the begin whose ticket is @begin: that one is answered with
- * SWAKV_ENOPAGES. If it had been decided before, nothing happens. Collect its
+ * Ends the wait of the begin, or take of pages, whose ticket is @begin: that one is
+ * answered with SWAKV_ENOPAGES. If it had been decided before, nothing happens. Collect its
  * ticket in either case; the result tells which it was.
- * Errors: common (also a @begin that is no begin in flight).
+ * Errors: common (also a @begin that is no begin or take in flight).
  */
 int swakv_request_withdraw(swakv_session *s, swakv_ticket begin, swakv_ticket *ticket);
 /*

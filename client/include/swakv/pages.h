@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pages.h - pages that the caller manages itself (man 3 swakv_pages; spec section 8) */
+#ifndef SWAKV_PAGES_H
+#define SWAKV_PAGES_H
+
+#include <swakv/session.h>
+#include <swakv/stream.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+#define SWAKV_MAX_PAGES 4096 /* that one call takes or gives */
+
+enum swakv_take_flags {
+	/*
+	 * No byte of a page is read before the caller has written it, not even such as it masks: pages that this
+	 * session had last, in this group, are not filled with zeroes.
+	 */
+	SWAKV_TAKE_OVERWRITES = 1,
+};
+
+/*
+ * Takes at least @min and at most @max pages of layer group @group, up to
+ * SWAKV_MAX_PAGES, or none: their K ids to @ids, which has room for @max, how many
+ * to *@n. Pages that were used before are filled with zeroes on @stream, before
+ * what is enqueued there from then on. Waits for up to @wait_ms for @min pages, as
+ * a begin does. With a ticket, @ids and @n are written when it is collected, and
+ * are borrowed until then.
+ * Errors: common, SWAKV_EDENIED (an administrator drains the broker or the model), SWAKV_EPOISONED, SWAKV_EPHASE (an
+ * unbound stream of a GPU), SWAKV_EBUSY (too many wait), SWAKV_EPENDING (what it lacks waits for device work of the
+ * session itself), SWAKV_ENEVER, SWAKV_ENOPAGES, SWAKV_EDEVICE (a scrub has failed: close the session).
+ */
+int swakv_pages_take(swakv_session *s, uint32_t group, uint32_t stream, uint32_t flags, uint32_t min, uint32_t max,
+		     uint32_t wait_ms, int32_t *ids, uint32_t *n, swakv_ticket *ticket);
+/*
+ * Gives @n pages back that swakv_pages_take() took in @group, all or none. They
+ * are free to others when all @fences are reached: one for each stream that has
+ * used them, marked behind that work. @n_fences 0: no stream uses them any more.
+ * Errors: common (also a page that is not the caller's, or stands there twice: the sentence has its id),
+ * SWAKV_EPOISONED (a fence says that work failed: the pages are in quarantine), SWAKV_EPENDING (too many completion
+ * points are open: again when one is reached).
+ */
+int swakv_pages_give(swakv_session *s, uint32_t group, const int32_t *ids, uint32_t n, const struct swakv_fence *fences,
+		     uint32_t n_fences, swakv_ticket *ticket);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

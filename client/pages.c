@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pages.c - pages that the caller manages itself (swakv_pages.3)
+ *
+ * The broker says which pages are dirty, and the library scrubs them on the
+ * stream of the take. It counts that as a use of its own: pages that are given
+ * while a scrub may still run carry a fence for it, whatever the caller knows of
+ * that stream.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "call_collect.h"
+#include "call_send.h"
+#include "scrub.h"
+#include "session.h"
+#include "stream/session_stream.h"
+
+_Static_assert(SWAKV_MAX_PAGES == WIRE_MAX_PAGES && (int)SWAKV_TAKE_OVERWRITES == (int)WIRE_TAKE_OVERWRITES,
+	       "as on the wire");
+
+/* ---- take ---------------------------------------------------------------------- */
+
+/* What a take keeps until it is answered: in `flags`, below the pages that it asked for at most. */
+enum { GROUP_BITS = 8, STREAM_BITS = 8 };
+
+static uint32_t take_note(uint32_t group, uint32_t stream, uint32_t max)
+{
+	return group | stream << GROUP_BITS | max << (GROUP_BITS + STREAM_BITS);
+}
+
+/* Ids to @ids, and those of dirty pages to @dirty; how many. Negative: the broker's answer is impossible. */
+static int ids_take(struct swakv_session *s, uint32_t group, const unsigned char *payload, uint32_t n, int32_t *ids,
+		    int32_t *dirty)
+{
+	int32_t num_pages = s->tables[group].target->num_pages;
+	int n_dirty = 0;
+
+	memcpy(ids, payload, n * sizeof(*ids));
+	for (uint32_t i = 0; i < n; i++) {
+		if (ids[i] < 0)
+			dirty[n_dirty++] = ids[i] = ~ids[i];
+		if (ids[i] >= num_pages)
+			return session_break(
+				s, "the broker gave page %" PRId32 " to a take; the pool has pages 0 to %" PRId32,
+				ids[i], num_pages - 1);
+	}
+	return n_dirty;
+}
+
+static int give_send(struct swakv_session *s, uint32_t group, const int32_t *ids, uint32_t n,
+		     const struct swakv_fence *fences, uint32_t n_fences, struct call **out);
+
+/* Nobody waits for them any more. */
+static void give_quietly(struct swakv_session *s, uint32_t group, const int32_t *ids, uint32_t n)
+{
+	struct call *c;
+
+	if (give_send(s, group, ids, n, NULL, 0, &c) == 0)
+		c->orphan = true;
+}
+
+static int take_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
+		       const unsigned char *payload, size_t len)
+{
+	uint32_t group = c->flags & ((1 << GROUP_BITS) - 1), n = reply->n;
+	uint32_t stream = c->flags >> GROUP_BITS & ((1 << STREAM_BITS) - 1),
+		 max = c->flags >> (GROUP_BITS + STREAM_BITS);
+	int32_t ids[WIRE_MAX_PAGES], dirty[WIRE_MAX_PAGES];
+	int r;
+
+	if (c->result != 0)
+		return c->result;
+	if (n == 0 || n > max || n * sizeof(ids[0]) > len)
+		return session_break(s, "the broker answered a take of up to %" PRIu32 " pages with %" PRIu32, max, n);
+	r = ids_take(s, group, payload, n, ids, dirty);
+	if (r > 0)
+		r = scrub_pages_of(s, stream, group, dirty, (size_t)r);
+	if (r < 0)
+		return r;
+	if (c->orphan || !c->answer) {
+		give_quietly(s, group, ids, n);
+		return 0;
+	}
+	memcpy(c->answer, ids, n * sizeof(ids[0]));
+	*c->answer_count = n;
+	return 0;
+}
+
+int swakv_pages_take(swakv_session *s, uint32_t group, uint32_t stream, uint32_t flags, uint32_t min, uint32_t max,
+		     uint32_t wait_ms, int32_t *ids, uint32_t *n, swakv_ticket *ticket)
+{
+	const struct wire_take body = {
+		.group = group, .stream = stream, .flags = flags, .min = min, .wait_ms = wait_ms
+	};
+	const struct part part = { &body, sizeof(body) };
+	struct call *c;
+	int r = session_enter(s);
+
+	if (r < 0)
+		return r;
+	if (!ids || !n)
+		return session_error(s, SWAKV_EINVALID, "%s NULL",
+				     ids ? "the pointer for the count is" : "the place for the ids is");
+	*n = 0;
+	if (group >= s->welcome.n_groups)
+		return session_error(s, SWAKV_EINVALID, "layer group %" PRIu32 " is outside 0 to %" PRIu32, group,
+				     s->welcome.n_groups - 1);
+	if (max > WIRE_MAX_PAGES)
+		return session_error(s, SWAKV_EINVALID,
+				     "%" PRIu32 " pages at most were asked for: one call takes up to %d", max,
+				     WIRE_MAX_PAGES);
+	if (!session_stream(s, stream, &r))
+		return r;
+	c = call_new(s, WIRE_OP_TAKE, 0, take_effect);
+	if (!c)
+		return SWAKV_ENOMEM;
+	c->answer = ids;
+	c->answer_count = n;
+	c->flags = take_note(group, stream, max);
+	c->wait_ms = wait_ms;
+	c->wait_until = 0;
+	r = call_send(s, c, 0, max, &part, 1);
+	return r < 0 ? r : call_return(s, c, ticket);
+}
+
+/* ---- give ---------------------------------------------------------------------- */
+
+/* The fences of a give, one a stream. */
+struct fences {
+	struct wire_fence of[WIRE_MAX_STREAMS];
+	bool given[WIRE_MAX_STREAMS];
+};
+
+static void fence_add(struct fences *f, uint32_t line, uint32_t kind, uint64_t value)
+{
+	struct wire_fence *of = &f->of[line];
+
+	if (f->given[line] && (of->kind == WIRE_FENCE_FAILED || (kind == WIRE_FENCE_LINE && value <= of->value)))
+		return;
+	f->given[line] = true;
+	*of = (struct wire_fence){ kind, line, value };
+}
+
+/* The caller's fences, and those of scrubs that may still run. */
+static int fences_make(struct swakv_session *s, const struct swakv_fence *fences, uint32_t n, struct fences *f)
+{
+	memset(f->given, 0, sizeof(f->given));
+	for (uint32_t i = 0; i < n; i++) {
+		if (fences[i].kind == SWAKV_FENCE_DONE)
+			continue;
+		if (fences[i].kind != SWAKV_FENCE_LINE && fences[i].kind != SWAKV_FENCE_FAILED)
+			return session_error(s, SWAKV_EINVALID, "fence %" PRIu32 ": kind %d is unknown", i,
+					     (int)fences[i].kind);
+		if (fences[i].line >= s->welcome.n_streams)
+			return session_error(s, SWAKV_EINVALID,
+					     "fence %" PRIu32 ": stream %" PRIu32 " is outside 0 to %" PRIu32, i,
+					     fences[i].line, s->welcome.n_streams - 1);
+		fence_add(f, fences[i].line, fences[i].kind == SWAKV_FENCE_LINE ? WIRE_FENCE_LINE : WIRE_FENCE_FAILED,
+			  fences[i].value);
+	}
+	for (uint32_t i = 0; i < s->welcome.n_streams; i++)
+		if (s->scrubbed[i] > load_acquire(&s->streams[i].line->word))
+			fence_add(f, i, WIRE_FENCE_LINE, s->scrubbed[i]);
+	return 0;
+}
+
+/* Sends a give, whose call is *@out then. */
+static int give_send(struct swakv_session *s, uint32_t group, const int32_t *ids, uint32_t n,
+		     const struct swakv_fence *fences, uint32_t n_fences, struct call **out)
+{
+	const struct wire_give body = { .group = group };
+	struct wire_fence wire[WIRE_MAX_STREAMS];
+	struct fences f;
+	uint32_t n_wire = 0;
+	int r = fences_make(s, fences, n_fences, &f);
+
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < s->welcome.n_streams; i++)
+		if (f.given[i])
+			wire[n_wire++] = f.of[i];
+	*out = call_new(s, WIRE_OP_GIVE, 0, NULL);
+	if (!*out)
+		return SWAKV_ENOMEM;
+	return call_send(s, *out, n_wire, n,
+			 (const struct part[]){ { &body, sizeof(body) },
+						{ wire, n_wire * sizeof(wire[0]) },
+						{ ids, n * sizeof(*ids) } },
+			 3);
+}
+
+int swakv_pages_give(swakv_session *s, uint32_t group, const int32_t *ids, uint32_t n, const struct swakv_fence *fences,
+		     uint32_t n_fences, swakv_ticket *ticket)
+{
+	struct call *c;
+	int r = session_enter(s);
+
+	if (r < 0)
+		return r;
+	if ((!ids && n > 0) || (!fences && n_fences > 0))
+		return session_error(s, SWAKV_EINVALID, "the list of %s is NULL, and a count of %" PRIu32 " was given",
+				     !ids && n > 0 ? "pages" : "fences", !ids && n > 0 ? n : n_fences);
+	if (n == 0 || n > WIRE_MAX_PAGES)
+		return session_error(s, SWAKV_EINVALID,
+				     "%" PRIu32 " pages are to be given back: 1 to %d can be, with one call", n,
+				     WIRE_MAX_PAGES);
+	r = give_send(s, group, ids, n, fences, n_fences, &c);
+	return r < 0 ? r : call_return(s, c, ticket);
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pages that a worker manages itself (spec section 8), on a real broker. */
+#include <criterion/criterion.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "live.h"
+
+enum { ALL = 64 };
+
+static struct live live;
+static swakv_session *a, *b;
+static int32_t ids[SWAKV_MAX_PAGES];
+static uint32_t n;
+static int64_t pages;
+
+/* As many sessions as there are groups of pages: the same model, so the same pages. */
+static swakv_session *attach(void)
+{
+	const struct swakv_attach_options o = { .size = sizeof(o), .n_streams = 2 };
+
+	return live_attach(&o, 64, 16, 1, 4, 1024);
+}
+
+static void setup(void)
+{
+	live_start(&live, "1M");
+	a = attach();
+	b = attach();
+	LIVE_OK(a, swakv_session_free_pages(a, &pages));
+	cr_assert_geq(pages, ALL);
+}
+
+static void teardown(void)
+{
+	swakv_session_close(a);
+	swakv_session_close(b);
+	live_stop(&live);
+}
+
+TestSuite(pages, .init = setup, .fini = teardown, .timeout = 100);
+
+static int give(swakv_session *s, const int32_t *list, uint32_t count)
+{
+	return swakv_pages_give(s, 0, list, count, NULL, 0, NULL);
+}
+
+Test(pages, as_many_as_there_are_and_back)
+{
+	cr_expect_eq(swakv_pages_take(a, 0, 0, 0, (uint32_t)pages + 1, (uint32_t)pages + 1, 0, ids, &n, NULL),
+		     SWAKV_ENEVER);
+	LIVE_OK(a, swakv_pages_take(a, 0, 0, 0, 1, SWAKV_MAX_PAGES, 0, ids, &n, NULL));
+	cr_expect_eq(n, pages < SWAKV_MAX_PAGES ? pages : SWAKV_MAX_PAGES);
+	LIVE_OK(a, give(a, ids, n));
+	live_expect_free(a, pages);
+}
+
+Test(pages, the_sentence_of_a_give_has_the_id_that_is_wrong)
+{
+	int32_t list[3];
+
+	LIVE_OK(a, swakv_pages_take(a, 0, 0, 0, 2, 2, 0, ids, &n, NULL));
+	memcpy(list, ids, 2 * sizeof(list[0]));
+	LIVE_OK(b, swakv_pages_take(b, 0, 0, 0, 1, 1, 0, ids, &n, NULL));
+	list[2] = ids[0];
+	cr_expect_eq(give(a, list, 3), SWAKV_EINVALID);
+	cr_expect_not_null(strstr(swakv_session_error(a), "is not one that this session has taken"), "%s",
+			   swakv_session_error(a));
+	LIVE_OK(a, give(a, list, 2));
+}
+
+Test(pages, arguments_that_are_wrong)
+{
+	struct swakv_fence fence = { SWAKV_FENCE_LINE, 2, 0 };
+
+	cr_expect_eq(swakv_pages_take(NULL, 0, 0, 0, 1, 1, 0, ids, &n, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_pages_take(a, 1, 0, 0, 1, 1, 0, ids, &n, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_pages_take(a, 0, 2, 0, 1, 1, 0, ids, &n, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_pages_take(a, 0, 0, 2, 1, 1, 0, ids, &n, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_pages_take(a, 0, 0, 0, 0, 1, 0, ids, &n, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_pages_take(a, 0, 0, 0, 1, SWAKV_MAX_PAGES + 1, 0, ids, &n, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_pages_take(a, 0, 0, 0, 1, 1, 0, NULL, &n, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_pages_take(a, 0, 0, 0, 1, 1, 0, ids, NULL, NULL), SWAKV_EINVALID);
+	cr_expect_eq(give(NULL, ids, 1), SWAKV_EINVALID);
+	cr_expect_eq(give(a, NULL, 1), SWAKV_EINVALID);
+	cr_expect_eq(give(a, ids, 0), SWAKV_EINVALID);
+	cr_expect_eq(give(a, ids, SWAKV_MAX_PAGES + 1), SWAKV_EINVALID);
+	cr_expect_eq(swakv_pages_give(a, 0, ids, 1, NULL, 1, NULL), SWAKV_EINVALID);
+	LIVE_OK(a, swakv_pages_take(a, 0, 0, 0, 1, 1, 0, ids, &n, NULL));
+	cr_expect_eq(swakv_pages_give(a, 1, ids, 1, NULL, 0, NULL), SWAKV_EINVALID);
+	cr_expect_eq(swakv_pages_give(a, 0, ids, 1, &fence, 1, NULL), SWAKV_EINVALID);
+	fence.line = 0;
+	fence.value = 1000;
+	cr_expect_eq(swakv_pages_give(a, 0, ids, 1, &fence, 1, NULL), SWAKV_EINVALID, "never armed");
+	LIVE_OK(a, give(a, ids, 1));
+}
+
+/* All pages of the pool, filled with what no attention survives, and given back. */
+static void spoil(swakv_session *s)
+{
+	LIVE_OK(s, swakv_pages_take(s, 0, 0, SWAKV_TAKE_OVERWRITES, ALL, ALL, 0, ids, &n, NULL));
+	for (uint32_t i = 0; i < n; i++)
+		live_fill_page(s, ids[i], 0x7fff);
+	LIVE_OK(s, give(s, ids, n));
+}
+
+static uint32_t spoilt(swakv_session *s, uint32_t flags)
+{
+	uint32_t found = 0;
+
+	LIVE_OK(s, swakv_pages_take(s, 0, 1, flags, ALL, ALL, 0, ids, &n, NULL));
+	for (uint32_t i = 0; i < n; i++)
+		found += live_page_is(s, ids[i], 0x7fff);
+	LIVE_OK(s, give(s, ids, n));
+	return found;
+}
+
+Test(pages, what_was_written_is_gone_unless_its_writer_overwrites_it)
+{
+	LIVE_OK(b, swakv_session_ping(b, NULL));
+	spoil(a);
+	cr_expect_eq(spoilt(a, SWAKV_TAKE_OVERWRITES), ALL);
+	cr_expect_eq(spoilt(a, 0), 0, "its own NaN");
+	spoil(a);
+	cr_expect_eq(spoilt(b, SWAKV_TAKE_OVERWRITES), 0, "the NaN of another session");
+}
+
+struct gate {
+	volatile int open;
+};
+
+static void wait_for_gate(void *arg)
+{
+	struct gate *g = arg;
+
+	for (int i = 0; !g->open && i < LIVE_PATIENCE; i++)
+		usleep(1000);
+}
+
+/* The taker gives its pages at once, and its scrub is still to run: nobody else may have them before. */
+Test(pages, a_scrub_that_still_runs_keeps_given_pages)
+{
+	struct gate gate = { 0 };
+	int64_t left;
+
+	if (live_is_cuda())
+		return;
+	spoil(a);
+	swakv_session_close(b);
+	b = NULL;
+	{
+		const struct swakv_attach_options o = { .size = sizeof(o), .n_streams = 2 };
+
+		b = live_attach(&o, 64, 16, 1, 4, 1024);
+		LIVE_OK(b, swakv_stream_bind_host(b, 0, true));
+	}
+	live_launch(b, 0, wait_for_gate, &gate);
+	LIVE_OK(b, swakv_pages_take(b, 0, 0, 0, ALL, ALL, 0, ids, &n, NULL));
+	LIVE_OK(b, give(b, ids, n));
+	LIVE_OK(a, swakv_session_free_pages(a, &left));
+	gate.open = 1;
+	cr_expect_leq(left, pages - ALL, "%lld pages are free though their scrub has not run", (long long)left);
+	LIVE_OK(b, swakv_stream_synchronize(b, 0));
+	live_expect_free(a, pages);
+}
+
+Test(pages, a_take_waits_until_another_session_gives)
+{
+	swakv_ticket ticket;
+	int32_t more[ALL];
+	uint32_t n_more = 7;
+
+	LIVE_OK(a, swakv_pages_take(a, 0, 0, 0, 1, SWAKV_MAX_PAGES, 0, ids, &n, NULL));
+	LIVE_OK(b, swakv_pages_take(b, 0, 0, 0, 3, ALL, LIVE_PATIENCE, more, &n_more, &ticket));
+	cr_expect_eq(n_more, 0);
+	cr_expect_eq(swakv_poll(b, ticket), SWAKV_EAGAIN);
+	LIVE_OK(a, give(a, ids, 5));
+	LIVE_OK(b, swakv_wait(b, ticket));
+	cr_expect_geq(n_more, 3);
+	cr_expect_leq(n_more, 5);
+	LIVE_OK(b, swakv_pages_take(b, 0, 0, 0, ALL, ALL, LIVE_PATIENCE, more, &n_more, &ticket));
+	LIVE_OK(b, swakv_request_withdraw(b, ticket, NULL));
+	cr_expect_eq(swakv_wait(b, ticket), SWAKV_ENOPAGES);
+	LIVE_OK(a, give(a, ids + 5, n - 5));
+}
+
+Test(pages, a_session_that_closes_leaves_none_behind)
+{
+	LIVE_OK(b, swakv_pages_take(b, 0, 0, 0, 10, 10, 0, ids, &n, NULL));
+	swakv_session_close(b);
+	b = NULL;
+	live_expect_free(a, pages);
+}
