@@ -40,17 +40,20 @@ def main() -> int:
     wrong += [f"{LIBRARY} holds {name}" for name in sorted(library & foreign)]
 
     header = dict(re.findall(r'#define (KERNEL_NAME_\w+)\s+"(\w+)"', (root / "kernels/kernels.h").read_text()))
-    engine = {header[name] for name in re.findall(r"KERNEL_NAME_\w+", (root / "kernels/launch_engine.c").read_text()) if name in header}
+    launched = re.findall(r"KERNEL_NAME_\w+", (root / "kernels/launch_engine.c").read_text())
+    engine = {header[name] for name in launched if name in header}
     # A launch has the name as a string, and the image has it as a symbol.
     image = (build / LIBRARY).read_bytes()
-    wrong += [f"{LIBRARY} names the kernel {name}" for name in sorted(engine) if re.search(rb"\b" + name.encode() + rb"\b", image)]
+    wrong += [f"{LIBRARY} names the kernel {name}" for name in sorted(engine)
+              if re.search(rb"\b" + name.encode() + rb"\b", image)]
 
     # What these checks compare must be there, or they could not fail.
     if len(broker) < 500 or len(client) < 150 or "kernel_image_table" not in library or not table & library:
         wrong.append(f"too little was looked at: {len(broker)} functions of the broker, {len(client)} of the client")
     if len(foreign) < 5 or len(engine) < 5:
         wrong.append(f"too few kernels of an engine are known: {sorted(foreign)}, {sorted(engine)}")
-    print("\n".join(wrong) or f"{len(broker)} functions of the broker, {len(client)} of the client, none of both; no engine's kernels")
+    counts = f"{len(broker)} functions of the broker, {len(client)} of the client"
+    print("\n".join(wrong) or f"{counts}, none of both; no engine's kernels")
     return 1 if wrong else 0
 
 
