@@ -116,6 +116,9 @@ static int hello_fill(struct attach *a, const struct swakv_attach_options *o, co
 				WIRE_MAX_GROUPS, m->n_groups);
 	if (!m->groups)
 		return text_set(&a->why, SWAKV_EINVALID, "groups is NULL, though n_groups is %" PRIu32, m->n_groups);
+	if (o->flags & ~(uint32_t)SWAKV_ATTACH_EVENTS)
+		return text_set(&a->why, SWAKV_EINVALID, "flags %" PRIu32 " have an unknown bit, known is %d", o->flags,
+				SWAKV_ATTACH_EVENTS);
 	if (o->n_streams > WIRE_MAX_STREAMS)
 		return text_set(&a->why, SWAKV_EINVALID, "n_streams %" PRIu32 " is more than %d", o->n_streams,
 				WIRE_MAX_STREAMS);
@@ -140,7 +143,8 @@ static int hello_fill(struct attach *a, const struct swakv_attach_options *o, co
 		.n_streams = o->n_streams ? o->n_streams : 1,
 		.max_batch = m->max_batch,
 		.max_seq = m->max_seq,
-		.flags = m->chunk == SWAKV_CHUNK_MAPPED ? WIRE_HELLO_CHUNK_MAPPED : 0,
+		.flags = (m->chunk == SWAKV_CHUNK_MAPPED ? WIRE_HELLO_CHUNK_MAPPED : 0u) |
+			 (o->flags & SWAKV_ATTACH_EVENTS ? WIRE_HELLO_EVENTS : 0u),
 		.max_advance = m->max_advance,
 		.in_flight = m->in_flight,
 		.max_rewind = m->max_rewind,
@@ -186,7 +190,7 @@ static int session_map(struct attach *a)
 				base + w->commands.slots_offset, w->commands.n_slots);
 	ring_consumer_init_spsc(&s->replies, (void *)(base + w->replies.control_offset), base + w->replies.slots_offset,
 				w->replies.n_slots);
-	s->wait_word = (void *)(base + w->wait_offset);
+	s->wait = (void *)(base + w->wait_offset);
 	s->doorbell = steal_fd(&fds[WIRE_FD_DOORBELL]);
 	s->sock = steal_fd(&a->connection.sock);
 	return 0;
@@ -308,6 +312,42 @@ static int streams_init(struct attach *a)
 	return 0;
 }
 
+/* ---- the broker ----------------------------------------------------------------------- */
+
+#define PAUSE_LEAST_NS (5 * NS_PER_MS)
+#define PAUSE_MOST_NS  (100 * NS_PER_MS)
+
+static int broker_try(struct attach *a, const struct swakv_attach_options *o)
+{
+	int r = connection_open(&a->connection, o->broker, o->socket, &a->why);
+
+	return r < 0 ? r : connection_greet(&a->connection, &a->hello, &a->s->welcome, &a->why);
+}
+
+/* Connects and greets; while nobody is there, or whoever is there is about to end, again and again for wait_ms. */
+static int broker_reach(struct attach *a, const struct swakv_attach_options *o)
+{
+	uint64_t begin = clock_ns(), until = begin + o->wait_ms * NS_PER_MS, pause = PAUSE_LEAST_NS;
+	char said[SESSION_ERROR];
+	int r;
+
+	while ((r = broker_try(a, o)) == SWAKV_EGONE) {
+		uint64_t now = clock_ns(), ns = until - now < pause ? until - now : pause;
+		struct timespec t = { .tv_nsec = (long)ns };
+
+		if (now >= until)
+			break;
+		nanosleep(&t, NULL);
+		pause = 2 * pause < PAUSE_MOST_NS ? 2 * pause : PAUSE_MOST_NS;
+		connection_deinit(&a->connection);
+		connection_init(&a->connection, clock_ns() + a->s->timeout_ns);
+	}
+	if (r != SWAKV_EGONE || !o->wait_ms || !a->why.p)
+		return r;
+	snprintf(said, sizeof(said), "%s", a->why.p);
+	return text_set(&a->why, r, "waited %llu ms: %s", (clock_ns() - begin) / NS_PER_MS, said);
+}
+
 /* ---- all together ------------------------------------------------------------------------ */
 
 static int attach_run(struct attach *a, const struct swakv_attach_options *o, const struct swakv_model *m)
@@ -316,9 +356,7 @@ static int attach_run(struct attach *a, const struct swakv_attach_options *o, co
 	int r = hello_fill(a, o, m);
 
 	if (r == 0)
-		r = connection_open(&a->connection, o->broker, o->socket, &a->why);
-	if (r == 0)
-		r = connection_greet(&a->connection, &a->hello, &s->welcome, &a->why);
+		r = broker_reach(a, o);
 	if (r == 0)
 		r = welcome_check(&s->welcome, &a->hello, a->connection.n_fds, &a->why);
 	if (r < 0)
@@ -345,6 +383,7 @@ static struct swakv_session *session_new(const struct swakv_attach_options *o)
 		return NULL;
 	LIST_INIT(&s->requests);
 	s->sock = s->doorbell = -1;
+	events_init(&s->events, o->flags & SWAKV_ATTACH_EVENTS);
 	s->timeout_ns = (o->timeout_ms ? o->timeout_ms : DEFAULT_TIMEOUT_MS) * (uint64_t)1000000;
 	s->spin_ns = (o->spin_us ? o->spin_us : DEFAULT_SPIN_US) * (uint64_t)1000;
 	s->on_updates = o->on_updates;

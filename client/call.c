@@ -25,6 +25,7 @@ static void call_reset(struct call *c)
 	c->answer = NULL;
 	c->wait_ms = 0;
 	c->held = false;
+	c->ticketed = c->ready = false;
 }
 
 /* A call that has never been used; NULL: no memory, or as many as tickets can tell apart. */

@@ -64,6 +64,8 @@ struct call {
 	void *answer;               /* caller's buffer for the payload of a query */
 	uint32_t wait_ms;           /* that the broker may keep the command, before it answers */
 	bool held;                  /* a begin that was granted, and waits for its slots */
+	bool ticketed;              /* the caller has its ticket */
+	bool ready;                 /* counted by events.h */
 	/* ---- the above is empty in a free call; the rest is kept, or set with one of the above ---- */
 	uint32_t n_map;
 	int32_t new_batch;

@@ -16,6 +16,7 @@ static void call_answered(struct swakv_session *s, struct call *c, int result)
 	c->result = result;
 	c->state = CALL_ANSWERED;
 	s->calls.n_sent--;
+	events_answered(s, c);
 	if (c->orphan)
 		call_free(s, c);
 }

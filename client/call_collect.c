@@ -26,6 +26,7 @@ static int call_collect(struct swakv_session *s, struct call *c)
 		*c->out = c->entries[0].request;
 		c->entries[0].request = NULL; /* the reference is the caller's now */
 	}
+	events_collected(s, c);
 	call_free(s, c);
 	return r;
 }
@@ -67,6 +68,9 @@ int call_return(struct swakv_session *s, struct call *c, swakv_ticket *ticket)
 
 	if (ticket) {
 		*ticket = c->ticket;
+		c->ticketed = true;
+		if (c->state == CALL_ANSWERED)
+			events_answered(s, c);
 		return 0;
 	}
 	r = call_wait(s, c);
@@ -91,6 +95,8 @@ int call_return_now(struct swakv_session *s, swakv_ticket *ticket)
 		return SWAKV_ENOMEM;
 	c->state = CALL_ANSWERED;
 	*ticket = c->ticket;
+	c->ticketed = true;
+	events_answered(s, c);
 	return 0;
 }
 
@@ -118,11 +124,16 @@ int swakv_poll(swakv_session *s, swakv_ticket ticket)
 
 	if (!c)
 		return r;
+	events_take(s);
 	calls_drain(s);
 	if (c->state != CALL_ANSWERED)
 		session_look(s, clock_ns(), false);
-	if (c->state != CALL_ANSWERED || (c->held && !begin_settled(s, c)))
+	if (c->state != CALL_ANSWERED)
 		return SWAKV_EAGAIN;
+	if (c->held && !begin_settled(s, c)) {
+		events_held(s);
+		return SWAKV_EAGAIN;
+	}
 	return call_collect(s, c);
 }
 

@@ -4,9 +4,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <time.h>
 
+#include "clock.h"
 #include "request.h"
 #include "session.h"
+#include "stream/session_stream.h"
 
 /*
  * True when it was marked before the pending step of @r could enqueue anything. In
@@ -71,4 +74,57 @@ bool swakv_fence_reached(const swakv_session *s, struct swakv_fence fence)
 	if (fence.kind != SWAKV_FENCE_LINE || !s || !process_is(s->incarnation) || fence.line >= s->welcome.n_streams)
 		return false;
 	return load_acquire(&s->streams[fence.line].line->word) >= fence.value;
+}
+
+/* ---- waiting ---------------------------------------------------------------------- */
+
+#define PAUSE_LEAST_NS 20000ull
+#define PAUSE_MOST_NS  1000000ull
+
+/* 0 when @fence can be reached at all. */
+static int fence_can_come(struct swakv_session *s, const struct stream *st, struct swakv_fence fence)
+{
+	if (fence.kind != SWAKV_FENCE_LINE)
+		return session_error(s, SWAKV_EINVALID, "a fence of kind %d is never reached", (int)fence.kind);
+	if (fence.value > st->marked)
+		return session_error(s, SWAKV_EINVALID,
+				     "mark %" PRIu64 " of stream %" PRIu32 " is never reached: its last is %" PRIu64,
+				     fence.value, st->index, st->marked);
+	return 0;
+}
+
+int swakv_fence_wait(swakv_session *s, struct swakv_fence fence, uint32_t ms)
+{
+	uint64_t begin = clock_ns(), passed = 0, most = ms * NS_PER_MS;
+	struct stream *st;
+	int r;
+
+	if (fence.kind == SWAKV_FENCE_DONE)
+		fence.line = 0; /* of none */
+	st = session_stream_any(s, fence.line, &r);
+	if (!st || swakv_fence_reached(s, fence))
+		return r;
+	r = fence_can_come(s, st, fence);
+	if (r < 0)
+		return r;
+	while (!swakv_fence_reached(s, fence)) {
+		uint64_t pause = passed / 8 > PAUSE_MOST_NS ? PAUSE_MOST_NS : passed / 8;
+		struct timespec t = { 0 };
+
+		passed = clock_ns() - begin;
+		if (passed >= most && !swakv_fence_reached(s, fence))
+			return session_error(s, SWAKV_ETIMEDOUT,
+					     "stream %" PRIu32 " has reached mark %" PRIu64 " and not %" PRIu64
+					     " within %" PRIu32 " ms: its work still runs, or has failed",
+					     st->index, load_acquire(&st->line->word), fence.value, ms);
+		if (passed < s->spin_ns) {
+			cpu_relax();
+			continue;
+		}
+		t.tv_nsec = (long)(pause < PAUSE_LEAST_NS ? PAUSE_LEAST_NS : pause);
+		if (passed < most && most - passed < (uint64_t)t.tv_nsec)
+			t.tv_nsec = (long)(most - passed);
+		nanosleep(&t, NULL);
+	}
+	return 0;
 }

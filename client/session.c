@@ -126,6 +126,7 @@ static void session_free_private(struct swakv_session *s)
 		free(r->map);
 		free(r);
 	}
+	events_deinit(&s->events);
 	close_fd(&s->sock);
 	close_fd(&s->doorbell);
 	for (uint32_t i = 0; i < WIRE_MAX_GROUPS; i++)

@@ -17,6 +17,7 @@
 
 #include "call.h"
 #include "connect.h"
+#include "events.h"
 #include "process.h"
 #include "ring.h"
 #include "stream/stream.h"
@@ -50,7 +51,8 @@ struct swakv_session {
 
 	struct ring_producer_spsc commands;
 	struct ring_consumer_spsc replies;
-	shm_u32 *wait_word;
+	struct wire_wait *wait;
+	struct events events;
 	uint64_t spin_ns;
 	uint64_t timeout_ns;
 	uint64_t looked_ns; /* last look at the socket */

@@ -8,8 +8,11 @@
 
 /* What came after version 1 of the ABI. A name stays. */
 static const char *const features[] = {
-	"sized-structs",
-	"pages",
+	"attach-wait",   /* swakv_attach_options.wait_ms */
+	"fence-wait",    /* swakv_fence_wait() */
+	"pages",         /* swakv_pages_take(), swakv_pages_give() */
+	"session-fd",    /* swakv_session_fd(), swakv_session_take() */
+	"sized-structs", /* spec section 9 */
 };
 
 uint32_t swakv_version(void)

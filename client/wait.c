@@ -71,15 +71,15 @@ static bool futex_sleep(shm_u32 *word, uint32_t value, uint64_t ns)
 
 static void wait_sleep(struct swakv_session *s, uint32_t want, uint64_t ns)
 {
-	uint32_t value = load_acquire(s->wait_word);
+	uint32_t value = load_acquire(&s->wait->word);
 	bool late = false;
 
 	if (ring_consumer_sleep_spsc(&s->replies) == 0 &&
 	    (want == 0 || ring_producer_want_space_spsc(&s->commands, want) == 0)) {
 		s->counters.sleeps++;
-		late = futex_sleep(s->wait_word, value, ns);
+		late = futex_sleep(&s->wait->word, value, ns);
 		/* An answer without a wake-up: the broker may be between the two, so it gets a little more time. */
-		if (late && wait_is_over(s, want) && futex_sleep(s->wait_word, value, RESCUE_GRACE_NS))
+		if (late && wait_is_over(s, want) && futex_sleep(&s->wait->word, value, RESCUE_GRACE_NS))
 			s->counters.rescues++;
 	}
 	ring_consumer_awake_spsc(&s->replies);
@@ -98,8 +98,10 @@ void session_look(struct swakv_session *s, uint64_t now, bool at_once)
 	do
 		n = recv(s->sock, &byte, sizeof(byte), MSG_DONTWAIT);
 	while (n > 0 || (n < 0 && errno == EINTR)); /* nothing that comes here means anything */
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+		events_rest(s);
 		return;
+	}
 	calls_drain(s); /* what it answered before its end still counts */
 	session_break(s,
 		      "the broker '%s' has closed the connection: it has ended, or has ended this session; its log "

@@ -69,7 +69,7 @@ static int check_session(const struct wire_welcome *w, struct text *why)
 		return r;
 	if (!inside(w->lines_offset, w->n_streams * sizeof(struct wire_line), w->session_bytes, CACHELINE))
 		return impossible(why, "offset of the timeline", w->lines_offset);
-	if (!inside(w->wait_offset, sizeof(shm_u32), w->session_bytes, sizeof(shm_u32)))
+	if (!inside(w->wait_offset, sizeof(struct wire_wait), w->session_bytes, sizeof(shm_u32)))
 		return impossible(why, "offset of the wait word", w->wait_offset);
 	return 0;
 }

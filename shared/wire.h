@@ -32,7 +32,7 @@
 #define WIRE_MAX_BATCH          4096
 #define WIRE_MAX_INLINE_UPDATES 512 /* two for each sequence of a batch of 256: a page that came, and one that left */
 #define WIRE_MAX_FDS            8
-#define WIRE_STATE_CHUNK        512 /* int32 pairs of bindings in one state reply */
+#define WIRE_STATE_CHUNK        512  /* int32 pairs of bindings in one state reply */
 #define WIRE_MAX_PAGES          4096 /* that one command takes or gives */
 
 /* ---- handshake ---------------------------------------------------------- */
@@ -88,6 +88,7 @@ _Static_assert(sizeof(struct wire_group) == 128, "wire_group");
 
 enum {
 	WIRE_HELLO_CHUNK_MAPPED = 1, /* an extend binds every page of its chunk; else: only the final window */
+	WIRE_HELLO_EVENTS = 2,       /* it will wait for the socket: see "sleep and wake" */
 };
 
 /*
@@ -193,7 +194,7 @@ struct wire_welcome {
 	uint64_t session_bytes; /* of WIRE_FD_SESSION: rings and timeline lines, writable */
 	uint64_t tables_bytes;  /* of WIRE_FD_TABLES: host tables, read-only */
 	uint64_t lines_offset;  /* in the session memory; struct wire_line [n_streams] */
-	uint64_t wait_offset;   /* in the session memory; shm_u32, the client's futex word: see "sleep and wake" */
+	uint64_t wait_offset;   /* in the session memory; struct wire_wait: see "sleep and wake" */
 	struct wire_ring commands;
 	struct wire_ring replies;
 	struct wire_pool pools[WIRE_MAX_POOLS];
@@ -213,6 +214,12 @@ struct wire_line {
 };
 _Static_assert(sizeof(struct wire_line) == CACHELINE, "wire_line");
 
+/* What the client waits by. */
+struct wire_wait {
+	shm_u32 word;  /* futex */
+	shm_u32 event; /* set by the client: the next answer is to make its socket readable */
+};
+
 /* One a row of a host table. `sequence` is odd while the row is written; `version` is that of the last delivery. */
 struct wire_row_head {
 	shm_u32 sequence;
@@ -228,6 +235,11 @@ struct wire_row_head {
  * again, and then waits for the word to change, at most 250 ms at a time. The
  * broker, after publishing replies to a client with need_wakeup and after giving
  * back command slots to one with need_space, adds 1 to the word and wakes it.
+ *
+ * A client that said WIRE_HELLO_EVENTS may wait for its socket instead, in an
+ * event loop: it reads away what lies there, sets the event word, and looks at
+ * the reply ring. The broker, after publishing replies, takes the word back and
+ * sends a byte that means nothing; so one is under way at most.
  *
  * The broker sleeps on the doorbell (an eventfd that it never reads): the client
  * adds 1 to it after publishing to a broker with need_wakeup on the command ring,

@@ -34,7 +34,7 @@ bool channel_make(struct channel *c)
 	ring_producer_init_spsc(&c->replies, (struct ring_control *)(base + l->replies_control),
 				base + l->replies_slots, l->ring_slots);
 	c->lines = (struct wire_line *)(base + l->lines);
-	c->wait = (shm_u32 *)(base + l->wait);
+	c->wait = (struct wire_wait *)(base + l->wait);
 	for (uint32_t i = 0; i < l->n_groups; i++)
 		tables[i] = (struct session_tables){
 			.cells = (int32_t *)(c->memory.tables + l->cells[i]),
@@ -163,10 +163,15 @@ bool channel_sleeps(struct channel *c)
 	return sleeps;
 }
 
+bool channel_wants_event(struct channel *c)
+{
+	return c->events && load_relaxed(&c->wait->event) && exchange_acq_rel(&c->wait->event, 0);
+}
+
 shm_u32 *channel_wake_word(struct channel *c)
 {
-	add_relaxed(c->wait, 1); /* ordered by the system call before its look at the sleepers */
-	return c->wait;
+	add_relaxed(&c->wait->word, 1); /* ordered by the system call before its look at the sleepers */
+	return &c->wait->word;
 }
 
 int channel_prepare_sleep(struct channel *c)

@@ -67,6 +67,8 @@ struct channel {
 	struct geometry geometry[WIRE_MAX_GROUPS];
 	struct session_memory memory;
 	int doorbell; /* eventfd the worker rings; edge-triggered, never read */
+	bool events;  /* it may wait for its socket */
+	int socket;   /* that, with events: a descriptor of the channel's own */
 	void *owner;  /* the control thread's object */
 
 	/* ---- set as it attaches ---- */
@@ -77,11 +79,12 @@ struct channel {
 	enum channel_state state;
 	enum waking waking;
 	TAILQ_ENTRY(channel) in_waking;
+	bool event_due; /* with WAKING_DUE: its socket is to become readable */
 	struct session *session;
 	struct ring_consumer_spsc commands;
 	struct ring_producer_spsc replies;
 	struct wire_line *lines;
-	shm_u32 *wait;
+	struct wire_wait *wait;
 	uint32_t n_waiting;     /* begins and takes that wait: their answers have their room in the reply ring: */
 	uint32_t waiting_slots; /* so many slots */
 	bool drained;           /* takes no new requests, by order of an administrator */
@@ -148,6 +151,8 @@ void channel_release(struct channel *c, uint32_t n_slots);
  * when it may sleep. It says so once a sleep: whoever was told wakes it.
  */
 bool channel_sleeps(struct channel *c);
+/* The same of its event loop. */
+bool channel_wants_event(struct channel *c);
 /* The futex it sleeps on, changed: one that is about to sleep on it will not. */
 shm_u32 *channel_wake_word(struct channel *c);
 

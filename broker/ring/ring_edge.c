@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stddef.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -56,6 +57,11 @@ static void real_wake(void *arg, shm_u32 *word)
 	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
+static void real_notify(void *arg, int socket)
+{
+	(void)send(socket, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* no room: then it is readable */
+}
+
 static void real_yield(void *arg)
 {
 	sched_yield();
@@ -71,6 +77,7 @@ struct ring_edge ring_edge_real(int *epoll)
 		.unwatch = real_unwatch,
 		.sleep = real_sleep,
 		.wake = real_wake,
+		.notify = real_notify,
 		.yield = real_yield,
 	};
 }

@@ -33,6 +33,8 @@ struct ring_edge {
 	int (*sleep)(void *arg, uint64_t ns, void *rung[RING_EDGE_EVENTS]);
 	/* Wakes one thread that sleeps on @word: a session is used by one at a time. */
 	void (*wake)(void *arg, shm_u32 *word);
+	/* Makes the other end of @socket readable, if it is not; never waits. */
+	void (*notify)(void *arg, int socket);
 	/* Offers the CPU to others. */
 	void (*yield)(void *arg);
 };

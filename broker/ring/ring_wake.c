@@ -16,6 +16,13 @@ void ring_wake_note(struct ring_thread *t, struct channel *c)
 	TAILQ_INSERT_TAIL(&t->noted, c, in_waking);
 }
 
+/* @c waits, in one way or both. */
+static bool waits(struct channel *c)
+{
+	c->event_due = channel_wants_event(c);
+	return channel_sleeps(c) || c->event_due;
+}
+
 /* All who were noted and sleep join those to be woken. */
 static void find_sleepers(struct ring_thread *t)
 {
@@ -25,7 +32,7 @@ static void find_sleepers(struct ring_thread *t)
 	while ((c = TAILQ_FIRST(&t->noted))) {
 		TAILQ_REMOVE(&t->noted, c, in_waking);
 		c->waking = WAKING_NOT;
-		if (!channel_sleeps(c))
+		if (!waits(c))
 			continue;
 		c->waking = WAKING_DUE;
 		TAILQ_INSERT_TAIL(&t->to_wake, c, in_waking);
@@ -40,6 +47,8 @@ static void wake(struct ring_thread *t, int most)
 		TAILQ_REMOVE(&t->to_wake, c, in_waking);
 		c->waking = WAKING_NOT;
 		t->edge.wake(t->edge.arg, channel_wake_word(c));
+		if (c->event_due)
+			t->edge.notify(t->edge.arg, c->socket);
 		t->counters.wakeups++;
 	}
 }
@@ -54,7 +63,7 @@ void ring_wake_round(struct ring_thread *t)
 void ring_wake_glance(struct ring_thread *t, struct channel *c)
 {
 	ring_wake_note(t, c);
-	if (c->waking == WAKING_NOTED && channel_sleeps(c)) {
+	if (c->waking == WAKING_NOTED && waits(c)) {
 		TAILQ_REMOVE(&t->noted, c, in_waking);
 		c->waking = WAKING_DUE;
 		TAILQ_INSERT_TAIL(&t->to_wake, c, in_waking);

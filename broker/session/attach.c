@@ -29,6 +29,8 @@ static int make_channel(struct client *c, struct refusal *r)
 		.model = h->model,
 		.memory = { .session_fd = -1, .tables_fd = -1 },
 		.doorbell = -1,
+		.events = h->hello.flags & WIRE_HELLO_EVENTS,
+		.socket = -1,
 		.owner = c,
 	};
 	memcpy(ch->model_name, h->hello.model, sizeof(ch->model_name));
@@ -42,11 +44,12 @@ static int make_channel(struct client *c, struct refusal *r)
 	if (made < 0)
 		code = refusal_because(r, FAULT_BROKER_MEMORY, (int64_t)(l.session_bytes + l.tables_bytes), -made);
 	if (code == 0) {
-		made = e->make_doorbell(e->arg);
-		if (made < 0)
-			code = refusal_because(r, FAULT_BROKER_MEMORY, sizeof(uint64_t), -made);
-		else
-			ch->doorbell = made;
+		ch->doorbell = e->make_doorbell(e->arg);
+		if (ch->events)
+			ch->socket = e->copy(e->arg, c->socket);
+		if (ch->doorbell < 0 || (ch->events && ch->socket < 0))
+			code = refusal_because(r, FAULT_BROKER_MEMORY, sizeof(uint64_t),
+					       ch->doorbell < 0 ? -ch->doorbell : -ch->socket);
 	}
 	if (code)
 		client_free_session(c);

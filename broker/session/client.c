@@ -33,6 +33,7 @@ void client_free_session(struct client *c)
 	channel_stop(c->channel);
 	e->free_memory(e->arg, &c->channel->memory);
 	e->close(e->arg, &c->channel->doorbell);
+	e->close(e->arg, &c->channel->socket);
 	registry_forget(&c->control->registry, c->channel->id);
 	free(c->channel);
 	c->channel = NULL;
@@ -43,6 +44,8 @@ static void client_close_connection(struct client *c)
 	const struct session_edge *e = &c->control->edge;
 
 	e->unwatch(e->arg, &c->socket_source);
+	if (c->channel && c->channel->events)
+		e->end_sending(e->arg, c->socket); /* the channel still has it open */
 	e->close(e->arg, &c->socket);
 	charge_release(&c->half_open);
 	c->connection = CONNECTION_ENDED;

@@ -77,7 +77,7 @@ static int check_reserved(const struct wire_hello *hello, struct refusal *r)
 {
 	const struct wire_group *unused = &hello->groups[hello->n_groups];
 
-	if (hello->flags & ~(uint32_t)WIRE_HELLO_CHUNK_MAPPED)
+	if (hello->flags & ~(uint32_t)(WIRE_HELLO_CHUNK_MAPPED | WIRE_HELLO_EVENTS))
 		return refusal_set(r, FAULT_RESERVED, hello->flags, 0);
 	for (size_t i = 0; i < sizeof(hello->reserved) / sizeof(hello->reserved[0]); i++)
 		if (hello->reserved[i])

@@ -170,6 +170,13 @@ static int real_make_doorbell(void *arg)
 	return fd < 0 ? -errno : fd;
 }
 
+static int real_copy(void *arg, int socket)
+{
+	int fd = fcntl(socket, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+	return fd < 0 ? -errno : fd;
+}
+
 struct session_edge session_edge_real(struct control *c)
 {
 	return (struct session_edge){
@@ -197,5 +204,6 @@ struct session_edge session_edge_real(struct control *c)
 		.make_memory = real_make_memory,
 		.free_memory = real_free_memory,
 		.make_doorbell = real_make_doorbell,
+		.copy = real_copy,
 	};
 }

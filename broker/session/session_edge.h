@@ -80,6 +80,8 @@ struct session_edge {
 	void (*free_memory)(void *arg, struct session_memory *m);
 	/* What its worker rings, or a negative errno. */
 	int (*make_doorbell)(void *arg);
+	/* A second descriptor of the connection @socket, or a negative errno. */
+	int (*copy)(void *arg, int socket);
 };
 
 /* The world itself: @c has the dispatcher and the watch over the GPU. */

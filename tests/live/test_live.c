@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client library on a real broker: lifecycle, window facts (spec sections 2 and 7), poison, deaths. */
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -661,6 +662,44 @@ Test(live, pages_of_work_under_way_come_back_after_close)
 
 	live_expect_free(watch, before);
 	swakv_session_close(watch);
+}
+
+/* Thousands of answers for an event loop that looks nowhere but at its descriptor: if one were not told, it would hang.
+ */
+Test(live, an_event_loop_is_told_of_every_answer)
+{
+	const struct swakv_attach_options o = { .size = sizeof(o), .flags = SWAKV_ATTACH_EVENTS };
+	swakv_session *s = live_attach(&o, 129, 128, 1, 2, 1024);
+	struct pollfd p = { .fd = swakv_session_fd(s), .events = POLLIN };
+	uint32_t out = 0;
+	swakv_ticket t[3] = { 0 };
+
+	cr_assert_geq(p.fd, 0, "%s", swakv_session_error(s));
+	for (uint32_t i = 0; i < 9000 || out; i++) {
+		uint32_t k = i % 3;
+
+		if (t[k]) {
+			int e;
+
+			while ((e = swakv_poll(s, t[k])) == SWAKV_EAGAIN)
+				cr_assert_eq(poll(&p, 1, 10000), 1, "answer %u: nobody told", i);
+			cr_assert_eq(e, 0);
+			t[k] = 0;
+			out--;
+		}
+		if (i % 50 == 49)
+			LIVE_OK(s, swakv_session_ping(s, NULL)); /* takes answers of others, too */
+		if (i < 9000) {
+			LIVE_OK(s, swakv_session_ping(s, &t[k]));
+			out++;
+		}
+	}
+	swakv_session_take(s);
+	cr_expect_eq(poll(&p, 1, 0), 0, "nothing is left");
+	live_kill(&live);
+	cr_expect_eq(poll(&p, 1, 10000), 1);
+	cr_expect_eq(swakv_session_take(s), SWAKV_EGONE);
+	swakv_session_close(s);
 }
 
 static void *kill_soon(void *arg)

@@ -134,7 +134,7 @@ static void edge_wake(void *arg, shm_u32 *word)
 	for (uint32_t i = 0; i < w->plan.n_workers; i++) {
 		struct worker *v = w->workers[i];
 
-		if (v->channel && v->channel->wait == word)
+		if (v->channel && &v->channel->wait->word == word)
 			worker_woken(v);
 	}
 }

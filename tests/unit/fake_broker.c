@@ -131,7 +131,7 @@ void fake_open(struct fake *f)
 	f->send_bytes = sizeof(f->welcome);
 	welcome_fill(f);
 	f->lines = (void *)(f->memory + f->welcome.lines_offset);
-	f->wait_word = (void *)(f->memory + f->welcome.wait_offset);
+	f->wait = (void *)(f->memory + f->welcome.wait_offset);
 	f->rows = (void *)(f->tables + f->welcome.tables[0].rows_offset);
 	f->cells = (void *)(f->tables + f->welcome.tables[0].host_offset);
 	f->device = (void *)(f->pool + f->welcome.tables[0].device_offset);
@@ -215,8 +215,12 @@ static void *greet(void *arg)
 {
 	struct fake *f = arg;
 
-	f->sock = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC);
-	cr_assert_geq(f->sock, 0);
+	while ((f->sock = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0 && f->n_turned_away < f->turn_away) {
+		f->n_turned_away++;
+		close(f->sock);
+	}
+	if (f->sock < 0) /* the attach has given up */
+		return NULL;
 	if (f->haste != FAKE_READS) {
 		struct pollfd p = { .fd = f->sock, .events = POLLIN };
 
@@ -273,6 +277,8 @@ int fake_try_attach(struct fake *f, struct swakv_attach_options *o, swakv_sessio
 	o->n_streams = FAKE_STREAMS;
 	cr_assert_eq(pthread_create(&f->greeter, NULL, greet, f), 0);
 	r = swakv_session_attach(o, &m, s, why, size);
+	if (f->turn_away == UINT32_MAX)
+		shutdown(f->listener, SHUT_RDWR);
 	pthread_join(f->greeter, NULL);
 	return r;
 }
@@ -315,8 +321,8 @@ static void command_read(struct fake *f, struct fake_command *c)
 				(size_t)(c->head.n_slots - 1) * RING_SLOT);
 	ring_consumer_release_spsc(&f->commands, c->head.n_slots);
 	if (ring_consumer_must_wake_spsc(&f->commands)) {
-		add_relaxed(f->wait_word, 1);
-		syscall(SYS_futex, f->wait_word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+		add_relaxed(&f->wait->word, 1);
+		syscall(SYS_futex, &f->wait->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 	}
 }
 
@@ -339,9 +345,12 @@ static void reply_send(struct fake *f, struct wire_reply *reply, const void *pay
 	ring_producer_write_spsc(&f->replies, 0, reply, sizeof(*reply));
 	ring_producer_write_spsc(&f->replies, sizeof(*reply), payload, len);
 	ring_producer_publish_spsc(&f->replies, reply->n_slots);
+	fence_store_load();
+	if ((f->hello.flags & WIRE_HELLO_EVENTS) && exchange_acq_rel(&f->wait->event, 0))
+		(void)send(f->sock, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (ring_producer_must_wake_spsc(&f->replies)) {
-		add_relaxed(f->wait_word, 1);
-		syscall(SYS_futex, f->wait_word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+		add_relaxed(&f->wait->word, 1);
+		syscall(SYS_futex, &f->wait->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 	}
 }
 

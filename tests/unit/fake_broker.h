@@ -49,10 +49,11 @@ struct fake {
 	int sock; /* of the attached client */
 	int fds[WIRE_MAX_FDS];
 	uint32_t n_fds;
-	uint32_t send_fds; /* how many of them go with the welcome */
-	size_t send_bytes; /* of the welcome */
-	int client_pidfd;  /* that came with the hello, -1: none */
-	bool mute;         /* accepts, and says nothing */
+	uint32_t send_fds;                 /* how many of them go with the welcome */
+	size_t send_bytes;                 /* of the welcome */
+	int client_pidfd;                  /* that came with the hello, -1: none */
+	bool mute;                         /* accepts, and says nothing */
+	uint32_t turn_away, n_turned_away; /* the first so many who connect are left without an answer */
 	enum fake_haste haste;
 	void (*twist)(struct fake *f); /* changes the welcome before it is sent */
 	int choice;                    /* for the twist */
@@ -62,7 +63,7 @@ struct fake {
 	unsigned char *tables;
 	unsigned char *pool;
 	struct wire_line *lines;
-	shm_u32 *wait_word;
+	struct wire_wait *wait;
 	int32_t *cells; /* host table */
 	struct wire_row_head *rows;
 	int32_t *device;      /* device table, in the pool */

@@ -238,10 +238,20 @@ Test(channel, a_worker_that_waits_for_room_for_a_command_is_told)
 
 Test(channel, a_worker_that_is_about_to_sleep_finds_its_word_changed)
 {
-	uint32_t before = load_relaxed(channel.wait);
+	uint32_t before = load_relaxed(&channel.wait->word);
 
-	cr_assert_eq(channel_wake_word(&channel), channel.wait);
-	cr_assert_neq(load_relaxed(channel.wait), before);
+	cr_assert_eq(channel_wake_word(&channel), &channel.wait->word);
+	cr_assert_neq(load_relaxed(&channel.wait->word), before);
+}
+
+Test(channel, a_workers_event_loop_is_told_once_and_only_if_it_asked)
+{
+	store_relaxed(&channel.wait->event, 1);
+	cr_assert_not(channel_wants_event(&channel), "it said at its attach that it would not");
+	channel.events = true;
+	cr_assert(channel_wants_event(&channel));
+	cr_assert_not(channel_wants_event(&channel), "it is on its way");
+	cr_assert_eq(load_relaxed(&channel.wait->event), 0);
 }
 
 /* Zeroes in the place of words look like lines that are idle: a session with them is not believed idle. */

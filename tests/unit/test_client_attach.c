@@ -332,6 +332,65 @@ Test(client_attach, memory_of_another_size_is_refused)
 	assert_refused(SWAKV_ESYSTEM, "session memory has 16384 bytes, it said 20480");
 }
 
+/* ---- waiting for a broker ---- */
+
+Test(client_attach, who_waits_for_a_broker_that_does_not_come_is_told_so)
+{
+	struct swakv_attach_options o = { .size = sizeof(o), .wait_ms = 30, .socket = "/tmp/swakv-no-such.sock" };
+	const struct swakv_group g = {
+		.size = sizeof(g), .kind = SWAKV_FULL, .layers = 1, .kv_heads = 1, .head_dim = 8, .dtype = SWAKV_F16
+	};
+	const struct swakv_model m = {
+		.size = sizeof(m), .name = "m", .groups = &g, .n_groups = 1, .max_batch = 1, .max_seq = 64
+	};
+	swakv_session *s;
+	unsigned ms = 0;
+
+	cr_expect_eq(swakv_session_attach(&o, &m, &s, why, sizeof(why)), SWAKV_EGONE);
+	cr_expect_eq(sscanf(why, "waited %u ms: no broker", &ms), 1, "%s", why);
+	cr_expect_geq(ms, 30);
+	cr_expect_not_null(strstr(why, "there is no socket /tmp/swakv-no-such.sock"), "%s", why);
+	o.flags = 1u << 31;
+	cr_expect_eq(swakv_session_attach(&o, &m, &s, why, sizeof(why)), SWAKV_EINVALID);
+	cr_expect_not_null(strstr(why, "flags 2147483648"), "%s", why);
+}
+
+/* A broker that is about to end leaves whoever connects without an answer; then it is another. */
+Test(client_attach, who_waits_is_served_by_the_next_broker)
+{
+	struct swakv_attach_options o = { .size = sizeof(o), .wait_ms = 60000 };
+	swakv_session *s;
+
+	fake.turn_away = 3;
+	cr_assert_eq(fake_try_attach(&fake, &o, &s, why, sizeof(why)), 0, "%s", why);
+	cr_expect_eq(fake.n_turned_away, 3);
+	fake_end(&fake, s);
+}
+
+Test(client_attach, who_does_not_wait_is_not_served_by_the_next_broker)
+{
+	swakv_session *s;
+
+	fake.turn_away = UINT32_MAX;
+	cr_expect_eq(fake_try_attach(&fake, NULL, &s, why, sizeof(why)), SWAKV_EGONE);
+	cr_expect_eq(fake.n_turned_away, 1);
+	cr_expect_null(strstr(why, "waited"), "%s", why);
+	fake_close(&fake);
+}
+
+/* Pauses of 5, 10, 20, 40, 80 and then 100 ms: the less often it gets to run, the fewer. */
+Test(client_attach, who_waits_looks_a_few_times_a_second)
+{
+	struct swakv_attach_options o = { .size = sizeof(o), .wait_ms = 500 };
+	swakv_session *s;
+
+	fake.turn_away = UINT32_MAX;
+	cr_expect_eq(fake_try_attach(&fake, &o, &s, why, sizeof(why)), SWAKV_EGONE);
+	cr_expect_leq(fake.n_turned_away, 11);
+	cr_expect_geq(fake.n_turned_away, 2);
+	fake_close(&fake);
+}
+
 Test(client_attach, silent_broker_times_out)
 {
 	struct swakv_attach_options o = { .size = sizeof(o), .timeout_ms = 50 };

@@ -46,6 +46,40 @@ static void completes(swakv_request *r, struct swakv_fence f)
 	"fence value 1 of stream 0 is no proof: the step was prepared behind mark 1, so mark the stream behind "       \
 	"the step's work and give that fence"
 
+Test(client_fence, a_wait_ends_when_the_word_is_reached_or_its_time_is_up)
+{
+	struct swakv_fence f;
+
+	cr_assert_eq(swakv_stream_bind_host(session, 0, true), 0);
+	cr_assert_eq(swakv_stream_launch_host(session, 0, wait_for_gate, NULL), 0);
+	f = mark();
+	cr_expect_eq(swakv_fence_wait(session, f, 0), SWAKV_ETIMEDOUT);
+	cr_expect_eq(swakv_fence_wait(session, f, 20), SWAKV_ETIMEDOUT);
+	cr_expect_str_eq(swakv_session_error(session),
+			 "stream 0 has reached mark 0 and not 1 within 20 ms: its work still "
+			 "runs, or has failed");
+	store_release(&gate, 1);
+	cr_expect_eq(swakv_fence_wait(session, f, 60000), 0, "%s", swakv_session_error(session));
+	cr_expect(swakv_fence_reached(session, f));
+	cr_expect_eq(swakv_fence_wait(session, f, 0), 0);
+}
+
+Test(client_fence, what_no_mark_gave_is_not_waited_for)
+{
+	const struct swakv_fence early = { SWAKV_FENCE_LINE, 0, 2 }, failed = { SWAKV_FENCE_FAILED, 0, 0 },
+				 elsewhere = { SWAKV_FENCE_LINE, 77, 1 };
+
+	mark();
+	REFUSED(swakv_fence_wait(session, early, 60000), "mark 2 of stream 0 is never reached: its last is 1");
+	REFUSED(swakv_fence_wait(session, failed, 60000), "a fence of kind 2 is never reached");
+	cr_expect_eq(swakv_fence_wait(session, elsewhere, 60000), SWAKV_EINVALID);
+	cr_expect_eq(swakv_fence_wait(NULL, SWAKV_DONE, 0), SWAKV_EINVALID);
+	cr_expect_eq(swakv_fence_wait(session, SWAKV_DONE, 0), 0);
+	fake_die(&fake);
+	cr_expect_eq(swakv_fence_wait(session, (struct swakv_fence){ SWAKV_FENCE_LINE, 0, 1 }, 60000), 0,
+		     "without a broker");
+}
+
 Test(client_fence, a_mark_from_before_the_prepare_is_no_proof)
 {
 	swakv_request *r = begin(0, 0);

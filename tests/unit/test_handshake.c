@@ -94,7 +94,7 @@ Test(handshake, struct_sizes_must_agree)
 
 Test(handshake, reserved_fields_must_be_zero)
 {
-	hello.flags = WIRE_HELLO_CHUNK_MAPPED << 1;
+	hello.flags = WIRE_HELLO_EVENTS << 1;
 	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
 	hello.flags = 0;
 	for (size_t i = 0; i < 6; i++) {

@@ -63,6 +63,8 @@ static struct {
 	shm_u32 *woken[64];
 	uint32_t n_woken;
 	void (*at_wake)(void);
+	int notified; /* the last */
+	uint32_t n_notified;
 } world;
 
 static uint64_t world_now(void *arg)
@@ -110,6 +112,12 @@ static void world_wake(void *arg, shm_u32 *word)
 	world.woken[world.n_woken++ % 64] = word;
 }
 
+static void world_notify(void *arg, int socket)
+{
+	world.notified = socket;
+	world.n_notified++;
+}
+
 static void world_yield(void *arg)
 {
 }
@@ -121,6 +129,7 @@ static const struct ring_edge edge = {
 	.unwatch = world_unwatch,
 	.sleep = world_sleep,
 	.wake = world_wake,
+	.notify = world_notify,
 	.yield = world_yield,
 };
 
@@ -271,7 +280,7 @@ static uint32_t times_woken(const struct worker *w)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < world.n_woken; i++)
-		n += world.woken[i] == w->channel.wait;
+		n += world.woken[i] == &w->channel.wait->word;
 	return n;
 }
 
@@ -355,6 +364,30 @@ Test(ring_round, an_admission_wakes_its_worker)
 	cr_expect_eq(times_woken(waiter), 1);
 	cr_expect(answered(waiter));
 	cr_expect_eq(waiter->code, 0);
+}
+
+/* Its answer may come while it sleeps nowhere that a futex would reach: in an event loop. */
+Test(ring_round, an_answer_makes_the_socket_of_an_event_loop_readable_once)
+{
+	struct worker *w = attach();
+
+	w->channel.events = true;
+	w->channel.socket = 77;
+	store_relaxed(&w->channel.wait->event, 1);
+	for (int i = 0; i < 3; i++) {
+		send_nop(w);
+		turns(1);
+		cr_expect(answered(w));
+	}
+	turns(1);
+	cr_expect_eq(world.n_notified, 1, "it has not come back since");
+	cr_expect_eq(world.notified, 77);
+	store_relaxed(&w->channel.wait->event, 1);
+	turns(1);
+	cr_expect_eq(world.n_notified, 1, "there is nothing new");
+	send_nop(w);
+	turns(2);
+	cr_expect_eq(world.n_notified, 2);
 }
 
 /* ---- when it wakes by itself ---------------------------------------------------------- */

@@ -107,6 +107,9 @@ struct swakv_update {
 	int32_t old_page;
 };
 
+/* swakv_session_fd() is to give a descriptor. */
+enum { SWAKV_ATTACH_EVENTS = 1 };
+
 /* Set the size and what matters, the rest to 0. Everything is copied. */
 struct swakv_attach_options {
 	uint32_t size;            /* sizeof(struct swakv_attach_options) */
@@ -127,6 +130,12 @@ struct swakv_attach_options {
 	 */
 	void (*on_updates)(void *arg, uint32_t stream, uint32_t group, const struct swakv_update *updates, size_t n);
 	void *on_updates_arg;
+	/*
+	 * How long attach may wait for a broker that is not there yet, or is about to
+	 * be replaced, before timeout_ms of its own begin; 0: not at all.
+	 */
+	uint32_t wait_ms;
+	uint32_t flags; /* SWAKV_ATTACH_EVENTS, or 0 */
 };
 
 /*
@@ -276,6 +285,30 @@ int swakv_poll(swakv_session *s, swakv_ticket ticket);
  * SWAKV_EGONE, SWAKV_EFORKED.
  */
 int swakv_wait(swakv_session *s, swakv_ticket ticket);
+
+/*
+ * A descriptor for poll() or epoll in the caller's own loop, of a session that
+ * was attached with SWAKV_ATTACH_EVENTS; borrowed until the session is closed;
+ * the same at each call. It is only waited for, never read. Level-triggered: it
+ * is readable
+ *  - while an answer that a ticket is out for can be collected;
+ *  - while an answer is there that nobody has taken (of a call that timed out: its
+ *    updates are due): swakv_session_take();
+ *  - once every millisecond or so, while a begin of a ticket has been granted and
+ *    the device has not left its slots;
+ *  - for good once the session or the broker has ended: then every ticket can be
+ *    collected, and the session is to be closed.
+ * It may be readable when nothing is there, until the next swakv_poll() or
+ * swakv_session_take(). Calls that wait go on as ever.
+ * Errors: common, SWAKV_EINVALID (attached without SWAKV_ATTACH_EVENTS), SWAKV_ESYSTEM, SWAKV_EGONE.
+ */
+int swakv_session_fd(swakv_session *s);
+/*
+ * Takes the answers that are there, whosever they are, and never sleeps: their
+ * effects happen, and tickets can be collected.
+ * Errors: SWAKV_EINVALID, SWAKV_EGONE, SWAKV_EFORKED.
+ */
+int swakv_session_take(swakv_session *s);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -132,6 +132,13 @@ int swakv_stream_mark(swakv_session *s, uint32_t stream, struct swakv_fence *fen
 /* True when @fence has been reached: SWAKV_DONE always, all others never for NULL. Reads one cached word. */
 bool swakv_fence_reached(const swakv_session *s, struct swakv_fence fence);
 /*
+ * Waits until @fence has been reached, for @ms milliseconds at most (0: only
+ * looks). The device wakes nobody, so its word is looked at again and again, in
+ * pauses that grow with the time that has passed, to 1 ms.
+ * Errors: common (also a fence that failed, or that no mark has given), SWAKV_ETIMEDOUT (not reached in time).
+ */
+int swakv_fence_wait(swakv_session *s, struct swakv_fence fence, uint32_t ms);
+/*
  * Waits until everything given to @stream has ended. On an unbound stream: 0.
  * Errors: common, SWAKV_EDEVICE (it failed).
  */
