@@ -21,6 +21,7 @@
 #include "driver.h"
 #include "layout.h"
 #include "model_name.h"
+#include "page_shape.h"
 #include "pool_import.h"
 #include "process.h"
 #include "session.h"
@@ -241,6 +242,8 @@ static int table_init(struct attach *a, uint32_t group, uint32_t cell)
 	const unsigned char *rows = (unsigned char *)s->tables_memory.p + s->welcome.tables[group].rows_offset;
 	const struct swakv_layout *l = &s->layouts[group];
 	size_t n = (size_t)s->max_batch * (size_t)l->width;
+	bool joined = l->form == SWAKV_JOINED;
+	uint32_t id_rows = shape_id_rows(joined);
 	struct table *t = &s->tables[group];
 
 	s->targets[group] = (struct stream_target){
@@ -248,7 +251,8 @@ static int table_init(struct attach *a, uint32_t group, uint32_t cell)
 		.width = l->width,
 		.num_pages = l->num_pages,
 		.first_page = l->first_page,
-		.v_base = l->v_base,
+		.v_half = joined ? 0 : l->v_base + (uint64_t)l->num_pages * l->page_stride,
+		.joined = joined,
 		.page_stride = l->page_stride,
 	};
 	*t = (struct table){
@@ -256,6 +260,7 @@ static int table_init(struct attach *a, uint32_t group, uint32_t cell)
 		.first_row = group * s->max_batch,
 		.first_cell = cell,
 		.width = (uint32_t)l->width,
+		.row_cells = id_rows * (uint32_t)l->width,
 		.host = l->host_table,
 		.rows = (const struct wire_row_head *)(const void *)rows,
 		.mirror = malloc(n * sizeof(int32_t)),
@@ -265,7 +270,7 @@ static int table_init(struct attach *a, uint32_t group, uint32_t cell)
 	if (!t->mirror || !t->state || !t->row_scratch)
 		return text_set(&a->why, SWAKV_ENOMEM, "no memory for the mirror of a table with %zu entries", n);
 	memset(t->mirror, 0xff, n * sizeof(int32_t));
-	return table_clear(a, l->table, 2 * (uint64_t)n);
+	return table_clear(a, l->table, id_rows * (uint64_t)n);
 }
 
 static int tables_init(struct attach *a)

@@ -74,7 +74,7 @@ static int row_copy(struct swakv_session *s, const struct table *t, uint32_t slo
 		    uint32_t *version)
 {
 	const struct wire_row_head *head = &t->rows[slot];
-	const volatile int32_t *cells = t->host + (size_t)slot * 2 * t->width;
+	const volatile int32_t *cells = t->host + (size_t)slot * t->row_cells;
 	uint64_t deadline = 0;
 
 	for (uint32_t tries = 1;; tries++) {
@@ -139,7 +139,7 @@ static void row_fetch(struct swakv_session *s, const struct wire_row *r)
 	size_t slot = r->row - t->first_row;
 
 	__builtin_prefetch(&t->rows[slot]);
-	__builtin_prefetch(t->host + slot * 2 * t->width + r->first);
+	__builtin_prefetch(t->host + slot * t->row_cells + r->first);
 	prefetch_to_write(t->mirror + slot * t->width + r->first);
 }
 

@@ -33,6 +33,7 @@ struct table {
 	const struct stream_target *target;
 	uint32_t first_row, first_cell;
 	uint32_t width;
+	uint32_t row_cells;               /* of the host table: from a row to the next */
 	const int32_t *host;              /* broker's truth, read-only */
 	const struct wire_row_head *rows; /* read-only */
 	int32_t *mirror;                  /* K ids, [max_batch][width] */

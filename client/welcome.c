@@ -17,7 +17,7 @@
 
 #include <swakv/error.h>
 
-#define TABLE_BYTES(rows, width) (2 * (uint64_t)(rows) * (uint64_t)(width) * sizeof(int32_t))
+#include "page_shape.h"
 
 static bool inside(uint64_t offset, uint64_t bytes, uint64_t total, uint64_t align)
 {
@@ -96,8 +96,9 @@ static int check_pool(const struct wire_welcome *w, const struct wire_pool *p, s
 static int check_layout(const struct wire_welcome *w, const struct wire_layout *l, const struct wire_hello *hello,
 			const struct wire_group *g, struct text *why)
 {
+	bool joined = g->form == WIRE_JOINED;
 	const struct wire_pool *p;
-	uint64_t span, v_end;
+	uint64_t span, room, v_end;
 
 	if (l->pool >= w->n_pools)
 		return impossible(why, "pool of a layout", l->pool);
@@ -110,7 +111,8 @@ static int check_layout(const struct wire_welcome *w, const struct wire_layout *
 		return impossible(why, "private pages", (uint64_t)l->private_pages);
 	if (l->page_stride == 0 || l->page_stride > p->half_bytes || l->layer_stride > l->page_stride / g->layers)
 		return impossible(why, "bytes of a page", l->page_stride);
-	if (__builtin_mul_overflow(l->page_stride, (uint64_t)l->num_pages, &span) || span > p->half_bytes)
+	room = joined ? 2 * p->half_bytes : p->half_bytes;
+	if (__builtin_mul_overflow(l->page_stride, (uint64_t)l->num_pages, &span) || span > room)
 		return impossible(why, "bytes of the K pages", l->page_stride);
 	if (!inside(l->base, span, p->bytes, 1))
 		return impossible(why, "page 0", l->base);
@@ -119,6 +121,10 @@ static int check_layout(const struct wire_welcome *w, const struct wire_layout *
 	if (l->k_token_stride > l->layer_stride / g->page_tokens ||
 	    l->v_token_stride > l->layer_stride / g->page_tokens)
 		return impossible(why, "bytes of a token", l->k_token_stride);
+	if (joined)
+		return l->v_base != l->v_first || l->v_first - l->base > l->page_stride
+			       ? impossible(why, "V base", l->v_base)
+			       : 0;
 	/* V ids are K ids + num_pages, so the V pages lie in [v_base + span, v_base + 2 * span) */
 	if (__builtin_add_overflow(l->v_base, 2 * span, &v_end) || v_end > p->bytes ||
 	    l->v_base + span < l->base + span || l->v_first != l->v_base + span)
@@ -136,7 +142,8 @@ static int check_table(const struct wire_welcome *w, uint32_t group, const struc
 		return impossible(why, "group of a table", t->group);
 	if (t->pool != w->layouts[group].pool || t->pool != w->tables[0].pool)
 		return impossible(why, "pool of a table", t->pool);
-	bytes = TABLE_BYTES(hello->max_batch, w->layouts[group].width);
+	bytes = shape_id_rows(hello->groups[group].form == WIRE_JOINED) * (uint64_t)hello->max_batch *
+		(uint64_t)w->layouts[group].width * sizeof(int32_t);
 	if (!inside(t->device_offset, bytes, w->pools[t->pool].table_area_bytes, sizeof(int32_t)))
 		return impossible(why, "offset of the device table", t->device_offset);
 	if (!inside(t->host_offset, bytes, w->tables_bytes, sizeof(int32_t)))

@@ -211,6 +211,7 @@
 	       "its min_page_bytes")                                                                                   \
 	REASON(MODEL_FORM, SWAKV_EINVALID, "%Gform %g is unknown, see enum swakv_form")                                \
 	REASON(MODEL_ORDER, SWAKV_EINVALID, "%Gorder %g is unknown, see enum swakv_order")                             \
+	REASON(MODEL_ROWS, SWAKV_EINVALID, "%Gorder rows: K and V of a split page lie in two halves")                  \
 	REASON(MODEL_ALIGN, SWAKV_EINVALID, "%Galign %g is not a power of two from 1 to %w")                           \
 	REASON(MODEL_ALIGN_HALF, SWAKV_EINVALID,                                                                       \
 	       "%Galign %g: the V half begins %w bytes behind the K half, which is no multiple of it; choose another " \

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "page_key.h"
+
 enum {
 	FIT_NEEDS = 64,  /* sizes at most */
 	FIT_EXACT = 8,   /* so many are tried in every order, in 8 x 2^8 steps; more lie largest first */
@@ -22,7 +24,7 @@ enum {
 };
 
 struct fit_need {
-	uint64_t page_bytes; /* different in all; of one half */
+	struct page_key key; /* different in all */
 	uint64_t pages;
 };
 
@@ -37,11 +39,11 @@ struct fit_plan {
 
 /*
  * The extents of @extent_bytes that @n @needs take from the start of a half of
- * @half_bytes; -1: they do not fit, and @plan is not filled in. @plan may be NULL.
+ * @half_bytes (joined pages of both halves); -1: they do not fit, and @plan is not filled in. @plan may be NULL.
  */
 int64_t fit_extents(uint64_t half_bytes, uint64_t extent_bytes, const struct fit_need *needs, uint32_t n,
 		    struct fit_plan *plan);
-/* Adds @pages to the need of that size, a new one when there is none. False: there are FIT_NEEDS. */
-bool fit_add(struct fit_need *needs, uint32_t *n, uint64_t page_bytes, uint64_t pages);
+/* Adds @pages to the need of that key, a new one when there is none. False: there are FIT_NEEDS. */
+bool fit_add(struct fit_need *needs, uint32_t *n, struct page_key key, uint64_t pages);
 
 #endif

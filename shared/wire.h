@@ -43,11 +43,17 @@ enum wire_dtype { WIRE_F16 = 1, WIRE_BF16, WIRE_F32, WIRE_FP8, WIRE_DTYPE_COUNT 
 #define WIRE_DTYPE_NAMES "f16", "bf16", "f32", "fp8" /* from 1 on */
 /* How a page lies in the pool. */
 enum wire_form {
-	WIRE_SPLIT, /* its K in the K half, its V as far in the V half */
+	WIRE_SPLIT,  /* its K in the K half, its V as far in the V half */
+	WIRE_JOINED, /* all of it in one run of bytes; ids count both halves as one, from the K half on */
 	WIRE_FORM_COUNT
 };
 /* In which order a layer of a page has its parts. */
-enum wire_order { WIRE_ORDER_K_V_EXTRA, WIRE_ORDER_EXTRA_K_V, WIRE_ORDER_COUNT };
+enum wire_order {
+	WIRE_ORDER_K_V_EXTRA,
+	WIRE_ORDER_EXTRA_K_V,
+	WIRE_ORDER_ROWS, /* K and V of a token side by side, then what is extra; joined pages only */
+	WIRE_ORDER_COUNT
+};
 #define WIRE_MAX_ALIGN 4096 /* bytes; the K half begins at a multiple of it */
 enum wire_backend { WIRE_BACKEND_HOST = 1, WIRE_BACKEND_CUDA, WIRE_BACKEND_COUNT };
 #define WIRE_BACKEND_NAMES "none", "host", "cuda"
@@ -139,19 +145,20 @@ enum { WIRE_LAYOUT_WIDE = 1 /* page id times page stride, in elements, does not 
 /*
  * Where the pages of a group lie: address of (page, layer, token) = base + page *
  * page_stride + layer * layer_stride + token * token_stride; base is k_base for K
- * ids and v_base for V ids. All but the counts are bytes.
+ * ids and v_base for V ids, which of a joined group are the same ids. All but the
+ * counts are bytes.
  */
 struct wire_layout {
 	uint32_t pool; /* index into pools */
 	int32_t num_pages;
 	int32_t private_pages;
 	int32_t width;        /* columns of a row */
-	uint64_t page_stride; /* S, one page's K (or V) */
+	uint64_t page_stride; /* S, one page's K (or V); T, a joined page */
 	uint64_t layer_stride;
 	uint64_t k_token_stride, v_token_stride;
 	uint64_t base;                 /* where page 0 begins; this and the others are offsets in the allocation */
 	uint64_t k_base;               /* where its K begins, in layer 0 */
-	uint64_t v_base;               /* such that V id = K id + num_pages; may lie below k_base */
+	uint64_t v_base;               /* such that V id = K id + num_pages; may lie below k_base; joined: v_first */
 	uint64_t v_first, extra_first; /* where V and extra bytes of page 0 begin, in layer 0 */
 	uint64_t flags;                /* WIRE_LAYOUT_* */
 	uint64_t reserved[2];
@@ -160,7 +167,8 @@ struct wire_layout {
 struct wire_table {
 	uint32_t group;
 	uint32_t pool;
-	uint64_t device_offset; /* in the allocation; int32 [max_batch][2][width] */
+	uint64_t device_offset; /* in the allocation; int32 [max_batch][2][width], of a joined group
+				   [max_batch][1][width] */
 	uint64_t host_offset;   /* in the tables memory; the same layout */
 	uint64_t rows_offset;   /* in the tables memory; struct wire_row_head [max_batch] */
 };

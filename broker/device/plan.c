@@ -114,7 +114,8 @@ static uint64_t table_bytes(const struct model *m, const struct geometry g[])
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; i < m->n_groups; i++)
-		bytes += area_rounded((uint64_t)m->max_batch * 2 * (uint64_t)g[i].width * sizeof(int32_t));
+		bytes += area_rounded((uint64_t)m->max_batch * shape_id_rows(g[i].shape.joined) * (uint64_t)g[i].width *
+				      sizeof(int32_t));
 	return bytes;
 }
 
@@ -125,7 +126,7 @@ static bool sequence_fits(const struct backend_pool *pool, const struct model *m
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < m->n_groups; i++)
-		fit_add(needs, &n, g[i].page_bytes, (uint64_t)g[i].private_pages);
+		fit_add(needs, &n, geometry_key(&g[i]), (uint64_t)g[i].private_pages);
 	return fit_extents(pool->half_bytes, pool->extent_bytes, needs, n, NULL) >= 0;
 }
 
@@ -133,10 +134,10 @@ static void print_groups(const struct config_model *m, const struct geometry g[]
 {
 	for (uint32_t i = 0; i < m->model.n_groups; i++)
 		fprintf(out,
-			"model %s, group %" PRIu32 " (%s): a page is 2 x %" PRIu64
+			"model %s, group %" PRIu32 " (%s): a page is %s%" PRIu64
 			" bytes; one maximal sequence needs %" PRId32 " of %" PRId32 " pages\n",
-			m->name, i, m->model.groups[i].kind == WIRE_GROUP_FULL ? "full" : "sliding", g[i].page_bytes,
-			g[i].private_pages, g[i].num_pages);
+			m->name, i, m->model.groups[i].kind == WIRE_GROUP_FULL ? "full" : "sliding",
+			g[i].shape.joined ? "" : "2 x ", g[i].page_bytes, g[i].private_pages, g[i].num_pages);
 }
 
 static int print_model(const struct backend_pool *pool, const struct config_model *m, FILE *out)
@@ -157,14 +158,14 @@ static int print_model(const struct backend_pool *pool, const struct config_mode
 		return EXIT_CODE_POOL;
 	}
 	for (uint32_t i = 0; i < m->model.n_groups; i++)
-		sequence += 2 * g[i].page_bytes * (uint64_t)g[i].private_pages;
+		sequence += page_key_whole(geometry_key(&g[i])) * (uint64_t)g[i].private_pages;
 	tables = table_bytes(&m->model, g);
 	fits = sequence_fits(pool, &m->model, g);
 	if (m->model.n_groups > 1)
 		print_groups(m, g, out);
 	fprintf(out, "model %s: ", m->name);
 	if (m->model.n_groups == 1)
-		fprintf(out, "a page is 2 x %" PRIu64 " bytes; ", g[0].page_bytes);
+		fprintf(out, "a page is %s%" PRIu64 " bytes; ", g[0].shape.joined ? "" : "2 x ", g[0].page_bytes);
 	fprintf(out, "one maximal sequence of %" PRId64 " tokens needs ", m->model.max_seq);
 	if (m->model.n_groups == 1)
 		fprintf(out, "%" PRId32 " of %" PRId32 " pages, ", g[0].private_pages, g[0].num_pages);
@@ -190,7 +191,7 @@ int plan_floors(const struct backend_pool *pool, const struct config *c, char wh
 
 		if (!m->limits_only && model_check(&m->model, pool->half_bytes, g, &f) == 0)
 			for (; n < m->model.n_groups; n++)
-				shares[n] = (struct floor_share){ g[n].page_bytes, (uint64_t)g[n].private_pages };
+				shares[n] = (struct floor_share){ geometry_key(&g[n]), (uint64_t)g[n].private_pages };
 		if (m->floor.value)
 			floors_add(&floors, m->floor.value, shares, n);
 	}

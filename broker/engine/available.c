@@ -17,13 +17,12 @@ static uint64_t pool_epoch(const struct pool *p, const struct page_class *c)
 /* Free pages that class @c loses with its empty extent @x. */
 static int32_t pages_lost(const struct pool *p, const struct page_class *c, int32_t x)
 {
-	int32_t lo, hi, border[2];
+	int32_t border[BORDERS], lost = (int32_t)pages_count(p, c, x, x + 1);
 	int n = border_pages(p, c, x, border);
 
-	pages_within(p, c, x, x + 1, &lo, &hi);
 	for (int i = 0; i < n; i++)
-		hi += c->state[border[i]] == PAGE_FREE;
-	return hi - lo;
+		lost += c->state[border[i]] == PAGE_FREE;
+	return lost;
 }
 
 bool extent_serves(const struct pool *p, int32_t x, int index, bool others)
@@ -64,12 +63,11 @@ static int64_t pages_touching(const struct pool *p, const struct page_class *c, 
 	int64_t n = 0;
 
 	for (int32_t x = 0; x < p->n_extents && p->n_chosen > 0; x++) {
-		int32_t lo, hi, border[2], n_border;
+		int32_t border[BORDERS], n_border;
 
 		if (!p->extents[x].choice || p->extent_class[x] != index)
 			continue;
-		pages_within(p, c, x, x + 1, &lo, &hi);
-		n += hi - lo;
+		n += pages_count(p, c, x, x + 1);
 		n_border = border_pages(p, c, x, border);
 		for (int i = 0; i < n_border; i++) {
 			int32_t first, last;
@@ -90,13 +88,12 @@ int64_t pool_available(struct pool *p, struct page_class *c)
 
 	if (c->cached_at != now) {
 		int index = pool_class_index(p, c);
-		int32_t first, lo, hi;
+		int32_t first;
 		int64_t usable = 0;
 
 		for (int32_t x = 0; x < p->n_extents;) {
 			x = extents_next_stretch(p, x, index, true, &first);
-			pages_within(p, c, first, x, &lo, &hi);
-			usable += hi - lo;
+			usable += pages_count(p, c, first, x);
 		}
 		c->cached_available = usable - (c->n_usable - pages_touching(p, c, index));
 		c->cached_at = now;

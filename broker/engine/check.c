@@ -80,7 +80,8 @@ static int32_t count_staged(struct checker *k, const struct session *s, const st
 static void check_row(struct checker *k, const struct session *s, const struct group *g, int32_t slot,
 		      const struct mapped *m)
 {
-	const int32_t *v = g->table.cells + ((int64_t)slot * 2 + 1) * g->table.width;
+	bool joined = g->class->key.joined;
+	const int32_t *v = page_table_row(&g->table, slot) + (joined ? 0 : g->table.width);
 
 	for (int32_t c = 0; c < g->table.width; c++) {
 		int32_t page = page_table_get(&g->table, slot, c);
@@ -91,7 +92,7 @@ static void check_row(struct checker *k, const struct session *s, const struct g
 				 "session %u group %u slot %" PRId32 ": column %" PRId32 " holds %" PRId32
 				 ", mapped should be [%" PRId32 ", %" PRId32 ") and [%" PRId32 ", %" PRId32 ")",
 				 s->tag, g->index, slot, c, page, m->lo, m->gap, m->resume, m->hi);
-		if (v[c] != (page < 0 ? -1 : page + g->table.num_pages))
+		if (v[c] != (page < 0 ? -1 : joined ? page : page + g->table.num_pages))
 			violated(k,
 				 "session %u slot %" PRId32 " column %" PRId32 ": V id %" PRId32 " for K id %" PRId32,
 				 s->tag, slot, c, v[c], page);

@@ -23,15 +23,17 @@ static void empty_count(struct pool *p, struct page_class *c, int32_t n)
 	p->turns++;
 }
 
-/* The free page that starts before extent @x and ends in or beyond it, -1: none. */
-static int32_t free_before(const struct pool *p, const struct page_class *c, int32_t x)
+/*
+ * The free page of run @run that starts before extent @x and ends in or beyond
+ * it, and counts where it starts as long as @x is not chosen; -1: none.
+ */
+static int32_t free_before(const struct pool *p, const struct page_class *c, int run, int32_t x)
 {
-	uint64_t start = extent_start(p, x);
-	int32_t page = (int32_t)(start / c->page_bytes);
+	int32_t page = page_over(c, run, extent_start(p, x));
 
-	if (start % c->page_bytes == 0 || page >= c->num_pages || c->state[page] != PAGE_FREE)
+	if (page < 0 || c->state[page] != PAGE_FREE || page_is_hidden(p, c, page))
 		return -1;
-	return p->extents[~c->place[page]].straddler_owed ? -1 : page;
+	return p->extents[~c->place[page]].runs[run].straddler_owed ? -1 : page;
 }
 
 /* The free page @page before extent @x, which was chosen (@n -1) or lifted (1), stops or starts to count where it
@@ -57,11 +59,14 @@ static void extent_choose(struct pool *p, int32_t x, struct choice *k)
 {
 	struct extent *e = &p->extents[x];
 	struct page_class *c = p->extent_class[x] < 0 ? NULL : p->classes[p->extent_class[x]];
-	int32_t before = c ? free_before(p, c, x) : -1;
 
 	MUST(!e->choice);
-	if (before >= 0 && !page_is_hidden(p, c, before))
-		count_before(p, c, before, -1);
+	for (int r = 0; c && r < c->n_runs; r++) {
+		int32_t before = free_before(p, c, r, x);
+
+		if (before >= 0)
+			count_before(p, c, before, -1);
+	}
 	e->choice = k;
 	p->n_chosen++;
 	p->hands++;
@@ -80,7 +85,6 @@ static void extent_lift(struct pool *p, int32_t x)
 {
 	struct extent *e = &p->extents[x];
 	struct page_class *c = p->extent_class[x] < 0 ? NULL : p->classes[p->extent_class[x]];
-	int32_t before = c ? free_before(p, c, x) : -1;
 
 	MUST(e->choice);
 	e->choice = NULL;
@@ -94,8 +98,12 @@ static void extent_lift(struct pool *p, int32_t x)
 		empty_count(p, c, 1);
 	c->n_free += e->n_free;
 	c->n_withheld -= e->n_free;
-	if (before >= 0 && !page_is_hidden(p, c, before))
-		count_before(p, c, before, 1);
+	for (int r = 0; r < c->n_runs; r++) {
+		int32_t before = free_before(p, c, r, x);
+
+		if (before >= 0)
+			count_before(p, c, before, 1);
+	}
 }
 
 void choice_lift(struct pool *p, struct choice *k)
@@ -134,11 +142,9 @@ struct picking {
  */
 static int64_t gain_of(const struct picking *k, int32_t x)
 {
-	int32_t lo, hi, border[2], n = border_pages(k->p, k->c, x, border);
-	int64_t gain;
+	int32_t border[BORDERS], n = border_pages(k->p, k->c, x, border);
+	int64_t gain = pages_count(k->p, k->c, x, x + 1);
 
-	pages_within(k->p, k->c, x, x + 1, &lo, &hi);
-	gain = hi - lo;
 	for (int32_t i = 0; i < n; i++) {
 		int32_t y, last;
 
@@ -262,6 +268,8 @@ static void find_candidates(struct picking *k)
 	k->n_heap = 0;
 	for (int32_t i = 0; i < n; i++) {
 		first = last = i;
+		if (by_page(k) && page_is_middle(k->c, i))
+			continue;
 		if (by_page(k))
 			page_extents(k->p, k->c, i, &first, &last);
 		if (k->all || (by_page(k) ? k->c->state[i] != PAGE_FREE

@@ -100,6 +100,7 @@ bool engine_class_count(const struct engine *e, uint32_t index, struct class_cou
 		return false;
 	c = p->classes[index];
 	*out = (struct class_counts){ .page_bytes = c->page_bytes,
+				      .joined = c->key.joined,
 				      .pages = c->n_usable,
 				      .free = c->n_free + c->n_withheld,
 				      .leased = c->n_leased,

@@ -91,7 +91,8 @@ uint64_t engine_pauses(const struct engine *e);
 
 /* Memory the host tables live in: written by the engine, read by the client. Borrowed until session_free(). */
 struct session_tables {
-	int32_t *cells;             /* [max_batch][2][width], filled with -1 by session_new() */
+	int32_t *cells;             /* [max_batch][2][width], [max_batch][1][width] of a joined group; filled with -1 by
+				       session_new() */
 	struct wire_row_head *rows; /* [max_batch], zeroed by session_new() */
 };
 
@@ -278,7 +279,8 @@ int64_t session_free_pages(const struct session *s, uint32_t group);
 
 /* Page counts of a class: free + leased + quarantined = pages. */
 struct class_counts {
-	uint64_t page_bytes;
+	uint64_t page_bytes; /* S, or T of joined pages */
+	bool joined;
 	int64_t pages; /* usable pages of the extents it holds */
 	int64_t free;
 	int64_t leased;

@@ -12,10 +12,10 @@
 
 /* ---- where pages lie ------------------------------------------------------------ */
 
-void pages_within(const struct pool *p, const struct page_class *c, int32_t first, int32_t last, int32_t *lo,
+void pages_within(const struct pool *p, const struct page_class *c, int run, int32_t first, int32_t last, int32_t *lo,
 		  int32_t *hi)
 {
-	uint64_t a = extent_start(p, first), b = extent_start(p, last);
+	uint64_t a = c->runs[run].from + extent_start(p, first), b = c->runs[run].from + extent_start(p, last);
 
 	*lo = (int32_t)((a + c->page_bytes - 1) / c->page_bytes);
 	*hi = (int32_t)(b / c->page_bytes);
@@ -23,9 +23,21 @@ void pages_within(const struct pool *p, const struct page_class *c, int32_t firs
 		*hi = *lo;
 }
 
+int64_t pages_count(const struct pool *p, const struct page_class *c, int32_t first, int32_t last)
+{
+	int64_t n = 0;
+	int32_t lo, hi;
+
+	for (int r = 0; r < c->n_runs; r++) {
+		pages_within(p, c, r, first, last, &lo, &hi);
+		n += hi - lo;
+	}
+	return n;
+}
+
 void page_extents(const struct pool *p, const struct page_class *c, int32_t page, int32_t *first, int32_t *last)
 {
-	uint64_t a = (uint64_t)page * c->page_bytes;
+	uint64_t a = (uint64_t)page * c->page_bytes - c->runs[page_run(c, page)].from;
 
 	*first = (int32_t)(a / p->extent_bytes);
 	*last = (int32_t)((a + c->page_bytes - 1) / p->extent_bytes);
@@ -35,6 +47,8 @@ bool page_is_whole(const struct pool *p, const struct page_class *c, int index, 
 {
 	int32_t first, last;
 
+	if (page_is_middle(c, page))
+		return false;
 	page_extents(p, c, page, &first, &last);
 	for (int32_t x = first; x <= last; x++)
 		if (p->extent_class[x] != index)
@@ -42,17 +56,28 @@ bool page_is_whole(const struct pool *p, const struct page_class *c, int index, 
 	return true;
 }
 
-int border_pages(const struct pool *p, const struct page_class *c, int32_t x, int32_t pages[2])
+int32_t page_over(const struct page_class *c, int run, uint64_t at)
 {
-	uint64_t s = c->page_bytes, a = extent_start(p, x), b = extent_start(p, x + 1);
+	uint64_t byte = c->runs[run].from + at;
+	int32_t page = (int32_t)(byte / c->page_bytes);
+
+	/* What lies before the first page of the half, or behind the last, is none of its own. */
+	return byte % c->page_bytes && page >= c->runs[run].first && page < c->runs[run].end ? page : -1;
+}
+
+int border_pages(const struct pool *p, const struct page_class *c, int32_t x, int32_t pages[BORDERS])
+{
 	int n = 0;
 
-	if (a % s)
-		pages[n++] = (int32_t)(a / s);
-	if (b % s && (n == 0 || (uint64_t)pages[0] != b / s))
-		pages[n++] = (int32_t)(b / s);
-	/* The tail behind the last page of the half is no page. */
-	return n > 0 && pages[n - 1] >= c->num_pages ? n - 1 : n;
+	for (int r = 0; r < c->n_runs; r++) {
+		int32_t below = page_over(c, r, extent_start(p, x)), above = page_over(c, r, extent_start(p, x + 1));
+
+		if (below >= 0)
+			pages[n++] = below;
+		if (above >= 0 && above != below)
+			pages[n++] = above;
+	}
+	return n;
 }
 
 /* ---- extents change hands --------------------------------------------------------- */
@@ -128,7 +153,7 @@ static void straddler_come(struct pool *p, struct page_class *c, int32_t first, 
 	struct extent *e = &p->extents[first];
 	bool hidden = page_is_hidden(p, c, page);
 
-	e->straddler = n > 0 ? page : -1;
+	e->runs[page_run(c, page)].straddler = n > 0 ? page : -1;
 	if (!hidden)
 		e->n_free += n;
 	class_count(c, n);
@@ -142,12 +167,13 @@ static void straddler_come(struct pool *p, struct page_class *c, int32_t first, 
 
 void extent_forget(struct pool *p, struct page_class *c, int32_t x)
 {
-	int32_t border[2], page = (int32_t)(extent_start(p, x) / c->page_bytes);
+	int32_t border[BORDERS];
 	int n = border_pages(p, c, x, border);
 
 	if (c->scrub == WIRE_SCRUB_NEVER)
 		return;
-	p->extents[x].unknown = page;
+	for (int r = 0; r < c->n_runs; r++)
+		p->extents[x].runs[r].unknown = (int32_t)((c->runs[r].from + extent_start(p, x)) / c->page_bytes);
 	/* Those that end in another extent are forgotten at once, the others when they are taken. */
 	for (int i = 0; i < n; i++)
 		c->user[border[i]] = PAGE_USED;
@@ -156,7 +182,7 @@ void extent_forget(struct pool *p, struct page_class *c, int32_t x)
 void extent_assign(struct pool *p, struct page_class *c, int index, int32_t x)
 {
 	struct extent *e = &p->extents[x];
-	int32_t lo, hi, border[2];
+	int32_t border[BORDERS];
 	int n;
 
 	MUST(p->extent_class[x] < 0 && !e->choice);
@@ -166,16 +192,19 @@ void extent_assign(struct pool *p, struct page_class *c, int index, int32_t x)
 	p->hands++;
 	c->n_extents++;
 	c->n_empty++;
-	pages_within(p, c, x, x + 1, &lo, &hi);
-	e->n_live = 0;
-	e->n_free = hi - lo;
-	e->top = e->straddler = -1;
+	e->n_live = e->n_free = 0;
+	e->top = -1;
 	e->n_owed = 0;
-	e->straddler_owed = false;
-	e->fresh = lo;
-	e->end = hi;
-	extent_enlist(c, x, hi > lo ? EXTENT_EMPTY : EXTENT_BARE);
-	class_count(c, hi - lo);
+	for (int r = 0; r < c->n_runs; r++) {
+		struct extent_run *run = &e->runs[r];
+
+		pages_within(p, c, r, x, x + 1, &run->fresh, &run->end);
+		run->straddler = -1;
+		run->straddler_owed = false;
+		e->n_free += run->end - run->fresh;
+	}
+	extent_enlist(c, x, e->n_free > 0 ? EXTENT_EMPTY : EXTENT_BARE);
+	class_count(c, e->n_free);
 	n = border_pages(p, c, x, border);
 	for (int i = 0; i < n; i++) {
 		int32_t page = border[i], first, last;
@@ -194,12 +223,12 @@ void extent_return(struct pool *p, int32_t x)
 {
 	struct page_class *c = p->classes[p->extent_class[x]];
 	struct extent *e = &p->extents[x];
-	int32_t lo, hi, border[2];
+	int32_t border[BORDERS];
 	int n = border_pages(p, c, x, border);
 
 	MUST(e->n_live == 0 && !e->choice);
-	pages_within(p, c, x, x + 1, &lo, &hi);
-	class_count(c, lo - hi); /* the states of those that lie in it stay: none is live, and that is all they say */
+	class_count(c, -(int32_t)pages_count(p, c, x, x + 1)); /* the states of those that lie in it stay: none is live,
+								  and that is all they say */
 	for (int i = 0; i < n; i++) {
 		int32_t page = border[i];
 

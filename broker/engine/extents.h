@@ -12,7 +12,15 @@
 
 struct choice;
 
-/* An extent as its class sees it; at most one page starts in it and ends beyond it. */
+/* The pages of an extent that lie in one half of the pool; at most one of them starts in it and ends beyond it. */
+struct extent_run {
+	int32_t fresh, end;  /* pages [fresh, end) lie in it and were not taken since it came: free, too */
+	int32_t unknown;     /* pages from this one on may hold what another class wrote, and were not taken since */
+	int32_t straddler;   /* the page that ends beyond it, when it is usable; else -1 */
+	bool straddler_owed; /* it is among the owed ones, as nothing else may be left for them */
+};
+
+/* An extent as its class sees it: with one run of pages, or, of joined ones, with two. */
 struct extent {
 	struct choice *choice; /* that it is part of; NULL: none */
 	int32_t next_chosen;
@@ -20,18 +28,15 @@ struct extent {
 	int32_t n_live;        /* live pages that touch it */
 	int32_t n_free;        /* free pages that start in it, but for one that ends in a chosen one */
 	int32_t top;           /* free page that came back last, chained by the class's link; -1: none */
-	int32_t fresh, end;    /* pages [fresh, end) lie in it and were not taken since it came: free, too */
-	int32_t unknown;       /* pages from this one on may hold what another class wrote, and were not taken since */
-	int32_t straddler;     /* the page that ends beyond it, when it is usable; else -1 */
 	int32_t n_owed;        /* of n_live: promised, and still among the free pages as far as these can be seen */
 	int32_t next_owed;     /* extent of the class that owes, too; -1: none */
-	bool straddler_owed;   /* it is among the owed ones, as nothing else may be left for them */
 	int32_t prev, next;    /* in the list of its kind */
 	uint8_t kind;          /* enum extent_kind */
 	bool moved;            /* by the provision that is being made: */
 	int16_t was;           /* then: the class that held it before, -1: none */
 	int16_t former;        /* 1 + the class that held it last; 0: none ever, EXTENT_OF_MANY: one that is gone */
 	int32_t next_moved;    /* -1: none */
+	struct extent_run runs[2];
 };
 #define EXTENT_OF_MANY INT16_MAX
 
@@ -64,16 +69,33 @@ static inline uint64_t extent_start(const struct pool *p, int32_t x)
 	return x >= p->n_extents ? p->half_bytes : (uint64_t)x * p->extent_bytes;
 }
 
-/* Ids of class @c that lie wholly in the extents [first, last): [*lo, *hi), empty when none. */
-void pages_within(const struct pool *p, const struct page_class *c, int32_t first, int32_t last, int32_t *lo,
+/* The run of @c that page @page lies in. */
+static inline int page_run(const struct page_class *c, int32_t page)
+{
+	return c->n_runs > 1 && page >= c->runs[1].first;
+}
+
+/* Page @page of @c lies over the middle of the pool, in neither run. */
+static inline bool page_is_middle(const struct page_class *c, int32_t page)
+{
+	return page >= c->runs[0].end && page < c->runs[1].first;
+}
+
+/* Ids of run @run of class @c that lie wholly in the extents [first, last): [*lo, *hi), empty when none. */
+void pages_within(const struct pool *p, const struct page_class *c, int run, int32_t first, int32_t last, int32_t *lo,
 		  int32_t *hi);
-/* The extents that page @page touches: [*first, *last]. */
+/* How many ids that is, of all runs. */
+int64_t pages_count(const struct pool *p, const struct page_class *c, int32_t first, int32_t last);
+/* The extents that page @page touches, which is not the middle one: [*first, *last]. */
 void page_extents(const struct pool *p, const struct page_class *c, int32_t page, int32_t *first, int32_t *last);
 /* True when every extent that page @page touches belongs to class @index. */
 bool page_is_whole(const struct pool *p, const struct page_class *c, int index, int32_t page);
 
-/* Pages that touch extent @x, but do not lie within it: at most one at each end. Returns how many. */
-int border_pages(const struct pool *p, const struct page_class *c, int32_t x, int32_t pages[2]);
+/* The page of run @run that byte @at of the half lies in and that begins before it, -1: none. */
+int32_t page_over(const struct page_class *c, int run, uint64_t at);
+/* Pages that touch extent @x, but do not lie within it: at most one at each end of each run. Returns how many. */
+enum { BORDERS = 4 };
+int border_pages(const struct pool *p, const struct page_class *c, int32_t x, int32_t pages[BORDERS]);
 /* Page @page, which starts in extent @first, ends in a chosen one: it does not count there. */
 bool page_is_hidden(const struct pool *p, const struct page_class *c, int32_t page);
 /* Gives extent @x to class @c: every page that it completes becomes free. */

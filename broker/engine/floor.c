@@ -7,7 +7,7 @@ uint64_t floor_pages(uint64_t bytes, const struct floor_share *shares, uint32_t 
 	unsigned __int128 sequence = 0;
 
 	for (uint32_t k = 0; k < n; k++)
-		sequence += (unsigned __int128)2 * shares[k].pages * shares[k].page_bytes;
+		sequence += (unsigned __int128)shares[k].pages * page_key_whole(shares[k].key);
 	return sequence ? (uint64_t)((unsigned __int128)bytes * shares[i].pages / sequence) : 0;
 }
 
@@ -29,8 +29,9 @@ void floors_add(struct floors *f, uint64_t bytes, const struct floor_share *shar
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t pages = floor_pages(bytes, shares, n, i);
 
-		if (!fit_add(f->needs, &f->n, shares[i].page_bytes, pages))
-			f->extents += extents_of(f, pages * shares[i].page_bytes); /* more sizes than a pool has */
+		if (!fit_add(f->needs, &f->n, shares[i].key, pages))
+			f->extents += extents_of(f, (pages * page_key_whole(shares[i].key) + 1) /
+							    2); /* more sizes than a pool has */
 	}
 }
 
@@ -40,7 +41,7 @@ static int64_t extents_needed(const struct floors *f)
 	uint64_t half = f->half_bytes;
 
 	for (uint32_t i = 0; i < f->n; i++)
-		half += (f->needs[i].pages + 1) * f->needs[i].page_bytes + f->extent_bytes;
+		half += (f->needs[i].pages + 1) * f->needs[i].key.bytes + f->extent_bytes;
 	return fit_extents(half / f->extent_bytes * f->extent_bytes + f->extent_bytes, f->extent_bytes, f->needs, f->n,
 			   NULL) +
 	       f->extents;

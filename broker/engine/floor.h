@@ -14,7 +14,7 @@
 
 /* What one sequence of max_seq takes of one size. */
 struct floor_share {
-	uint64_t page_bytes; /* of one half */
+	struct page_key key;
 	uint64_t pages;
 };
 

@@ -24,28 +24,76 @@ static void straddler_count(struct page_class *c, int32_t x, int32_t page, int32
 	}
 }
 
-/*
- * Of extent @x no page is free but those that it owes. Is the straddler free,
- * it is one of these: it counts as live at once, lest another extent that it
- * touches leaves the class.
- */
-static void straddler_owe(struct page_class *c, int32_t x)
+/* A straddler that @r could give, and that is not owed yet. */
+static bool straddler_is_there(const struct page_class *c, const struct extent_run *r)
 {
-	struct extent *e = &c->extents[x];
-
-	if (e->n_owed == 0 || e->straddler_owed || e->straddler < 0 || c->state[e->straddler] != PAGE_FREE ||
-	    page_is_hidden(c->pool, c, e->straddler))
-		return;
-	e->straddler_owed = true;
-	straddler_count(c, x, e->straddler, 1);
+	return r->straddler >= 0 && !r->straddler_owed && c->state[r->straddler] == PAGE_FREE &&
+	       !page_is_hidden(c->pool, c, r->straddler);
 }
 
-/* The fresh pages of @e below @end have been taken: whoever had them wrote what is not known here. */
-static void forget_taken(struct page_class *c, struct extent *e, int32_t end)
+/*
+ * Of the free pages of extent @x no more than e->n_free may go to others. When
+ * more of its straddlers are free than that, the rest is what it owes: it counts
+ * as live at once, lest another extent that it touches leaves the class.
+ */
+static void straddlers_owe(struct page_class *c, int32_t x)
 {
-	for (int32_t page = e->unknown > e->fresh ? e->unknown : e->fresh; page < end; page++)
+	struct extent *e = &c->extents[x];
+	int32_t there = 0;
+
+	if (e->n_owed == 0 || e->n_free >= c->n_runs)
+		return;
+	for (int r = 0; r < c->n_runs; r++)
+		there += straddler_is_there(c, &e->runs[r]);
+	for (int r = 0; r < c->n_runs && there > e->n_free; r++) {
+		if (!straddler_is_there(c, &e->runs[r]))
+			continue;
+		e->runs[r].straddler_owed = true;
+		straddler_count(c, x, e->runs[r].straddler, 1);
+		there--;
+	}
+}
+
+/* Leases the straddler of run @r. */
+static int32_t straddler_take(struct page_class *c, struct extent_run *r)
+{
+	MUST(c->state[r->straddler] == PAGE_FREE);
+	c->state[r->straddler] = PAGE_LEASED;
+	return r->straddler;
+}
+
+/* The fresh pages of @r below @end have been taken: whoever had them wrote what is not known here. */
+static void forget_taken(struct page_class *c, struct extent_run *r, int32_t end)
+{
+	for (int32_t page = r->unknown > r->fresh ? r->unknown : r->fresh; page < end; page++)
 		c->user[page] = PAGE_USED;
-	e->unknown = end;
+	r->unknown = end;
+}
+
+/* Leases fresh pages of run @r of extent @x to @out[-1] and so on down to @stop; where it ends. */
+static int32_t *run_pop(struct page_class *c, int32_t x, struct extent_run *r, int32_t *out, const int32_t *stop)
+{
+	int32_t fresh = r->fresh, fresh_end = r->end, *place = c->place;
+	uint8_t *state = c->state;
+
+	for (; out > stop && fresh < fresh_end; fresh++) {
+		MUST(state[fresh] <= PAGE_FREE);
+		state[fresh] = PAGE_LEASED;
+		place[fresh] = x;
+		*--out = fresh;
+	}
+	if (fresh > r->unknown)
+		forget_taken(c, r, fresh);
+	r->fresh = fresh;
+	return out;
+}
+
+/* The same of all its runs. Apart from pop(), which most calls do not leave. */
+static __attribute__((noinline)) int32_t *pop_fresh(struct page_class *c, int32_t x, int32_t *out, const int32_t *stop)
+{
+	for (int r = 0; r < c->n_runs && out > stop; r++)
+		out = run_pop(c, x, &c->extents[x].runs[r], out, stop);
+	return out;
 }
 
 /* Leases the pages of extent @x that came back last, then fresh ones, to @out[-1] and so on down to @stop; where it
@@ -53,7 +101,7 @@ static void forget_taken(struct page_class *c, struct extent *e, int32_t end)
 static int32_t *pop(struct page_class *c, int32_t x, int32_t *out, const int32_t *stop)
 {
 	struct extent *e = &c->extents[x];
-	int32_t page = e->top, *place = c->place;
+	int32_t page = e->top;
 	const int32_t *link = c->link;
 	uint8_t *state = c->state;
 
@@ -63,41 +111,28 @@ static int32_t *pop(struct page_class *c, int32_t x, int32_t *out, const int32_t
 		*--out = page;
 	}
 	e->top = page;
-	if (out > stop) {
-		int32_t fresh = e->fresh, fresh_end = e->end;
-
-		for (; out > stop && fresh < fresh_end; fresh++) {
-			MUST(state[fresh] <= PAGE_FREE);
-			state[fresh] = PAGE_LEASED;
-			place[fresh] = x;
-			*--out = fresh;
-		}
-		if (fresh > e->unknown)
-			forget_taken(c, e, fresh);
-		e->fresh = fresh;
-	}
-	return out;
+	return out > stop ? pop_fresh(c, x, out, stop) : out;
 }
 
 /* Takes up to @n free pages that start in extent @x, the first to @end[-1] and so on downwards; how many. */
 static int32_t extent_take(struct page_class *c, int32_t x, int32_t *end, int32_t n)
 {
 	struct extent *e = &c->extents[x];
-	int32_t taken = n < e->n_free ? n : e->n_free, page;
+	int32_t taken = n < e->n_free ? n : e->n_free;
 	int32_t *stop = end - taken, *out = pop(c, x, end, stop);
 
 	e->n_live += taken;
 	e->n_free -= taken;
 	extent_file(c, x, e->n_free > 0 ? EXTENT_PARTIAL : EXTENT_FULL);
-	if (out > stop) {
-		page = e->straddler;
-		MUST(out - stop == 1 && page >= 0 && c->state[page] == PAGE_FREE && !e->straddler_owed);
-		c->state[page] = PAGE_LEASED;
-		*--out = page;
-		straddler_count(c, x, page, 1);
-	} else if (e->n_owed > 0 && e->n_free == 0) {
-		straddler_owe(c, x);
+	for (int r = 0; r < c->n_runs && out > stop; r++) {
+		if (!straddler_is_there(c, &e->runs[r]))
+			continue;
+		*--out = straddler_take(c, &e->runs[r]);
+		straddler_count(c, x, *out, 1);
 	}
+	MUST(out == stop);
+	if (e->n_owed > 0)
+		straddlers_owe(c, x);
 	return taken;
 }
 
@@ -136,8 +171,7 @@ static int32_t extent_promise(struct page_class *c, int32_t x, int32_t n)
 	e->n_live += owed;
 	e->n_free -= owed;
 	extent_file(c, x, e->n_free > 0 ? EXTENT_PARTIAL : EXTENT_FULL);
-	if (e->n_free == 0)
-		straddler_owe(c, x);
+	straddlers_owe(c, x);
 	return owed;
 }
 
@@ -147,18 +181,27 @@ void free_stack_promise(struct page_class *c, int32_t n)
 		n -= extent_promise(c, extent_with_free(c), n);
 }
 
+/* Places the straddlers that @e owes, to @out[-1] and so on down to @stop; where it ends. */
+static __attribute__((noinline)) int32_t *place_straddlers(struct page_class *c, struct extent *e, int32_t *out,
+							   const int32_t *stop)
+{
+	for (int r = 0; r < c->n_runs && out > stop; r++) {
+		if (!e->runs[r].straddler_owed)
+			continue;
+		*--out = straddler_take(c, &e->runs[r]);
+		e->runs[r].straddler_owed = false;
+	}
+	return out;
+}
+
 /* Places up to @n of the pages that extent @x owes, the first to @end[-1]; how many. */
 static int32_t extent_place(struct page_class *c, int32_t x, int32_t *end, int32_t n)
 {
 	struct extent *e = &c->extents[x];
 	int32_t placed = n < e->n_owed ? n : e->n_owed, *out = end;
 
-	if (e->straddler_owed) {
-		MUST(c->state[e->straddler] == PAGE_FREE);
-		c->state[e->straddler] = PAGE_LEASED;
-		*--out = e->straddler;
-		e->straddler_owed = false;
-	}
+	if (e->runs[0].straddler_owed || e->runs[1].straddler_owed)
+		out = place_straddlers(c, e, out, end - placed);
 	out = pop(c, x, out, end - placed);
 	MUST(out == end - placed);
 	e->n_owed -= placed;

@@ -23,13 +23,13 @@ static bool group_init(struct session *s, struct group *g, const struct session_
 
 	g->window = window_kept(declared->window, s->model.max_rewind, declared->page_tokens);
 	g->most_reserved = group_reservation(s, g, s->model.max_seq, true);
-	g->page_bytes = geometry->page_bytes;
+	g->key = geometry_key(geometry);
 	g->spans = calloc(n, sizeof(*g->spans));
 	g->reserved = calloc(n * (size_t)g->most_reserved, sizeof(*g->reserved));
 	g->managed = calloc(managed_words(s, g), sizeof(*g->managed));
 	return g->spans && g->reserved && g->managed &&
 	       page_table_init(&g->table, tables->cells, tables->rows, s->model.max_batch, geometry->width,
-			       geometry->num_pages) == 0;
+			       geometry->num_pages, geometry->shape.joined) == 0;
 }
 
 bool groups_init(struct session *s, const struct session_tables *tables)
@@ -42,7 +42,7 @@ bool groups_init(struct session *s, const struct session_tables *tables)
 		g->index = i;
 		if (!group_init(s, g, &tables[i]))
 			return false;
-		g->spare = page_class_make(g->page_bytes, (uint64_t)s->geometry[i].num_pages);
+		g->spare = page_class_make(g->key, (uint64_t)s->geometry[i].num_pages);
 		if (!g->spare)
 			return false;
 		g->table.first_cell = cell;
@@ -88,7 +88,7 @@ bool groups_enter(struct session *s)
 
 	FOR_EACH_GROUP (g, s) {
 		g->serial = ++s->engine->last_serial;
-		g->class = pool_class(&s->engine->pool, g->page_bytes, &g->spare, &index);
+		g->class = pool_class(&s->engine->pool, g->key, &g->spare, &index);
 		if (!g->class)
 			return false;
 		g->class_index = (uint32_t)index;

@@ -3,6 +3,7 @@
 #ifndef SWAKV_ENGINE_GROUP_H
 #define SWAKV_ENGINE_GROUP_H
 
+#include "page_key.h"
 #include "page_table.h"
 #include "window.h"
 
@@ -14,7 +15,7 @@ struct group {
 	struct page_class *class;
 	struct page_class *spare; /* made in case that it is new, or one that it has replaced; NULL: none */
 	uint32_t index; /* in the session */
-	uint64_t page_bytes;
+	struct page_key key;
 	uint32_t class_index;
 	uint32_t serial;      /* names the group to the page class, for as long as the engine lives */
 	struct window window; /* what is retained: W and max_rewind; of a full group everything */

@@ -97,10 +97,10 @@ int engine_limit(struct engine *e, const char *name, const uint64_t *floor, cons
 
 /* ---- what others must find there -------------------------------------------------- */
 
-static int class_of_size(const struct pool *p, uint64_t page_bytes)
+static int class_of_key(const struct pool *p, struct page_key key)
 {
 	for (int i = 0; i < p->n_classes; i++)
-		if (p->classes[i]->page_bytes == page_bytes)
+		if (page_key_equal(p->classes[i]->key, key))
 			return i;
 	return -1;
 }
@@ -117,12 +117,12 @@ static void keep_bytes(struct pool_keep *keep, const struct pool *p, const struc
 		keep->extents += extents_of(p, bytes / 2);
 	for (uint32_t i = 0; i < q->n_shares; i++) {
 		int64_t pages = (int64_t)floor_pages(bytes, q->shares, q->n_shares, i);
-		int class = class_of_size(p, q->shares[i].page_bytes);
+		int class = class_of_key(p, q->shares[i].key);
 
 		if (class >= 0)
 			keep->floors[class] += pages;
 		else
-			keep->extents += extents_of(p, (uint64_t)pages * q->shares[i].page_bytes);
+			keep->extents += extents_of(p, ((uint64_t)pages * page_key_whole(q->shares[i].key) + 1) / 2);
 	}
 }
 
@@ -131,7 +131,7 @@ uint64_t needs_bytes(const struct session *s, const int64_t *needs)
 	uint64_t bytes = 0;
 
 	FOR_EACH_GROUP (g, s)
-		bytes += 2 * (uint64_t)needs[g->index] * g->class->page_bytes;
+		bytes += (uint64_t)needs[g->index] * page_class_whole(g->class);
 	return bytes;
 }
 
@@ -224,7 +224,7 @@ static int beside_fault(struct session *s, const struct pool_need *need, const s
 	never = pool_is_idle(p) && !claimed;
 	for (uint32_t i = 0; i < s->n_groups; i++) {
 		pages += need[i].pages;
-		bytes += 2 * (uint64_t)need[i].pages * need[i].class->page_bytes;
+		bytes += (uint64_t)need[i].pages * page_class_whole(need[i].class);
 	}
 	if (never && !kept)
 		return never_fault(s, need, bytes, f);
@@ -355,7 +355,8 @@ static int64_t lacking_extents(const struct engine *e, const struct pool_keep *k
 		const struct page_class *c = p->classes[i];
 
 		if ((uint32_t)i != index && keep->floors[i] > c->n_free)
-			extents += extents_of(p, (uint64_t)(keep->floors[i] - c->n_free) * c->page_bytes);
+			extents +=
+				extents_of(p, ((uint64_t)(keep->floors[i] - c->n_free) * page_class_whole(c) + 1) / 2);
 	}
 	return extents;
 }
@@ -370,8 +371,9 @@ int64_t session_takeable_pages(const struct session *s, uint32_t group)
 
 	if (s->engine->n_floors) {
 		keep_for_others(&keep, s->engine, s->quota, false);
-		n -= keep.floors[g->class_index] + lacking_extents(s->engine, &keep, g->class_index) *
-							   (int64_t)(s->engine->pool.extent_bytes / g->page_bytes);
+		n -= keep.floors[g->class_index] +
+		     lacking_extents(s->engine, &keep, g->class_index) *
+			     (int64_t)(2 * s->engine->pool.extent_bytes / page_class_whole(g->class));
 	}
 	if (s->quota->ceiling) {
 		needs[group] = 1;

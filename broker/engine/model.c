@@ -67,6 +67,8 @@ static int check_bytes(const struct wire_group *g, struct fault *f)
 		return fault_set(f, FAULT_MODEL_ALIGN, -1, g->align, WIRE_MAX_ALIGN);
 	if (g->form >= WIRE_FORM_COUNT)
 		return fault_set(f, FAULT_MODEL_FORM, -1, g->form, WIRE_FORM_COUNT - 1);
+	if (g->order == WIRE_ORDER_ROWS && g->form == WIRE_SPLIT)
+		return fault_set(f, FAULT_MODEL_ROWS, -1, g->order, 0);
 	if (g->order >= WIRE_ORDER_COUNT)
 		return fault_set(f, FAULT_MODEL_ORDER, -1, g->order, WIRE_ORDER_COUNT - 1);
 	return tag_valid(g->tag) ? 0 : fault_set(f, FAULT_MODEL_TAG, -1, 0, WIRE_TAG - 1);
@@ -100,15 +102,16 @@ static int derive(const struct model *m, const struct wire_group *g, uint64_t ha
 
 	shape_find(g, &out->shape); /* at most 2^12 layers of 2 * 2^8 * 2^27 + 2^30 bytes: no overflow */
 	out->page_bytes = out->shape.page_bytes;
-	if (g->align && half_bytes % g->align)
+	if (g->form == WIRE_SPLIT && g->align && half_bytes % g->align)
 		return fault_set(f, FAULT_MODEL_ALIGN_HALF, -1, g->align, (int64_t)half_bytes);
 	if (out->page_bytes > half_bytes)
 		return fault_set(f, FAULT_MODEL_PAGE_BYTES, -1, (int64_t)out->page_bytes, (int64_t)half_bytes);
-	n = half_bytes / out->page_bytes;
+	n = (g->form == WIRE_JOINED ? 2 * half_bytes : half_bytes) / out->page_bytes;
 	if (n > INT32_MAX / 2)
 		return fault_set(f, FAULT_MODEL_PAGES, -1, (int64_t)n, INT32_MAX / 2);
 	out->num_pages = (int32_t)n;
-	out->wide = 2 * n * out->page_bytes / (shape_is_raw(g) ? 1 : element_bytes(g->dtype)) - 1 > INT32_MAX;
+	out->wide =
+		n * page_key_whole(geometry_key(out)) / (shape_is_raw(g) ? 1 : element_bytes(g->dtype)) - 1 > INT32_MAX;
 	out->width = window_width(&w, m->max_seq);
 	if ((int64_t)out->width * m->max_batch > MAX_TABLE_ENTRIES)
 		return fault_set(f, FAULT_MODEL_TABLE, -1, (int64_t)out->width * m->max_batch, MAX_TABLE_ENTRIES);
@@ -145,8 +148,8 @@ int model_check(const struct model *m, uint64_t half_bytes, struct geometry out[
 int model_check_pages(const struct model *m, const struct geometry g[], uint64_t least, struct fault *f)
 {
 	for (uint32_t i = 0; i < m->n_groups; i++)
-		if (g[i].page_bytes < least)
+		if (page_key_whole(geometry_key(&g[i])) / 2 < least)
 			return fault_set(f, FAULT_PAGE_SMALL, m->n_groups > 1 ? (int32_t)i : -1,
-					 (int64_t)g[i].page_bytes, (int64_t)least);
+					 (int64_t)(page_key_whole(geometry_key(&g[i])) / 2), (int64_t)least);
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "fault.h"
+#include "page_key.h"
 #include "page_shape.h"
 #include "wire.h"
 
@@ -28,12 +29,17 @@ struct model {
 /* What follows from a group in a pool with halves of a given size. */
 struct geometry {
 	struct page_shape shape;
-	uint64_t page_bytes; /* S: one page's K (or V), all layers */
-	int32_t num_pages;   /* floor(half / S) */
+	uint64_t page_bytes; /* S: one page's K (or V), all layers; of joined pages T, all of it */
+	int32_t num_pages;   /* floor(half / S); floor(2 half / T) */
 	int32_t width;
 	int32_t private_pages; /* of a sequence that may reach max_seq */
 	bool wide;             /* the greatest offset in the pool, in elements (of raw bytes: bytes), exceeds 31 bits */
 };
+
+static inline struct page_key geometry_key(const struct geometry *g)
+{
+	return (struct page_key){ g->page_bytes, g->shape.joined };
+}
 
 /*
  * Checks every field of @m against a pool with halves of @half_bytes and fills one
@@ -42,7 +48,7 @@ struct geometry {
  */
 int model_check(const struct model *m, uint64_t half_bytes, struct geometry out[WIRE_MAX_GROUPS], struct fault *f);
 /*
- * No page of @m, whose geometry is @g, is smaller than @least bytes: each costs the
+ * No half of a page of @m, whose geometry is @g, is smaller than @least bytes: each costs the
  * engine as much as a large one. 0, or SWAKV_EINVALID.
  */
 int model_check_pages(const struct model *m, const struct geometry g[], uint64_t least, struct fault *f);

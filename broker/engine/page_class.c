@@ -27,7 +27,7 @@ void page_class_free(struct page_class *c)
 	free(c);
 }
 
-struct page_class *page_class_make(uint64_t page_bytes, uint64_t n)
+struct page_class *page_class_make(struct page_key key, uint64_t n)
 {
 	struct page_class *c = calloc(1, sizeof(*c));
 
@@ -35,8 +35,10 @@ struct page_class *page_class_make(uint64_t page_bytes, uint64_t n)
 		free(c);
 		return NULL;
 	}
-	c->page_bytes = page_bytes;
+	c->key = key;
+	c->page_bytes = key.bytes;
 	c->num_pages = (int32_t)n;
+	c->n_runs = key.joined ? 2 : 1;
 	for (int k = 0; k < EXTENT_N_KINDS; k++)
 		c->lists[k] = (struct extent_list){ -1, -1 };
 	c->first_owed = -1;
@@ -57,6 +59,11 @@ void page_class_join(struct page_class *c, struct pool *p)
 	c->fresh_is_dirty = p->fresh_is_dirty;
 	c->pool = p;
 	c->extents = p->extents;
+	for (int r = 0; r < 2; r++) {
+		c->runs[r].from = (uint64_t)r * p->half_bytes;
+		c->runs[r].first = (int32_t)((c->runs[r].from + c->page_bytes - 1) / c->page_bytes);
+		c->runs[r].end = (int32_t)((c->runs[r].from + p->half_bytes) / c->page_bytes);
+	}
 }
 
 /* Under the policy `always` a page that is given out again is dirty for everybody. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * page_class.h - the pages of one size: which are free, and who had them last
+ * page_class.h - the pages of one form and size: which are free, and who had them last
  *
- * A page class is all groups with the same page bytes S. It holds extents of
- * the pool (pool.h); a page is usable when all its bytes lie in extents that
- * its class holds. K and V halves mirror each other, so one id and one account
- * stand for both.
+ * A page class is all groups with pages of the same form and bytes. It holds
+ * extents of the pool (pool.h); a page is usable when all its bytes lie in
+ * extents that its class holds. Where K and V halves mirror each other, one id
+ * and one account stand for both. Joined pages count both halves as one run of
+ * bytes: an extent has a run of them in each half, and the page that lies over
+ * the middle is never used.
  */
 #ifndef SWAKV_PAGE_CLASS_H
 #define SWAKV_PAGE_CLASS_H
@@ -14,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "page_key.h"
 #include "wire.h"
 
 struct pool;
@@ -42,9 +45,15 @@ struct extent_list {
 };
 
 struct page_class {
-	uint64_t page_bytes;
-	int32_t num_pages; /* ids it could ever use */
-	int32_t n_usable;  /* free + withheld + leased + quarantined */
+	struct page_key key;
+	uint64_t page_bytes; /* the key's */
+	int32_t num_pages;   /* ids below it are its own; those in neither run are never used */
+	int n_runs;          /* 2: joined */
+	struct {
+		uint64_t from;      /* first byte of the half, as the ids count them */
+		int32_t first, end; /* pages that lie wholly in it */
+	} runs[2];
+	int32_t n_usable; /* free + withheld + leased + quarantined */
 	int32_t n_free;
 	int32_t n_withheld; /* free, too, but in extents that are chosen, as far as they touch one */
 	int32_t n_leased;
@@ -75,11 +84,16 @@ struct page_class {
  * out of memory, or no page, or more than ids can name. Its arrays may be large,
  * so they are made and freed by threads that nobody waits for.
  */
-struct page_class *page_class_make(uint64_t page_bytes, uint64_t n);
+struct page_class *page_class_make(struct page_key key, uint64_t n);
 /* @c is one of @p from now on. */
 void page_class_join(struct page_class *c, struct pool *p);
 /* NULL is ignored. */
 void page_class_free(struct page_class *c);
+/* Bytes of a page of @c, K and V. */
+static inline uint64_t page_class_whole(const struct page_class *c)
+{
+	return page_key_whole(c->key);
+}
 
 /* Takes a free page (there must be one). */
 int32_t page_class_take(struct page_class *c);

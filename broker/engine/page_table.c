@@ -15,9 +15,10 @@
 #include <string.h>
 
 #include "bug.h"
+#include "page_shape.h"
 
 int page_table_init(struct page_table *t, int32_t *cells, struct wire_row_head *heads, int32_t n_rows, int32_t width,
-		    int32_t num_pages)
+		    int32_t num_pages, bool joined)
 {
 	size_t n = (size_t)n_rows * (size_t)width;
 
@@ -31,13 +32,16 @@ int page_table_init(struct page_table *t, int32_t *cells, struct wire_row_head *
 		return -ENOMEM;
 	}
 	memset(t->sent, 0xff, n * sizeof(*t->sent));
-	memset(cells, 0xff, 2 * n * sizeof(*cells));
+	memset(cells, 0xff, shape_id_rows(joined) * n * sizeof(*cells));
 	memset(heads, 0, (size_t)n_rows * sizeof(*heads));
 	t->cells = cells;
 	t->heads = heads;
 	t->n_rows = n_rows;
 	t->width = width;
 	t->num_pages = num_pages;
+	t->row_cells = (int32_t)shape_id_rows(joined) * width;
+	t->v_column = joined ? 0 : width;
+	t->v_more = joined ? 0 : num_pages;
 	return 0;
 }
 
@@ -91,8 +95,8 @@ void page_table_note_dirty(struct dirty_row *d, int32_t c)
 
 void page_table_put_run(struct page_table *t, int32_t row, int32_t column, const int32_t *top, int32_t n)
 {
-	int32_t *k = t->cells + (int64_t)row * 2 * t->width + column, *v = k + t->width;
-	int32_t num_pages = t->num_pages;
+	int32_t *k = t->cells + (int64_t)row * t->row_cells + column, *v = k + t->v_column;
+	int32_t num_pages = t->num_pages, more = t->v_more;
 
 	MUST(n >= 0 && column >= 0 && column + n <= t->width);
 	for (int32_t i = 0; i < n; i++) {
@@ -100,7 +104,7 @@ void page_table_put_run(struct page_table *t, int32_t row, int32_t column, const
 
 		MUST(page >= 0 && page < num_pages);
 		k[i] = page;
-		v[i] = page + num_pages;
+		v[i] = page + more;
 		page_table_note(t, row, column + i);
 	}
 }
@@ -127,7 +131,7 @@ static inline void deliver_row(struct page_table *t, int32_t row, uint32_t first
 /* Columns [lo, hi) of a dirty range: true when one has changed. */
 static inline bool collect_columns(struct page_table *t, int32_t row, int32_t lo, int32_t hi, struct delivery *d)
 {
-	const int32_t *cells = t->cells + (int64_t)row * 2 * t->width;
+	const int32_t *cells = t->cells + (int64_t)row * t->row_cells;
 	uint32_t first_cell = t->first_cell + (uint32_t)row * (uint32_t)t->width;
 	int32_t *sent = t->sent + (int64_t)row * t->width;
 	bool changed = false;

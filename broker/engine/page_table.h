@@ -3,7 +3,7 @@
  * page_table.h - host truth of one session's page table (spec section 5)
  *
  * int32 [n_rows][2][width]: the K ids of a row, then its V ids (K + num_pages);
- * -1 is empty in both halves. The table remembers what was last delivered, so a
+ * of joined pages [n_rows][1][width]; -1 is empty in all. The table remembers what was last delivered, so a
  * delivery is exactly the difference: writing what is already there, or a
  * change undone before it was sent, sends nothing.
  */
@@ -28,31 +28,34 @@ struct dirty_row {
 };
 
 struct page_table {
-	int32_t *cells;              /* borrowed: [n_rows][2][width] */
+	int32_t *cells;              /* borrowed: [n_rows][2][width], or [n_rows][1][width] */
 	struct wire_row_head *heads; /* borrowed: [n_rows] */
 	int32_t *sent;               /* [n_rows][width]: K ids the other side has */
 	struct dirty_row *dirty;     /* [n_rows] */
 	int32_t n_rows;
 	int32_t width;
 	int32_t num_pages;
+	int32_t row_cells; /* from a row to the next */
+	int32_t v_column;  /* from a K id to its V id, which is larger by v_more; of joined pages one cell is both */
+	int32_t v_more;
 	uint32_t first_cell, first_row; /* what deliveries count its cells and rows from */
 };
 
 /* Every argument positive, num_pages at most INT32_MAX / 2. Fills the cells with -1. 0, -EINVAL or -ENOMEM. */
 int page_table_init(struct page_table *t, int32_t *cells, struct wire_row_head *heads, int32_t n_rows, int32_t width,
-		    int32_t num_pages);
+		    int32_t num_pages, bool joined);
 void page_table_deinit(struct page_table *t);
 
 /* K ids of @row, which is in range. */
 static inline const int32_t *page_table_row(const struct page_table *t, int32_t row)
 {
-	return t->cells + (int64_t)row * 2 * t->width;
+	return t->cells + (int64_t)row * t->row_cells;
 }
 
 /* K id at (row, column), -1: empty. */
 static inline int32_t page_table_get(const struct page_table *t, int32_t row, int32_t column)
 {
-	return t->cells[(int64_t)row * 2 * t->width + column];
+	return t->cells[(int64_t)row * t->row_cells + column];
 }
 
 /*
@@ -95,20 +98,20 @@ static inline void page_table_note(struct page_table *t, int32_t row, int32_t co
 /* Row must be open; @page is -1 or in [0, num_pages). */
 static inline void page_table_put(struct page_table *t, int32_t row, int32_t column, int32_t page)
 {
-	int32_t *k = t->cells + (int64_t)row * 2 * t->width + column;
+	int32_t *k = t->cells + (int64_t)row * t->row_cells + column;
 
 	MUST(page >= -1 && page < t->num_pages && column >= 0 && column < t->width);
 	if (*k == page)
 		return;
 	*k = page;
-	k[t->width] = page < 0 ? -1 : page + t->num_pages;
+	k[t->v_column] = page < 0 ? -1 : page + t->v_more;
 	page_table_note(t, row, column);
 }
 
 /* The empty cell gets @page, in [0, num_pages); opens and closes the row. */
 static inline void page_table_fill(struct page_table *t, int32_t row, int32_t column, int32_t page)
 {
-	int32_t *k = t->cells + (int64_t)row * 2 * t->width + column;
+	int32_t *k = t->cells + (int64_t)row * t->row_cells + column;
 	shm_u32 *seq = &t->heads[row].sequence;
 	uint32_t before = load_relaxed(seq);
 
@@ -116,7 +119,7 @@ static inline void page_table_fill(struct page_table *t, int32_t row, int32_t co
 	store_relaxed(seq, before + 1);
 	fence_release(); /* as page_table_open() */
 	k[0] = page;
-	k[t->width] = page + t->num_pages;
+	k[t->v_column] = page + t->v_more;
 	store_release(seq, before + 2);
 	page_table_note(t, row, column);
 }

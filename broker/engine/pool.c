@@ -20,13 +20,13 @@ int pool_init(struct pool *p, uint64_t half_bytes, uint64_t extent_bytes)
 	p->n_extents = p->n_unassigned = (int32_t)n;
 	p->extent_class = malloc(n * sizeof(*p->extent_class));
 	p->extents = calloc(n, sizeof(*p->extents));
-	p->candidates = calloc(2 * n + 1, sizeof(*p->candidates));
+	p->candidates = calloc(4 * n + 2, sizeof(*p->candidates));
 	if (!p->extent_class || !p->extents || !p->candidates)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < n; i++)
 		p->extent_class[i] = -1;
 	for (uint64_t i = 0; i < n; i++)
-		p->extents[i].unknown = INT32_MAX;
+		p->extents[i].runs[0].unknown = p->extents[i].runs[1].unknown = INT32_MAX;
 	return 0;
 }
 
@@ -84,12 +84,12 @@ static int class_place(const struct pool *p)
 	return -1;
 }
 
-struct page_class *pool_class(struct pool *p, uint64_t page_bytes, struct page_class **spare, int *index)
+struct page_class *pool_class(struct pool *p, struct page_key key, struct page_class **spare, int *index)
 {
 	struct page_class *c;
 
 	for (int i = 0; i < p->n_classes; i++) {
-		if (p->classes[i]->page_bytes == page_bytes) {
+		if (page_key_equal(p->classes[i]->key, key)) {
 			*index = i;
 			return p->classes[i];
 		}
@@ -97,7 +97,7 @@ struct page_class *pool_class(struct pool *p, uint64_t page_bytes, struct page_c
 	*index = class_place(p);
 	if (*index < 0)
 		return NULL;
-	c = *spare ? *spare : page_class_make(page_bytes, p->half_bytes / page_bytes);
+	c = *spare ? *spare : page_class_make(key, (key.joined ? 2 : 1) * p->half_bytes / key.bytes);
 	if (!c)
 		return NULL;
 	page_class_join(c, p);

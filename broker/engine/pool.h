@@ -29,7 +29,7 @@ struct pool {
 	int32_t n_chosen_free; /* and of these, unassigned */
 	int16_t *extent_class; /* [n_extents], index of the class, -1: unassigned */
 	struct extent *extents;
-	uint64_t *candidates; /* [2 * n_extents + 1], scratch of choice_make() */
+	uint64_t *candidates; /* [4 * n_extents + 2], scratch of choice_make() */
 	int32_t first_moved;
 	uint64_t hands;    /* counts how often an extent changed hands */
 	uint64_t turns;    /* the sum of the classes' turns, of those that are gone, too */
@@ -43,12 +43,12 @@ int pool_init(struct pool *p, uint64_t half_bytes, uint64_t extent_bytes);
 void pool_deinit(struct pool *p);
 
 /*
- * The class of pages of @page_bytes. When it is new, *@spare becomes it, or, if
+ * The class of the pages of @key. When it is new, *@spare becomes it, or, if
  * that is NULL, it is made here. From then on *@spare, if not NULL, is one that
  * nobody needs, for the caller to free: the same, or the one whose place the new
  * one took. NULL: out of memory, or POOL_MAX_CLASSES have sessions or live pages.
  */
-struct page_class *pool_class(struct pool *p, uint64_t page_bytes, struct page_class **spare, int *index);
+struct page_class *pool_class(struct pool *p, struct page_key key, struct page_class **spare, int *index);
 
 /* Returns at most @budget empty extents to the pool, those longest empty first; how many. */
 int32_t pool_trim(struct pool *p, int32_t budget);

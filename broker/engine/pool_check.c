@@ -48,7 +48,11 @@ static bool lies_in(const struct view *v, int32_t page, int32_t x)
 
 static bool is_fresh(const struct view *v, int32_t page, int32_t x)
 {
-	return page >= v->p->extents[x].fresh && page < v->p->extents[x].end;
+	bool fresh = false;
+
+	for (int run = 0; run < v->c->n_runs; run++)
+		fresh |= page >= v->p->extents[x].runs[run].fresh && page < v->p->extents[x].runs[run].end;
+	return fresh;
 }
 
 /* Some extent that page @page touches, from @first on, is chosen. */
@@ -68,6 +72,8 @@ static bool check_page(const struct view *v, int32_t page, int32_t count[COUNTS]
 	uint8_t state = v->c->state[page];
 	int32_t first, last;
 
+	if (page_is_middle(v->c, page))
+		return state == PAGE_ABSENT || wrong(v, "page %" PRId32 " over the middle: state %d", page, state);
 	page_extents(v->p, v->c, page, &first, &last);
 	if (first == last && (!whole || is_fresh(v, page, first))) {
 		if (state > PAGE_FREE)
@@ -113,57 +119,79 @@ static int32_t straddlers_owed(const struct view *v, int32_t x)
 	int32_t n = 0, first, last;
 
 	for (int32_t y = 0; y < x; y++) {
-		if (v->p->extent_class[y] != v->index || !v->p->extents[y].straddler_owed)
-			continue;
-		page_extents(v->p, v->c, v->p->extents[y].straddler, &first, &last);
-		n += last >= x;
+		for (int run = 0; run < v->c->n_runs && v->p->extent_class[y] == v->index; run++) {
+			if (!v->p->extents[y].runs[run].straddler_owed)
+				continue;
+			page_extents(v->p, v->c, v->p->extents[y].runs[run].straddler, &first, &last);
+			n += last >= x;
+		}
 	}
 	return n;
 }
 
-static bool check_extent(const struct view *v, int32_t x)
+/* What pages of an extent were found to be. */
+struct found {
+	int32_t live, quarantined, returned;
+	int32_t free; /* fresh, returned, and straddlers that may be given, or are owed */
+};
+
+/* The pages of run @run of extent @x, beside what the extent keeps of them. */
+static bool check_run(const struct view *v, int32_t x, int run, struct found *f)
 {
-	const struct extent *e = &v->p->extents[x];
-	uint64_t s = v->c->page_bytes, end = (extent_start(v->p, x + 1) + s - 1) / s;
-	int32_t live = 0, quarantined = 0, fresh = 0, behind = -1, returned = 0, straddler = -1,
-		page = (int32_t)(extent_start(v->p, x) / s);
+	const struct extent_run *r = &v->p->extents[x].runs[run];
+	uint64_t s = v->c->page_bytes, from = (uint64_t)run * v->p->half_bytes, start = from + extent_start(v->p, x);
+	uint64_t end = (from + extent_start(v->p, x + 1) + s - 1) / s;
+	int32_t fresh = 0, behind = -1, straddler = -1, page = (int32_t)(start / s);
 
 	for (; (uint64_t)page < end && page < v->c->num_pages; page++) {
+		uint8_t state = v->c->state[page];
 		int32_t first, last;
 
+		if ((uint64_t)page * s < from || (uint64_t)(page + 1) * s > from + v->p->half_bytes)
+			continue; /* over the middle */
 		page_extents(v->p, v->c, page, &first, &last);
-		live += v->c->state[page] == PAGE_LEASED || v->c->state[page] == PAGE_QUARANTINED;
-		quarantined += v->c->state[page] == PAGE_QUARANTINED;
+		f->live += state == PAGE_LEASED || state == PAGE_QUARANTINED;
+		f->quarantined += state == PAGE_QUARANTINED;
 		if (first == x && last > x && page_is_whole(v->p, v->c, v->index, page)) {
 			straddler = page;
 			behind = last;
 		}
 		if (first == x && last == x)
-			returned += page < e->fresh && v->c->state[page] == PAGE_FREE;
+			f->returned += page < r->fresh && state == PAGE_FREE;
 		if (first == x && last == x)
-			fresh += page >= e->fresh && v->c->state[page] <= PAGE_FREE;
+			fresh += page >= r->fresh && state <= PAGE_FREE;
 	}
-	if (quarantined != e->n_quarantined)
-		return wrong(v, "extent %" PRId32 ": %" PRId32 " pages in quarantine, counted %" PRId32, x,
-			     e->n_quarantined, quarantined);
-	live += e->n_owed + straddlers_owed(v, x);
-	if (live != e->n_live)
-		return wrong(v, "extent %" PRId32 ": %" PRId32 " live pages, counted %" PRId32, x, e->n_live, live);
-	if (e->straddler_owed && (e->n_owed == 0 || straddler < 0 || v->c->state[straddler] != PAGE_FREE))
+	f->free += fresh + (straddler >= 0 && v->c->state[straddler] == PAGE_FREE &&
+			    (r->straddler_owed || !touches_choice(v, x + 1, behind)));
+	if (r->straddler_owed && (v->p->extents[x].n_owed == 0 || straddler < 0 || v->c->state[straddler] != PAGE_FREE))
 		return wrong(v, "extent %" PRId32 ": it owes a page beyond its end that it does not have", x);
-	if (straddler != e->straddler)
+	if (straddler != r->straddler)
 		return wrong(v, "extent %" PRId32 ": page %" PRId32 " ends beyond it, it knows %" PRId32, x, straddler,
-			     e->straddler);
-	if (fresh != e->end - e->fresh)
-		return wrong(v, "extent %" PRId32 ": %" PRId32 " fresh pages, counted %" PRId32, x, e->end - e->fresh,
+			     r->straddler);
+	if (fresh != r->end - r->fresh)
+		return wrong(v, "extent %" PRId32 ": %" PRId32 " fresh pages, counted %" PRId32, x, r->end - r->fresh,
 			     fresh);
-	if (fresh + returned +
-		    (straddler >= 0 && v->c->state[straddler] == PAGE_FREE &&
-		     (e->straddler_owed || !touches_choice(v, x + 1, behind))) !=
-	    e->n_free + e->n_owed)
-		return wrong(v, "extent %" PRId32 ": free pages %" PRId32 ", fresh %" PRId32 ", returned %" PRId32, x,
-			     e->n_free, fresh, returned);
-	return check_chain(v, x, returned);
+	return true;
+}
+
+static bool check_extent(const struct view *v, int32_t x)
+{
+	const struct extent *e = &v->p->extents[x];
+	struct found f = { 0 };
+
+	for (int run = 0; run < (v->c->key.joined ? 2 : 1); run++)
+		if (!check_run(v, x, run, &f))
+			return false;
+	if (f.quarantined != e->n_quarantined)
+		return wrong(v, "extent %" PRId32 ": %" PRId32 " pages in quarantine, counted %" PRId32, x,
+			     e->n_quarantined, f.quarantined);
+	f.live += e->n_owed + straddlers_owed(v, x);
+	if (f.live != e->n_live)
+		return wrong(v, "extent %" PRId32 ": %" PRId32 " live pages, counted %" PRId32, x, e->n_live, f.live);
+	if (f.free + f.returned != e->n_free + e->n_owed)
+		return wrong(v, "extent %" PRId32 ": free pages %" PRId32 " and owed %" PRId32 ", found %" PRId32, x,
+			     e->n_free, e->n_owed, f.free + f.returned);
+	return check_chain(v, x, f.returned);
 }
 
 /* The list of @kind holds extents of the class, of that kind, linked both ways. */

@@ -11,11 +11,11 @@
 #include "bug.h"
 #include "fit.h"
 
-static struct page_class *class_of(const struct pool *p, uint64_t page_bytes)
+static struct page_class *class_of(const struct pool *p, struct page_key key)
 {
 	int i = 0;
 
-	while (p->classes[i]->page_bytes != page_bytes)
+	while (!page_key_equal(p->classes[i]->key, key))
 		i++;
 	return p->classes[i];
 }
@@ -83,13 +83,22 @@ static void end_moves(struct pool *p, bool undo)
 	}
 }
 
-/* Takes extent @x if it is there to be taken and a page of bytes [from, to) lies in it. */
-static void take_extent(const struct provision *v, int32_t x, uint64_t from, uint64_t to)
+/* Bytes [from, to) of a half that whole pages of a stretch of extents lie in; of joined pages, one in each half. */
+struct reach {
+	struct {
+		uint64_t from, to;
+	} runs[2];
+};
+
+/* Takes extent @x if it is there to be taken and one of those pages lies in it. */
+static void take_extent(const struct provision *v, int32_t x, const struct reach *of)
 {
 	struct pool *p = v->pool;
+	bool within = false;
 
-	if (p->extent_class[x] == v->index || extent_start(p, x) >= to || extent_start(p, x + 1) <= from ||
-	    !extent_serves(p, x, v->index, v->others))
+	for (int r = 0; r < v->class->n_runs; r++)
+		within |= extent_start(p, x) < of->runs[r].to && extent_start(p, x + 1) > of->runs[r].from;
+	if (!within || p->extent_class[x] == v->index || !extent_serves(p, x, v->index, v->others))
 		return;
 	note_moved(p, x);
 	if (p->extent_class[x] >= 0)
@@ -100,14 +109,21 @@ static void take_extent(const struct provision *v, int32_t x, uint64_t from, uin
 /* Takes extents of the stretch [first, end) until @n pages are free: upwards from @own, then downwards. */
 static void take_stretch(const struct provision *v, int32_t first, int32_t own, int32_t end, int64_t n)
 {
-	uint64_t s = v->class->page_bytes;
+	const struct page_class *c = v->class;
+	struct reach of = { 0 };
 	int32_t lo, hi;
 
-	pages_within(v->pool, v->class, first, end, &lo, &hi);
-	for (int32_t x = own; x < end && v->class->n_free < n; x++)
-		take_extent(v, x, (uint64_t)lo * s, (uint64_t)hi * s);
-	for (int32_t x = own - 1; x >= first && v->class->n_free < n; x--)
-		take_extent(v, x, (uint64_t)lo * s, (uint64_t)hi * s);
+	for (int r = 0; r < c->n_runs; r++) {
+		pages_within(v->pool, c, r, first, end, &lo, &hi);
+		if (lo == hi)
+			continue;
+		of.runs[r].from = (uint64_t)lo * c->page_bytes - c->runs[r].from;
+		of.runs[r].to = (uint64_t)hi * c->page_bytes - c->runs[r].from;
+	}
+	for (int32_t x = own; x < end && c->n_free < n; x++)
+		take_extent(v, x, &of);
+	for (int32_t x = own - 1; x >= first && c->n_free < n; x--)
+		take_extent(v, x, &of);
 }
 
 /*
@@ -235,10 +251,10 @@ static uint32_t fit_all(const struct pool *p, const struct pool_keep *keep, cons
 	uint32_t n_fit = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		fit_add(fit, &n_fit, needs[i].class->page_bytes, (uint64_t)needs[i].pages);
+		fit_add(fit, &n_fit, needs[i].class->key, (uint64_t)needs[i].pages);
 	for (int i = 0; i < p->n_classes && keep; i++)
 		if (keep->floors[i] + keep->claims[i])
-			fit_add(fit, &n_fit, p->classes[i]->page_bytes, (uint64_t)(keep->floors[i] + keep->claims[i]));
+			fit_add(fit, &n_fit, p->classes[i]->key, (uint64_t)(keep->floors[i] + keep->claims[i]));
 	return n_fit;
 }
 
@@ -255,7 +271,7 @@ static bool place_anew(struct pool *p, const struct pool_keep *keep, const struc
 		return false;
 	start_afresh(p);
 	for (uint32_t i = 0; i < plan.n && good; i++) {
-		struct page_class *c = class_of(p, fit[plan.at[i].need].page_bytes);
+		struct page_class *c = class_of(p, fit[plan.at[i].need].key);
 
 		c->promised += (int64_t)plan.at[i].pages;
 		class_provide(p, ATTEMPT_PACKED, c, c->promised);
@@ -286,7 +302,7 @@ bool pool_could_provide(const struct pool *p, const struct pool_need *needs, uin
 	uint32_t n_fit = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		fit_add(fit, &n_fit, needs[i].class->page_bytes, (uint64_t)needs[i].pages);
+		fit_add(fit, &n_fit, needs[i].class->key, (uint64_t)needs[i].pages);
 	return fit_extents(p->half_bytes, p->extent_bytes, fit, n_fit, NULL) >= 0;
 }
 
@@ -305,7 +321,8 @@ int64_t pool_spare_extents(const struct pool *p)
 
 	for (int i = 0; i < p->n_classes; i++) {
 		const struct page_class *c = p->classes[i];
-		int64_t most = (int64_t)(p->extent_bytes / c->page_bytes) + 2; /* pages that touch an extent */
+		int64_t most =
+			c->n_runs * ((int64_t)(p->extent_bytes / c->page_bytes) + 2); /* pages that touch an extent */
 		int64_t spare = c->promised ? (c->n_free - c->promised) / most : c->n_empty;
 
 		n += spare < c->n_empty ? spare : c->n_empty;

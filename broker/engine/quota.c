@@ -56,7 +56,7 @@ static void quota_learn(struct quota *q, const struct model *m, const struct geo
 	q->n_shares = m->n_groups;
 	memcpy(q->groups, m->groups, sizeof(q->groups));
 	for (uint32_t i = 0; i < m->n_groups; i++) {
-		q->shares[i].page_bytes = g[i].page_bytes;
+		q->shares[i].key = geometry_key(&g[i]);
 		q->shares[i].pages = (uint64_t)g[i].private_pages;
 	}
 }
@@ -67,7 +67,7 @@ static uint64_t sequence_bytes(const struct quota *q)
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; i < q->n_shares; i++)
-		bytes += 2 * q->shares[i].pages * q->shares[i].page_bytes;
+		bytes += q->shares[i].pages * page_key_whole(q->shares[i].key);
 	return bytes;
 }
 
@@ -92,7 +92,7 @@ uint64_t quota_used(const struct quota *q)
 
 	LIST_FOREACH (s, &q->sessions, sharers)
 		FOR_EACH_GROUP (g, s)
-			used += 2 * (uint64_t)g->n_held * g->class->page_bytes;
+			used += (uint64_t)g->n_held * page_class_whole(g->class);
 	return used;
 }
 
@@ -146,7 +146,7 @@ static void quota_count(const struct quota *q, struct quota_counts *out)
 	memcpy(out->name, q->name, sizeof(out->name));
 	out->sequence = sequence_bytes(q);
 	for (uint32_t i = 0; i < q->n_shares; i++)
-		out->least += 2 * q->shares[i].page_bytes;
+		out->least += page_key_whole(q->shares[i].key);
 }
 
 bool engine_quota_count(const struct engine *e, uint32_t index, struct quota_counts *out)

@@ -226,7 +226,7 @@ void session_count(const struct session *s, struct session_counts *out)
 	FOR_EACH_GROUP (g, s) {
 		out->leased += g->n_held;
 		out->unbound += g->n_unbound;
-		out->bytes += 2 * (uint64_t)g->n_held * g->class->page_bytes;
+		out->bytes += (uint64_t)g->n_held * page_class_whole(g->class);
 	}
 	out->leased -= out->quarantined;
 }

@@ -79,7 +79,8 @@ void session_layout_init(struct session_layout *l, const struct model *m, const 
 	l->replies_slots = l->commands_slots + ring;
 	l->session_bytes = align_up(l->replies_slots + ring, MAP_ALIGN);
 	for (uint32_t i = 0; i < m->n_groups; i++) {
-		l->cells_bytes[i] = (uint64_t)m->max_batch * 2 * (uint64_t)g[i].width * sizeof(int32_t);
+		l->cells_bytes[i] = (uint64_t)m->max_batch * shape_id_rows(g[i].shape.joined) * (uint64_t)g[i].width *
+				    sizeof(int32_t);
 		l->cells[i] = at;
 		l->rows[i] = align_up(at + l->cells_bytes[i], CACHELINE);
 		at = align_up(l->rows[i] + (uint64_t)m->max_batch * sizeof(struct wire_row_head), MAP_ALIGN);

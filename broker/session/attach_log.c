@@ -37,14 +37,14 @@ static void warn_small(const struct session_edge *e, const struct channel *ch, u
 
 	for (uint32_t i = 0; i < ch->model.n_groups; i++) {
 		never |= ch->geometry[i].private_pages > ch->geometry[i].num_pages;
-		bytes += (uint64_t)ch->geometry[i].private_pages * ch->geometry[i].page_bytes;
+		bytes += (uint64_t)ch->geometry[i].private_pages * page_key_whole(geometry_key(&ch->geometry[i]));
 	}
-	if (never || bytes > half_bytes)
+	if (never || bytes > 2 * half_bytes)
 		session_say(e, ch->uid, LOG_LEVEL_WARNING,
 			    "session %u.%u: a sequence of %" PRId64 " tokens needs %" PRIu64
-			    " bytes of each half, the pool has %" PRIu64
+			    " bytes of K and V, the pool has %" PRIu64
 			    ": begin will answer never unless max_tokens is lower",
-			    ch->id, ch->generation, ch->model.max_seq, bytes, half_bytes);
+			    ch->id, ch->generation, ch->model.max_seq, bytes, 2 * half_bytes);
 }
 
 /* Where a kernel that multiplies page id and stride in 32 bits would read elsewhere. */
@@ -64,7 +64,7 @@ static void warn_redeclared(const struct session_edge *e, const struct channel *
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; i < ch->model.n_groups; i++)
-		bytes += 2 * (uint64_t)ch->geometry[i].private_pages * ch->geometry[i].page_bytes;
+		bytes += (uint64_t)ch->geometry[i].private_pages * page_key_whole(geometry_key(&ch->geometry[i]));
 	if (ch->declared_otherwise)
 		session_say(
 			e, ch->uid, LOG_LEVEL_WARNING,

@@ -210,11 +210,11 @@ static void welcome_layout(struct wire_layout *w, const struct geometry *g, cons
 		.v_token_stride = g->shape.v_stride,
 		.base = base,
 		.k_base = base + g->shape.k_at,
-		.v_first = base + pool->half_bytes + g->shape.v_at,
+		.v_first = base + (g->shape.joined ? 0 : pool->half_bytes) + g->shape.v_at,
 		.extra_first = base + g->shape.extra_at,
 		.flags = g->wide ? WIRE_LAYOUT_WIDE : 0,
 	};
-	w->v_base = w->v_first - (uint64_t)g->num_pages * g->page_bytes;
+	w->v_base = g->shape.joined ? w->v_first : w->v_first - (uint64_t)g->num_pages * g->page_bytes;
 }
 
 void welcome_fill(struct wire_welcome *w, const struct handshake *h, const struct session_layout *l,

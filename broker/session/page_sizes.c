@@ -15,7 +15,7 @@ struct page_size_user {
 
 struct page_size {
 	LIST_ENTRY(page_size) link;
-	uint64_t bytes;
+	struct page_key key;
 	bool kept;                        /* for a section: it never goes */
 	struct page_sizes_unsaid *unsaid; /* it is one of these; NULL and not kept: common */
 	LIST_HEAD(, page_size_user) users;
@@ -26,23 +26,23 @@ static bool is_common(const struct page_size *size)
 	return !size->kept && !size->unsaid;
 }
 
-static struct page_size *size_find(const struct page_sizes *s, uint64_t bytes)
+static struct page_size *size_find(const struct page_sizes *s, struct page_key key)
 {
 	struct page_size *size;
 
 	LIST_FOREACH (size, &s->sizes, link)
-		if (size->bytes == bytes)
+		if (page_key_equal(size->key, key))
 			return size;
 	return NULL;
 }
 
-static struct page_size *size_new(struct page_sizes *s, uint64_t bytes)
+static struct page_size *size_new(struct page_sizes *s, struct page_key key)
 {
 	struct page_size *size = calloc(1, sizeof(*size));
 
 	if (!size)
 		return NULL;
-	size->bytes = bytes;
+	size->key = key;
 	LIST_INIT(&size->users);
 	LIST_INSERT_HEAD(&s->sizes, size, link);
 	return size;
@@ -69,11 +69,11 @@ static int keep_said(struct page_sizes *s, const struct model *m, uint64_t half_
 	if (model_check(m, half_bytes, g, NULL) != 0)
 		return 0; /* it cannot attach as it stands there */
 	for (uint32_t i = 0; i < m->n_groups && s->n_kept < ENGINE_MAX_CLASSES; i++) {
-		struct page_size *size = size_find(s, g[i].page_bytes);
+		struct page_size *size = size_find(s, geometry_key(&g[i]));
 
 		if (size)
 			continue;
-		size = size_new(s, g[i].page_bytes);
+		size = size_new(s, geometry_key(&g[i]));
 		if (!size)
 			return -ENOMEM;
 		size->kept = true;
@@ -127,13 +127,14 @@ static struct page_sizes_unsaid *unsaid_of(struct page_sizes *s, const char *mod
 }
 
 /* Nobody uses that size yet: from what is kept for the model, or a common one. */
-static enum ledger_verdict size_add(struct page_sizes *s, const char *model, uint64_t bytes, struct page_size **out)
+static enum ledger_verdict size_add(struct page_sizes *s, const char *model, struct page_key key,
+				    struct page_size **out)
 {
 	struct page_sizes_unsaid *unsaid = unsaid_of(s, model);
 
 	if (!unsaid && s->n_common >= s->max_common)
 		return LEDGER_ALL_TAKEN;
-	*out = size_new(s, bytes);
+	*out = size_new(s, key);
 	if (!*out)
 		return LEDGER_NO_MEMORY;
 	(*out)->unsaid = unsaid;
@@ -170,11 +171,11 @@ static enum ledger_verdict user_get(struct page_sizes *s, struct page_size *size
 	return v;
 }
 
-enum ledger_verdict page_size_use(struct page_sizes *s, uid_t uid, const char *model, uint64_t page_bytes,
+enum ledger_verdict page_size_use(struct page_sizes *s, uid_t uid, const char *model, struct page_key key,
 				  struct page_size_use *out)
 {
-	struct page_size *size = size_find(s, page_bytes);
-	enum ledger_verdict v = size ? LEDGER_CHARGED : size_add(s, model, page_bytes, &size);
+	struct page_size *size = size_find(s, key);
+	enum ledger_verdict v = size ? LEDGER_CHARGED : size_add(s, model, key, &size);
 	struct page_size_user *u;
 
 	*out = (struct page_size_use){ 0 };

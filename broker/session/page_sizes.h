@@ -48,8 +48,8 @@ struct page_size_use {
 int page_sizes_init(struct page_sizes *s, struct ledger *l, const struct config *c, uint64_t half_bytes);
 /* Every use must have been left. Safe to repeat, and on zeroes. */
 void page_sizes_deinit(struct page_sizes *s);
-/* A session of @model, of the user @uid, uses pages of @page_bytes from now on; *@out is zero when it may not. */
-enum ledger_verdict page_size_use(struct page_sizes *s, uid_t uid, const char *model, uint64_t page_bytes,
+/* A session of @model, of the user @uid, uses pages of @key from now on; *@out is zero when it may not. */
+enum ledger_verdict page_size_use(struct page_sizes *s, uid_t uid, const char *model, struct page_key key,
 				  struct page_size_use *out);
 /* Not any more. Zeroes it; safe to repeat. */
 void page_size_leave(struct page_size_use *u);

@@ -157,13 +157,14 @@ static int take_tables(struct room *room, struct places *p, uid_t uid, const str
 	return code;
 }
 
-static int take_size(struct page_size_use *use, struct places *p, uid_t uid, const char *model, uint64_t bytes,
+static int take_size(struct page_size_use *use, struct places *p, uid_t uid, const char *model, struct page_key key,
 		     struct refusal *r)
 {
+	uint64_t bytes = key.bytes;
 	uint64_t used = ledger_of(&p->ledger, uid, LEDGER_PAGE_SIZES), one = p->ledger.limits[LEDGER_PAGE_SIZES].one;
 	char text[sizeof(r->text)];
 
-	switch (page_size_use(&p->sizes, uid, model, bytes, use)) {
+	switch (page_size_use(&p->sizes, uid, model, key, use)) {
 	case LEDGER_CHARGED:
 		return 0;
 	case LEDGER_ALL_TAKEN:
@@ -188,7 +189,7 @@ int room_take(struct room *room, struct places *p, uid_t uid, const char *model,
 	*room = (struct room){ 0 };
 	code = take_tables(room, p, uid, l, r);
 	for (uint32_t i = 0; code == 0 && i < l->n_groups; i++)
-		code = take_size(&room->sizes[i], p, uid, model, g[i].page_bytes, r);
+		code = take_size(&room->sizes[i], p, uid, model, geometry_key(&g[i]), r);
 	if (code)
 		room_give(room);
 	return code;

@@ -128,24 +128,24 @@ int stream_synchronize(struct stream *st)
 void stream_apply_cpu(const struct stream_target *target, const struct swakv_update *updates, size_t n)
 {
 	int32_t *table = (int32_t *)(uintptr_t)target->table;
-	int64_t width = target->width;
-	int32_t num_pages = target->num_pages;
+	int64_t width = target->width, v = target->joined ? 0 : width, row_cells = v + width;
+	int32_t more = target->joined ? 0 : target->num_pages;
 
 	for (size_t i = 0; i < n; i++) {
-		int32_t page = updates[i].page, *k = table + 2 * width * updates[i].slot + updates[i].column;
+		int32_t page = updates[i].page, *k = table + row_cells * updates[i].slot + updates[i].column;
 
 		k[0] = page;
-		k[width] = page < 0 ? -1 : page + num_pages;
+		k[v] = page < 0 ? -1 : page + more;
 	}
 }
 
 int stream_scrub_parts(const struct stream_target *target, const int32_t *pages, size_t n,
 		       int (*launch)(void *arg, const struct kernel_scrub *p), void *arg)
 {
-	uint64_t all_k = (uint64_t)target->num_pages * target->page_stride;
-	struct kernel_scrub p = { .pages = { .half = { target->first_page, target->v_base + all_k },
+	struct kernel_scrub p = { .pages = { .half = { target->first_page, target->v_half },
 					     .page_stride = target->page_stride,
-					     .num_pages = target->num_pages } };
+					     .num_pages = target->num_pages,
+					     .joined = target->joined } };
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < n; i += (size_t)p.n_pages) {

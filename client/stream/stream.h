@@ -40,7 +40,9 @@ struct stream_target {
 	uint64_t table; /* address of the device table */
 	int32_t width;
 	int32_t num_pages;
-	uint64_t first_page, v_base; /* addresses of whole pages: of K ids and of V ids */
+	uint64_t first_page; /* address of page 0, or of its K half */
+	uint64_t v_half;     /* of its V half; joined: 0 */
+	bool joined;         /* pages that have one id */
 	uint64_t page_stride;
 };
 

@@ -33,7 +33,7 @@ int cuda_launch_apply(struct stream *st, uint32_t group, const struct swakv_upda
 	p.table = target->table;
 	p.width = target->width;
 	p.num_pages = target->num_pages;
-	p.joined = 0;
+	p.joined = target->joined;
 	for (size_t i = 0; i < n; i += p.n_updates) {
 		p.n_updates = n - i < KERNEL_APPLY_MOST ? (uint32_t)(n - i) : KERNEL_APPLY_MOST;
 		for (uint32_t k = 0; k < p.n_updates; k++) {

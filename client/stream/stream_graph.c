@@ -48,6 +48,7 @@ static int graph_launch_apply(struct stream *st, struct cuda *c)
 			.width = st->targets[i].width,
 			.num_pages = st->targets[i].num_pages,
 			.n_buffers = c->graph->n,
+			.joined = st->targets[i].joined,
 		};
 
 		if (driver_run_apply_ring(st->driver, c->stream, &p) < 0)
@@ -164,7 +165,7 @@ static int buffer_flush(struct stream *st, struct cuda *c, uint32_t group)
 	p.table = st->targets[group].table;
 	p.width = st->targets[group].width;
 	p.num_pages = st->targets[group].num_pages;
-	p.joined = 0;
+	p.joined = st->targets[group].joined;
 	p.n_updates = b->n_updates;
 	memcpy(p.updates, b->updates, b->n_updates * sizeof(p.updates[0]));
 	b->n_updates = 0;

@@ -108,6 +108,7 @@ static void see_claims(const struct world *w, struct ref_claim_seen *seen)
 		seen[i].since = n.since;
 		for (uint32_t x = 0; x < REF_EXTENTS; x++)
 			seen[i].class_of[x] = engine_claim_extent(w->engine, quota_name(i), x);
+		seen[i].class_of[REF_NOWHERE] = -1;
 		for (uint32_t c = 0; c < REF_CLASSES; c++)
 			seen[i].kept[c] = engine_claim_kept(w->engine, quota_name(i), c);
 	}

@@ -54,7 +54,7 @@ static bool exceeds_ceiling(struct ref_pool *p, struct ref_quota *q, const struc
 
 	need_of(w, need);
 	for (uint32_t i = 0; i < p->n_classes; i++)
-		bytes += 2 * (uint64_t)need[i] * p->classes[i].page_bytes;
+		bytes += (uint64_t)need[i] * ref_whole(&p->classes[i]);
 	return q->ceiling && bytes > q->ceiling;
 }
 

@@ -110,7 +110,8 @@ static void take_reference(struct world *w, uint32_t session, uint32_t row)
 	int32_t width = s->groups[g].width;
 
 	for (int32_t c = 0; c < width; c++) {
-		e->device[g][slot][c] = e->tables[g].cells[(int64_t)slot * 2 * width + c];
+		e->device[g][slot][c] =
+			e->tables[g].cells[(int64_t)slot * (s->groups[g].class->joined ? 1 : 2) * width + c];
 		w->expected.rows[g][slot].page[c] = REF_SAME;
 	}
 }
@@ -184,20 +185,21 @@ static void compare_row(struct world *w, uint32_t session, uint32_t g, int32_t s
 	const struct ref_line *l = &s->slots[slot].lines[g];
 	const struct wire_row_head *head = &e->tables[g].rows[slot];
 	const int32_t *row = ref_row(s, g, slot);
-	int64_t at = (int64_t)slot * 2 * o->width;
-	const int32_t *k = e->tables[g].cells + at;
+	bool joined = o->class->joined;
+	int64_t n = (joined ? 1 : 2) * o->width, at = slot * n;
+	const int32_t *k = e->tables[g].cells + at, *in_v = joined ? k : k + o->width;
 
-	if (s->ended && memcmp(k, e->at_end[g] + at, 2 * (size_t)o->width * sizeof *k) != 0)
+	if (s->ended && memcmp(k, e->at_end[g] + at, (size_t)n * sizeof *k) != 0)
 		COMPLAIN(w, "session %u, group %u, host row %d has changed since the session ended", session, g, slot);
 	for (int32_t c = 0; c < o->width; c++) {
 		int32_t id = row ? row[c] : -1;
-		int32_t v = id < 0 ? -1 : id + o->class->num_pages;
+		int32_t v = id < 0 ? -1 : joined ? id : id + o->class->num_pages;
 
-		if (!s->ended && (k[c] != id || k[o->width + c] != v))
+		if (!s->ended && (k[c] != id || in_v[c] != v))
 			COMPLAIN(
 				w,
 				"session %u, group %u, host row %d, logical page %d: K %d V %d, it should be K %d V %d",
-				session, g, slot, c, k[c], k[o->width + c], id, v);
+				session, g, slot, c, k[c], in_v[c], id, v);
 		if (e->device[g][slot][c] != l->device[c])
 			COMPLAIN(w, "session %u, group %u, device row %d, logical page %d: page %d, it should be %d",
 				 session, g, slot, c, e->device[g][slot][c], l->device[c]);
@@ -372,7 +374,7 @@ static const struct page_counts *count_pages(struct world *w, uint32_t session)
 				continue;
 			out->leased += c->page[id] == REF_LEASED;
 			out->quarantined += c->page[id] == REF_QUARANTINED;
-			out->bytes += 2 * (int64_t)c->page_bytes;
+			out->bytes += (int64_t)ref_whole(c);
 		}
 	}
 	return out;
@@ -452,6 +454,7 @@ static void compare_class(struct world *w, uint32_t index)
 		extents += w->pool.holder[x] == (int32_t)index;
 	same(w, "class exists", index, engine_class_count(w->engine, index, &got), true);
 	same(w, "bytes of a page", index, (int64_t)got.page_bytes, (int64_t)c->page_bytes);
+	same(w, "form of a page", index, got.joined, c->joined);
 	same(w, "free pages", index, got.free, c->n[REF_FREE]);
 	same(w, "leased pages", index, got.leased, c->n[REF_LEASED]);
 	same(w, "quarantined pages", index, got.quarantined, c->n[REF_QUARANTINED]);

@@ -130,7 +130,8 @@ static void own_page(struct ref_pool *p, const struct ref_class *c, int32_t id, 
 	uint64_t v_base = half - (uint64_t)c->num_pages * c->page_bytes;
 
 	own_bytes(p, c, id, (uint64_t)id * c->page_bytes, by);
-	own_bytes(p, c, id, v_base + ((uint64_t)id + (uint64_t)c->num_pages) * c->page_bytes, by);
+	if (!c->joined)
+		own_bytes(p, c, id, v_base + ((uint64_t)id + (uint64_t)c->num_pages) * c->page_bytes, by);
 	for (uint32_t x = c->first[id]; x <= c->last[id]; x++)
 		p->live[x] += by;
 	p->change++;
@@ -311,7 +312,7 @@ static void note_bound(struct ref_session *s, int32_t slot, uint32_t g, int64_t 
 static void bind_lacking(struct ref_session *s, struct ref_seq *q, uint32_t g, int64_t begin, int64_t end)
 {
 	const struct ref_group *o = &s->groups[g];
-	const int32_t *row = o->shown + (int64_t)q->slot * 2 * o->width;
+	const int32_t *row = o->shown + (int64_t)q->slot * (o->class->joined ? 1 : 2) * o->width;
 	struct ref_part *t = &q->parts[g];
 
 	for (int64_t c = begin; c < end; c++) {

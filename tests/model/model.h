@@ -23,17 +23,18 @@
 
 enum {
 	REF_GROUPS = WIRE_MAX_GROUPS,
-	REF_BATCH = 16,           /* largest max_batch */
-	REF_WIDTH = 64,           /* largest width of a row */
-	REF_HELD = 3 * REF_WIDTH, /* most pages of a sequence in one group: a row, as many staged (a step takes pages
-				     only when it lacks more than that), and what a reserve adds */
-	REF_STREAMS = 4,          /* largest n_streams */
-	REF_SESSIONS = 6,         /* at once */
-	REF_CLASSES = 32,         /* page sizes in one pool */
-	REF_EXTENTS = 64,         /* in one pool */
-	REF_PAGES = 4096,         /* ids of one class */
-	REF_REQUESTS = 16,        /* live in one session: at most max_batch */
-	REF_QUOTAS = 4,           /* names of models */
+	REF_BATCH = 16,            /* largest max_batch */
+	REF_WIDTH = 64,            /* largest width of a row */
+	REF_HELD = 3 * REF_WIDTH,  /* most pages of a sequence in one group: a row, as many staged (a step takes pages
+				      only when it lacks more than that), and what a reserve adds */
+	REF_STREAMS = 4,           /* largest n_streams */
+	REF_SESSIONS = 6,          /* at once */
+	REF_CLASSES = 32,          /* page sizes in one pool */
+	REF_EXTENTS = 64,          /* in one pool */
+	REF_NOWHERE = REF_EXTENTS, /* where the page over the middle of the pool lies: in no extent that anybody has */
+	REF_PAGES = 4096,          /* ids of one class */
+	REF_REQUESTS = 16,         /* live in one session: at most max_batch */
+	REF_QUOTAS = 4,            /* names of models */
 	REF_WAITS = REF_SESSIONS * REF_BATCH,
 	REF_POINTS = 512,    /* open at once in one request */
 	REF_TAILS = 8192,    /* pages of ended requests behind points, in one session */
@@ -47,8 +48,9 @@ enum ref_page { REF_FREE, REF_LEASED, REF_QUARANTINED };
 #define REF_OTHERS UINT32_MAX
 
 struct ref_class {
-	uint64_t page_bytes;
-	int32_t num_pages;                         /* floor(half / S) */
+	uint64_t page_bytes; /* of a half, or of a joined page */
+	bool joined;
+	int32_t num_pages;                         /* floor(half / S), of joined ones floor(2 half / T) */
 	uint32_t sessions;                         /* that have a group of it, counted by groups */
 	uint8_t page[REF_PAGES];                   /* enum ref_page */
 	uint8_t first[REF_PAGES], last[REF_PAGES]; /* extents that it touches */
@@ -72,7 +74,7 @@ struct ref_claim {
 	uint64_t ticket;                   /* of its begin */
 	uint64_t since, moved;             /* stamps */
 	bool joined;                       /* a page came free in its extents */
-	int32_t class_of[REF_EXTENTS];     /* for which class it has chosen the extent, -1: it has not */
+	int32_t class_of[REF_EXTENTS + 1]; /* for which class it has chosen the extent, -1: it has not */
 	int64_t kept[REF_CLASSES];         /* free pages elsewhere */
 };
 
@@ -82,8 +84,9 @@ struct ref_quota {
 	uint32_t sessions;
 	/* a sequence of max_seq, as the session that came last declared it: how a floor is split */
 	uint32_t n_shares;
-	struct {
+	struct ref_share {
 		uint64_t page_bytes, pages;
+		bool joined;
 	} shares[REF_GROUPS];
 	uint64_t used, counted; /* bytes, as of the pool's `change` */
 	struct ref_claim claim;
@@ -110,17 +113,17 @@ struct ref_pool {
 	uint64_t command; /* counts them */
 	uint64_t change;  /* counts what page and extent states change */
 	uint32_t n_extents;
-	int32_t holder[REF_EXTENTS]; /* class index, -1: unassigned */
-	int32_t former[REF_EXTENTS]; /* class that held it last, -1: none yet */
-	int32_t live[REF_EXTENTS];   /* pages that touch it and are not free */
+	int32_t holder[REF_EXTENTS + 1]; /* class index, -1: unassigned */
+	int32_t former[REF_EXTENTS];     /* class that held it last, -1: none yet */
+	int32_t live[REF_EXTENTS + 1];   /* pages that touch it and are not free */
 	struct ref_class classes[REF_CLASSES];
 	uint32_t n_classes;
 	struct ref_quota quotas[REF_QUOTAS];
 	struct ref_wait waits[REF_WAITS]; /* oldest first */
 	uint32_t n_waits;
 	uint64_t stamp, wait_claim, claim_hold, claim_max;
-	const struct ref_quota *chosen[REF_EXTENTS]; /* by whose claim; NULL: by none */
-	bool counting;                               /* what an answer of the engine is compared with */
+	const struct ref_quota *chosen[REF_EXTENTS + 1]; /* by whose claim; NULL: by none */
+	bool counting;                                   /* what an answer of the engine is compared with */
 	uint64_t n_rooms, n_missed;    /* refusals that hang on who gets which extents; those where there was a way */
 	uint8_t grain[2 * REF_GRAINS]; /* owners of each grain of the K half, then of the V half: at most 1 */
 	char error[512];               /* the first thing found wrong, empty: none */
@@ -276,6 +279,8 @@ int32_t ref_reservation(const struct ref_session *s, uint32_t g, int64_t tokens,
 /* ---- pool --------------------------------------------------------------- */
 
 uint64_t ref_page_bytes(const struct wire_group *g);
+/* Bytes of a page of the class, K and V. */
+uint64_t ref_whole(const struct ref_class *c);
 void ref_pool_init(struct ref_pool *p, uint64_t half, uint64_t extent);
 /* Remembers the first complaint. */
 void ref_complain(struct ref_pool *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -333,7 +338,7 @@ struct ref_wait *ref_head(struct ref_pool *p, const struct ref_quota *q);
 struct ref_claim_seen {
 	bool claims;
 	uint64_t since;
-	int32_t class_of[REF_EXTENTS];
+	int32_t class_of[REF_EXTENTS + 1];
 	int64_t kept[REF_CLASSES];
 };
 /* Those that have waited for long are overdue; claims that are over end. */

@@ -97,8 +97,8 @@ MUTATIONS = [
         ("return doubtful ? fault_set(f, FAULT_STILL_POISONED, -1, session_quarantined(s), 0) : 0;",
          "return 0;")]),
     ("V base one page off", "page_table.h", [
-        ("k[t->width] = page < 0 ? -1 : page + t->num_pages;",
-         "k[t->width] = page < 0 ? -1 : page + t->num_pages - 1;")]),
+        ("k[t->v_column] = page < 0 ? -1 : page + t->v_more;",
+         "k[t->v_column] = page < 0 ? -1 : page + t->v_more - 1;")]),
     ("a row's version does not count", "page_table.c", [
         ("uint32_t version = load_relaxed(&t->heads[row].version) + 1;",
          "uint32_t version = load_relaxed(&t->heads[row].version) + (d->n_rows == 0);")]),
@@ -135,6 +135,12 @@ MUTATIONS = [
         ("if (e->former != 0 && e->former != index + 1)", "if (e->former == EXTENT_OF_MANY)")]),
     ("a page across two extents is used with one", "extents.c", [
         ("*hi = (int32_t)(b / c->page_bytes);", "*hi = (int32_t)((b + c->page_bytes / 2) / c->page_bytes);")]),
+    ("of two straddlers none is owed as long as one page may go", "free_stack.c", [
+        ("there > e->n_free; r++", "there > e->n_free && e->n_free == 0; r++")]),
+    ("the page over the middle is used", "extents.c", [
+        ("return byte % c->page_bytes && page >= c->runs[run].first && page < c->runs[run].end ? page : -1;",
+         "return byte % c->page_bytes && page < c->num_pages ? page : -1;"),
+        ("\tif (page_is_middle(c, page))\n\t\treturn false;\n", "")]),
     ("one update too few travels in a reply", "page_table.c", [
         ("d->n_updates == WIRE_MAX_INLINE_UPDATES", "d->n_updates == WIRE_MAX_INLINE_UPDATES - 1")]),
     ("a row by reference is not named", "page_table.c", [

@@ -15,9 +15,15 @@ static uint64_t element_bytes(uint32_t dtype)
 
 uint64_t ref_page_bytes(const struct wire_group *g)
 {
-	uint64_t dim = g->k_head_dim > g->v_head_dim ? g->k_head_dim : g->v_head_dim;
+	uint64_t heads = (uint64_t)g->page_tokens * g->kv_heads * element_bytes(g->dtype);
+	uint64_t k = heads * g->k_head_dim + g->extra_bytes, v = heads * g->v_head_dim;
 
-	return (uint64_t)g->layers * g->page_tokens * g->kv_heads * dim * element_bytes(g->dtype);
+	return g->layers * (g->form == WIRE_JOINED ? k + v : k > v ? k : v);
+}
+
+uint64_t ref_whole(const struct ref_class *c)
+{
+	return c->joined ? c->page_bytes : 2 * c->page_bytes;
 }
 
 void ref_pool_init(struct ref_pool *p, uint64_t half, uint64_t extent)
@@ -28,6 +34,8 @@ void ref_pool_init(struct ref_pool *p, uint64_t half, uint64_t extent)
 	p->n_extents = (uint32_t)((half + extent - 1) / extent); /* the last one may be short */
 	memset(p->holder, -1, sizeof p->holder);
 	memset(p->former, -1, sizeof p->former);
+	p->holder[REF_NOWHERE] = -2;
+	p->live[REF_NOWHERE] = 1;
 	p->change = 1;
 	p->counting = true;
 }
@@ -194,7 +202,7 @@ static int group_check(const struct wire_group *g, uint64_t half)
 		return SWAKV_EINVALID;
 	if (bytes > half)
 		return SWAKV_ENEVER;
-	return half / bytes > INT32_MAX / 2 ? SWAKV_EINVALID : SWAKV_OK;
+	return 2 * half / bytes > INT32_MAX / 2 ? SWAKV_EINVALID : SWAKV_OK;
 }
 
 int ref_model_check(const struct ref_model *m, uint64_t half)
@@ -213,20 +221,34 @@ int ref_model_check(const struct ref_model *m, uint64_t half)
 	return SWAKV_OK;
 }
 
-static uint32_t join_class(struct ref_pool *p, uint64_t page_bytes)
+/* Where the pages of a new class lie. */
+static void lay_out(const struct ref_pool *p, struct ref_class *c)
 {
+	uint64_t all = c->joined ? 2 * p->half : p->half;
+
+	c->num_pages = (int32_t)(all / c->page_bytes);
+	for (int32_t id = 0; id < c->num_pages; id++) {
+		uint64_t first = (uint64_t)id * c->page_bytes, last = first + c->page_bytes - 1;
+		bool middle = first / p->half != last / p->half;
+
+		c->first[id] = (uint8_t)(middle ? REF_NOWHERE : first % p->half / p->extent);
+		c->last[id] = (uint8_t)(middle ? REF_NOWHERE : last % p->half / p->extent);
+	}
+}
+
+static uint32_t join_class(struct ref_pool *p, const struct wire_group *g)
+{
+	uint64_t page_bytes = ref_page_bytes(g);
+	bool joined = g->form == WIRE_JOINED;
 	struct ref_class *c = p->classes;
 
-	while (c < p->classes + p->n_classes && c->page_bytes != page_bytes)
+	while (c < p->classes + p->n_classes && (c->page_bytes != page_bytes || c->joined != joined))
 		c++;
 	if (c == p->classes + p->n_classes) {
 		p->n_classes++;
 		c->page_bytes = page_bytes;
-		c->num_pages = (int32_t)(p->half / page_bytes);
-		for (int32_t id = 0; id < c->num_pages; id++) {
-			c->first[id] = (uint8_t)((uint64_t)id * page_bytes / p->extent);
-			c->last[id] = (uint8_t)((((uint64_t)id + 1) * page_bytes - 1) / p->extent);
-		}
+		c->joined = joined;
+		lay_out(p, c);
 	}
 	c->sessions++;
 	return (uint32_t)(c - p->classes);
@@ -266,6 +288,7 @@ static void join_quota(struct ref_session *s, struct ref_quota *q)
 	q->n_shares = s->n_groups;
 	for (uint32_t g = 0; g < s->n_groups; g++) {
 		q->shares[g].page_bytes = s->groups[g].class->page_bytes;
+		q->shares[g].joined = s->groups[g].class->joined;
 		q->shares[g].pages = (uint64_t)ref_reservation(s, g, s->max_seq, false);
 	}
 }
@@ -277,7 +300,7 @@ void ref_attach(struct ref_session *s, struct ref_pool *p, const struct ref_mode
 	s->pool = p;
 	for (uint32_t g = 0; g < m->n_groups; g++) {
 		s->groups[g].name = ++p->names;
-		s->groups[g].class_index = join_class(p, ref_page_bytes(&m->groups[g]));
+		s->groups[g].class_index = join_class(p, &m->groups[g]);
 		s->groups[g].class = &p->classes[s->groups[g].class_index];
 	}
 	join_quota(s, &p->quotas[quota]);

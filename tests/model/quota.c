@@ -20,9 +20,14 @@ uint64_t ref_used(struct ref_pool *p, struct ref_quota *q)
 	for (const struct ref_class *c = p->classes; c < p->classes + p->n_classes; c++)
 		for (int32_t id = 0; id < c->num_pages; id++)
 			if (c->page[id] != REF_FREE && c->user[id]->quota == q)
-				q->used += 2 * c->page_bytes;
+				q->used += ref_whole(c);
 	q->counted = p->change;
 	return q->used;
+}
+
+static bool is_share(const struct ref_class *c, const struct ref_share *share)
+{
+	return c->page_bytes == share->page_bytes && c->joined == share->joined;
 }
 
 static uint64_t floors_of_others(const struct ref_pool *p, const struct ref_quota *q)
@@ -44,13 +49,13 @@ static bool floors_fit(struct ref_pool *p, const struct ref_quota *q, uint64_t l
 		uint64_t bytes = o == q ? low : o->floor, sequence = 0;
 
 		for (uint32_t k = 0; k < o->n_shares; k++)
-			sequence += 2 * o->shares[k].pages * o->shares[k].page_bytes;
+			sequence += (o->shares[k].joined ? 1 : 2) * o->shares[k].pages * o->shares[k].page_bytes;
 		if (bytes > 0 && o->n_shares == 0)
 			whole += (int64_t)((bytes / 2 + p->extent - 1) / p->extent);
 		for (uint32_t k = 0; k < o->n_shares; k++) {
 			uint32_t c = 0;
 
-			while (c < p->n_classes && p->classes[c].page_bytes != o->shares[k].page_bytes)
+			while (c < p->n_classes && !is_share(&p->classes[c], &o->shares[k]))
 				c++;
 			need[c % REF_CLASSES] += (int64_t)(bytes * o->shares[k].pages / sequence);
 		}
@@ -79,7 +84,7 @@ static uint64_t bytes_of(const struct ref_pool *p, const int64_t *pages)
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; i < p->n_classes; i++)
-		bytes += 2 * (uint64_t)pages[i] * p->classes[i].page_bytes;
+		bytes += (uint64_t)pages[i] * ref_whole(&p->classes[i]);
 	return bytes;
 }
 
@@ -98,11 +103,11 @@ static void keep_floor(const struct ref_pool *p, const struct ref_quota *q, uint
 
 	k->vague |= q->n_shares == 0;
 	for (uint32_t i = 0; i < q->n_shares; i++)
-		sequence += 2 * q->shares[i].pages * q->shares[i].page_bytes;
+		sequence += (q->shares[i].joined ? 1 : 2) * q->shares[i].pages * q->shares[i].page_bytes;
 	for (uint32_t i = 0; i < q->n_shares; i++) {
 		uint32_t c = 0;
 
-		while (c < p->n_classes && p->classes[c].page_bytes != q->shares[i].page_bytes)
+		while (c < p->n_classes && !is_share(&p->classes[c], &q->shares[i]))
 			c++;
 		k->vague |= c == p->n_classes;
 		k->floors[c % REF_CLASSES] += (int64_t)(bytes * q->shares[i].pages / sequence);

@@ -27,7 +27,8 @@ static bool room_for_all(struct ref_pool *p, const int64_t *need)
 	for (uint64_t x = 0; x < p->half / p->extent; x++)
 		extents += !p->chosen[x] && (p->holder[x] < 0 || (p->live[x] == 0 && need[p->holder[x]] == 0));
 	for (uint32_t i = 0; i < p->n_classes; i++) {
-		int64_t whole = (int64_t)((p->extent + 1) / p->classes[i].page_bytes) - 1;
+		int64_t whole =
+			((int64_t)((p->extent + 1) / p->classes[i].page_bytes) - 1) * (p->classes[i].joined ? 2 : 1);
 		int64_t lack = need[i] - ref_tally(p, i)->open;
 
 		if (need[i] == 0 || lack <= 0)
@@ -55,16 +56,18 @@ static uint64_t extents_for(const struct ref_pool *p, const int64_t *need, bool 
 
 	for (uint32_t i = 0; i < p->n_classes; i++) {
 		uint64_t size = p->classes[i].page_bytes, n = (uint64_t)need[i];
-		uint64_t whole = (p->extent + 1) / size; /* one more than lie wholly in any extent */
+		uint64_t whole =
+			(p->extent + 1) / size; /* one more than lie wholly in any extent, of joined ones in a half */
+		uint64_t runs = p->classes[i].joined ? 2 : 1;
 
 		if (n == 0)
 			continue;
 		if (!enough)
-			extents += (n * size + p->extent - 1) / p->extent;
+			extents += (n * size + runs * p->extent - 1) / (runs * p->extent);
 		else if (whole < 2)
 			return UINT64_MAX;
 		else
-			extents += (n + whole - 2) / (whole - 1);
+			extents += (n + runs * (whole - 1) - 1) / (runs * (whole - 1));
 	}
 	return extents;
 }
@@ -81,7 +84,8 @@ static void sort_pages(const struct ref_class *c, bool empty, struct sorted *out
 {
 	memset(out, 0, sizeof *out);
 	for (int32_t id = 0; id < c->num_pages; id++)
-		out->n[c->first[id]][c->last[id]] += empty || c->page[id] == REF_FREE;
+		if (c->first[id] != REF_NOWHERE)
+			out->n[c->first[id]][c->last[id]] += empty || c->page[id] == REF_FREE;
 }
 
 /* How many of them lie in the extents @mask. */

@@ -89,7 +89,8 @@ static void attach_group(struct world *w, struct ref_session *s, struct side *e,
 			"model_check: group %u: %llu bytes, %d pages, width %d, %d private, should be %llu %d %d %lld",
 			i, (unsigned long long)g->page_bytes, g->num_pages, g->width, g->private_pages,
 			(unsigned long long)o->class->page_bytes, o->class->num_pages, o->width, (long long)private);
-	e->tables[i].cells = calloc((size_t)s->max_batch * 2 * (size_t)o->width, sizeof *e->tables[i].cells);
+	e->tables[i].cells = calloc((size_t)s->max_batch * (o->class->joined ? 1 : 2) * (size_t)o->width,
+				    sizeof *e->tables[i].cells);
 	e->tables[i].rows = calloc((size_t)s->max_batch, sizeof *e->tables[i].rows);
 	o->shown = e->tables[i].cells;
 }
@@ -150,7 +151,7 @@ static void run_end(struct world *w, const struct command *c)
 	struct side *e = &w->sides[c->session];
 
 	for (uint32_t i = 0; i < s->n_groups && !s->ended; i++) {
-		size_t n = (size_t)s->max_batch * 2 * (size_t)s->groups[i].width;
+		size_t n = (size_t)s->max_batch * (s->groups[i].class->joined ? 1 : 2) * (size_t)s->groups[i].width;
 
 		e->at_end[i] = malloc(n * sizeof *e->at_end[i]);
 		memcpy(e->at_end[i], e->tables[i].cells, n * sizeof *e->at_end[i]);

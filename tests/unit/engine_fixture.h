@@ -237,7 +237,7 @@ static inline void reach(struct worker *w, uint32_t line, uint64_t word)
 
 static inline int32_t k_id(const struct worker *w, int32_t slot, int32_t column)
 {
-	return w->cells[(int64_t)slot * 2 * w->g.width + column];
+	return w->cells[(int64_t)slot * (w->g.shape.joined ? 1 : 2) * w->g.width + column];
 }
 
 static inline int32_t v_id(const struct worker *w, int32_t slot, int32_t column)

@@ -48,16 +48,26 @@ static inline void pool_drop(struct pool *p)
 	free(p);
 }
 
-static inline struct holder *holder_make(struct pool *p, uint64_t page_bytes)
+static inline struct holder *holder_of(struct pool *p, struct page_key key)
 {
 	struct holder *h = calloc(1, sizeof(*h));
 	struct page_class *spare = NULL;
 
 	cr_assert_not_null(h);
-	h->c = pool_class(p, page_bytes, &spare, &h->index);
+	h->c = pool_class(p, key, &spare, &h->index);
 	page_class_free(spare);
 	cr_assert_not_null(h->c);
 	return h;
+}
+
+static inline struct holder *holder_make(struct pool *p, uint64_t page_bytes)
+{
+	return holder_of(p, (struct page_key){ page_bytes, false });
+}
+
+static inline struct holder *holder_make_joined(struct pool *p, uint64_t page_bytes)
+{
+	return holder_of(p, (struct page_key){ page_bytes, true });
 }
 
 static inline int provide(struct pool *p, struct holder *h, int64_t pages)
@@ -102,16 +112,40 @@ static inline bool page_live(const struct page_class *c, int32_t page)
 	return c->state[page] == PAGE_LEASED || c->state[page] == PAGE_QUARANTINED;
 }
 
+/* First byte of part @part (of a split page 0: K, 1: V) of page @page, counted over both halves. */
+static inline uint64_t page_start(const struct pool *p, const struct page_class *c, int32_t page, int part)
+{
+	return (uint64_t)part * p->half_bytes + (uint64_t)page * c->key.bytes;
+}
+
+static inline int page_parts(const struct page_class *c)
+{
+	return c->key.joined ? 1 : 2;
+}
+
+/* Extents that page @page has bytes in: [*first, *last]; false: it lies over the middle of the pool. */
+static inline bool page_touches(const struct pool *p, const struct page_class *c, int32_t page, int32_t *first,
+				int32_t *last)
+{
+	uint64_t a = page_start(p, c, page, 0), b = a + c->key.bytes - 1;
+
+	*first = (int32_t)(a % p->half_bytes / p->extent_bytes);
+	*last = (int32_t)(b % p->half_bytes / p->extent_bytes);
+	return a / p->half_bytes == b / p->half_bytes;
+}
+
 /* No live page of any class has a byte in extent @x. */
 static inline bool no_live_page(const struct pool *p, int32_t x)
 {
 	for (int i = 0; i < p->n_classes; i++) {
 		const struct page_class *c = p->classes[i];
 
-		for (int32_t page = 0; page < c->num_pages; page++)
-			if (page_live(c, page) && (uint64_t)page * c->page_bytes < extent_start(p, x + 1) &&
-			    ((uint64_t)page + 1) * c->page_bytes > extent_start(p, x))
+		for (int32_t page = 0; page < c->num_pages; page++) {
+			int32_t first, last;
+
+			if (page_live(c, page) && page_touches(p, c, page, &first, &last) && first <= x && x <= last)
 				return false;
+		}
 	}
 	return true;
 }
@@ -125,11 +159,10 @@ static inline int64_t count_available(const struct pool *p, const struct page_cl
 	for (int32_t x = 0; x < p->n_extents; x++)
 		serves[x] = p->extent_class[x] == index || no_live_page(p, x);
 	for (int32_t page = 0; page < c->num_pages; page++) {
-		uint64_t first = (uint64_t)page * c->page_bytes / p->extent_bytes;
-		uint64_t last = (((uint64_t)page + 1) * c->page_bytes - 1) / p->extent_bytes;
-		bool whole = true;
+		int32_t first, last;
+		bool whole = page_touches(p, c, page, &first, &last);
 
-		for (uint64_t x = first; x <= last; x++)
+		for (int32_t x = first; x <= last; x++)
 			whole &= serves[x];
 		n += whole && !page_live(c, page);
 	}
@@ -137,10 +170,10 @@ static inline int64_t count_available(const struct pool *p, const struct page_cl
 	return n;
 }
 
-/* No byte of the half lies in two live pages. */
+/* No byte of the pool lies in two live pages, and none over its middle in one. */
 static inline void check_bytes(const struct pool *p, uint64_t grain)
 {
-	size_t n = (size_t)(p->half_bytes / grain) + 1;
+	size_t n = (size_t)(2 * p->half_bytes / grain) + 1;
 	uint8_t *owned = calloc(n, 1);
 
 	cr_assert_not_null(owned);
@@ -148,11 +181,16 @@ static inline void check_bytes(const struct pool *p, uint64_t grain)
 		const struct page_class *c = p->classes[i];
 
 		for (int32_t page = 0; page < c->num_pages; page++) {
+			int32_t first, last;
+
 			if (!page_live(c, page))
 				continue;
-			for (uint64_t g = 0; g < c->page_bytes / grain; g++)
-				cr_assert_eq(owned[(uint64_t)page * c->page_bytes / grain + g]++, 0,
-					     "class %d page %d: a byte of it has another owner", i, page);
+			cr_assert(page_touches(p, c, page, &first, &last), "class %d page %d is the middle one", i,
+				  page);
+			for (int part = 0; part < page_parts(c); part++)
+				for (uint64_t g = 0; g < c->key.bytes / grain; g++)
+					cr_assert_eq(owned[page_start(p, c, page, part) / grain + g]++, 0,
+						     "class %d page %d: a byte of it has another owner", i, page);
 		}
 	}
 	free(owned);

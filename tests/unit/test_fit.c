@@ -22,6 +22,9 @@ struct puzzle {
 
 static uint64_t seed;
 
+/* Forms of the classes of a puzzle. */
+enum kinds { SPLIT, JOINED, BOTH };
+
 static uint64_t draw(uint64_t low, uint64_t high)
 {
 	seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -31,12 +34,15 @@ static uint64_t draw(uint64_t low, uint64_t high)
 static void count_pages(struct puzzle *z, uint32_t c)
 {
 	uint32_t alike[1 << EXTENTS] = { 0 }; /* pages by the extents that they touch */
-	uint64_t size = z->needs[c].page_bytes;
+	uint64_t size = z->needs[c].key.bytes, all = (z->needs[c].key.joined ? 2 : 1) * z->half;
 
-	for (uint64_t page = 0; page < z->half / size; page++) {
+	for (uint64_t page = 0; page < all / size; page++) {
+		uint64_t a = page * size, b = (page + 1) * size - 1;
 		uint32_t touches = 0;
 
-		for (uint64_t x = page * size / z->extent; x <= ((page + 1) * size - 1) / z->extent; x++)
+		if (a / z->half != b / z->half)
+			continue; /* over the middle */
+		for (uint64_t x = a % z->half / z->extent; x <= b % z->half / z->extent; x++)
 			touches |= 1u << x;
 		alike[touches]++;
 	}
@@ -61,17 +67,17 @@ static bool solve(const struct puzzle *z, uint32_t c, uint32_t left)
 	}
 }
 
-static bool known(const struct puzzle *z, uint32_t n, uint64_t size)
+static bool known(const struct puzzle *z, uint32_t n, struct page_key key)
 {
 	bool is = false;
 
 	for (uint32_t c = 0; c < n; c++)
-		is |= z->needs[c].page_bytes == size;
+		is |= page_key_equal(z->needs[c].key, key);
 	return is;
 }
 
 /* Pages of odd sizes whose bytes together are most of the pool, or a little more; some larger than an extent. */
-static void draw_puzzle(struct puzzle *z, uint32_t n)
+static void draw_puzzle(struct puzzle *z, uint32_t n, enum kinds kinds)
 {
 	uint64_t left;
 
@@ -81,13 +87,14 @@ static void draw_puzzle(struct puzzle *z, uint32_t n)
 	z->half = z->n_extents * z->extent - (draw(0, 2) ? 0 : draw(0, z->extent / 2));
 	left = z->half * draw(80, 105) / 100;
 	for (uint32_t c = 0; c < n; c++) {
-		uint64_t share = c + 1 == n ? left : left * draw(1, 9) / 10, size;
+		uint64_t share = c + 1 == n ? left : left * draw(1, 9) / 10;
+		struct page_key key = { 0, kinds == JOINED || (kinds == BOTH && draw(0, 1)) };
 
 		do
-			size = 16 * draw(1, draw(0, 1) ? z->extent / 16 : z->half / 16 / n);
-		while (known(z, c, size));
-		z->needs[c] = (struct fit_need){ size, share / size };
-		left -= z->needs[c].pages * size;
+			key.bytes = 16 * draw(1, draw(0, 1) ? z->extent / 16 : z->half / 16 / n);
+		while (known(z, c, key));
+		z->needs[c] = (struct fit_need){ key, 2 * share / page_key_whole(key) };
+		left -= z->needs[c].pages * page_key_whole(key) / 2;
 		count_pages(z, c);
 	}
 }
@@ -98,7 +105,7 @@ static bool fits(const struct puzzle *z)
 }
 
 /* Of 1,000 that fit: how many are said not to. What does not fit is never said to. */
-static double missed(uint32_t n)
+static double missed(uint32_t n, enum kinds kinds)
 {
 	uint32_t n_fit = 0, n_missed = 0, n_not = 0;
 
@@ -107,14 +114,14 @@ static double missed(uint32_t n)
 		struct puzzle z;
 		bool can;
 
-		draw_puzzle(&z, n);
+		draw_puzzle(&z, n, kinds);
 		can = solve(&z, 0, (1u << z.n_extents) - 1);
 		n_fit += can;
 		n_not += !can;
 		n_missed += can && !fits(&z);
 		cr_assert(can || !fits(&z), "said to fit, and no way does (puzzle %d of %u classes)", i, n);
 	}
-	cr_assert_gt(n_fit, 1000, "%u fit", n_fit);
+	cr_assert_gt(n_fit, 700, "%u fit", n_fit);
 	cr_assert_gt(n_not, 100, "%u do not", n_not);
 	return 1000.0 * n_missed / n_fit;
 }
@@ -125,9 +132,22 @@ Test(fit, never_is_said_of_what_fits_in_no_way)
 	static const double most[CLASSES + 1] = { 0, 0, 0, 1, 1 };
 
 	for (uint32_t n = 1; n <= CLASSES; n++) {
-		double m = missed(n);
+		double m = missed(n, SPLIT);
 
 		cr_assert_leq(m, most[n], "%u classes: %.2f of 1,000 that fit are never", n, m);
+	}
+}
+
+/* Joined pages lie in both halves, at places of their own in each. */
+Test(fit, never_is_said_of_joined_pages_that_fit_in_no_way)
+{
+	static const double most[CLASSES + 1] = { 0, 0, 0, 1, 1 };
+
+	for (uint32_t n = 1; n <= CLASSES; n++) {
+		double joined = missed(n, JOINED), both = missed(n, BOTH);
+
+		cr_assert_leq(joined, most[n], "%u classes: %.2f of 1,000 that fit are never", n, joined);
+		cr_assert_leq(both, most[n], "%u classes, some joined: %.2f of 1,000 that fit are never", n, both);
 	}
 }
 
@@ -144,12 +164,12 @@ Test(fit, an_idle_pool_admits_or_says_never)
 		int64_t available;
 		bool can;
 
-		draw_puzzle(&z, (uint32_t)draw(1, CLASSES));
+		draw_puzzle(&z, (uint32_t)draw(1, CLASSES), BOTH);
 		if (z.half < z.extent)
 			continue;
 		p = pool_make(z.half, z.extent, WIRE_SCRUB_NEVER);
 		for (uint32_t c = 0; c < z.n; c++) {
-			h[c] = holder_make(p, z.needs[c].page_bytes);
+			h[c] = holder_of(p, z.needs[c].key);
 			needs[c] = (struct pool_need){ h[c]->c, (int64_t)z.needs[c].pages };
 			if (draw(0, 1) && provide(p, h[c], 1) < 0)
 				take(p, h[c], 1);
@@ -169,7 +189,7 @@ Test(fit, an_idle_pool_admits_or_says_never)
 /* groups=112,224 of vllm#39031: the smaller pages fit only behind the larger ones. */
 Test(fit, the_order_that_ends_first_is_found)
 {
-	const struct fit_need needs[] = { { 3392, 8 }, { 30080, 15 } };
+	const struct fit_need needs[] = { { { 3392, false }, 8 }, { { 30080, false }, 15 } };
 	struct fit_plan plan;
 
 	cr_assert_eq(fit_extents(512 << 10, 64 << 10, needs, 2, &plan), 8);
@@ -185,9 +205,9 @@ Test(fit, more_sizes_than_are_tried_in_every_order_lie_largest_first)
 	struct fit_plan plan;
 
 	for (uint64_t i = 1; i <= FIT_NEEDS; i++)
-		cr_assert(fit_add(needs, &n, 16 * i, 1));
-	cr_assert(fit_add(needs, &n, 16, 1), "a size that is there");
-	cr_assert_not(fit_add(needs, &n, 16 * (FIT_NEEDS + 1), 1), "one too many");
+		cr_assert(fit_add(needs, &n, (struct page_key){ 16 * i, false }, 1));
+	cr_assert(fit_add(needs, &n, (struct page_key){ 16, false }, 1), "a size that is there");
+	cr_assert_not(fit_add(needs, &n, (struct page_key){ 16, true }, 1), "one too many");
 	cr_assert_eq(needs[0].pages, 2);
 	cr_assert_geq(fit_extents(2 * FIT_NEEDS * 1024, 1024, needs, n, &plan), FIT_NEEDS);
 	cr_assert_eq(plan.at[0].need, FIT_NEEDS - 1);

@@ -435,7 +435,8 @@ Test(pool, the_place_of_an_unused_class_is_taken_when_all_are_given)
 		holder_make_used(p, 1 + i);
 	take(p, first, 65);
 	page_class_bind(first->c, first->held[0], 7);
-	cr_assert_null(pool_class(p, 100, &spare, &index), "all are in use: one has live pages, the others sessions");
+	cr_assert_null(pool_class(p, (struct page_key){ 100, false }, &spare, &index),
+		       "all are in use: one has live pages, the others sessions");
 	put_all(first);
 	check(p);
 	next = holder_make(p, 100);
@@ -455,19 +456,20 @@ Test(pool, the_place_of_an_unused_class_is_taken_when_all_are_given)
 Test(pool, a_class_is_made_and_freed_by_whoever_brings_one)
 {
 	struct pool *p = pool_make(4096, 64, WIRE_SCRUB_OWNER_CHANGE);
-	struct page_class *brought = page_class_make(1, 4096), *first = brought, *spare = brought;
+	struct page_class *brought = page_class_make((struct page_key){ 1, false }, 4096), *first = brought,
+			  *spare = brought;
 	int index;
 
-	cr_assert_eq(pool_class(p, 1, &spare, &index), brought);
+	cr_assert_eq(pool_class(p, (struct page_key){ 1, false }, &spare, &index), brought);
 	cr_expect_null(spare, "it is the pool's now");
-	brought = spare = page_class_make(1, 4096);
-	cr_assert_eq(pool_class(p, 1, &spare, &index), first);
+	brought = spare = page_class_make((struct page_key){ 1, false }, 4096);
+	cr_assert_eq(pool_class(p, (struct page_key){ 1, false }, &spare, &index), first);
 	cr_expect_eq(spare, brought, "there was one");
 	page_class_free(spare);
 	for (uint64_t i = 1; i < POOL_MAX_CLASSES; i++)
 		holder_make_used(p, 1 + i);
-	brought = spare = page_class_make(100, 40);
-	cr_assert_eq(pool_class(p, 100, &spare, &index), brought);
+	brought = spare = page_class_make((struct page_key){ 100, false }, 40);
+	cr_assert_eq(pool_class(p, (struct page_key){ 100, false }, &spare, &index), brought);
 	cr_expect_eq(spare, first, "its place was taken");
 	page_class_free(spare);
 	check(p);

@@ -76,18 +76,20 @@ static void provide_some(struct pool *p, struct dice *d, struct holder *h[3])
 static void run_at_random(uint64_t seed, int turns)
 {
 	struct dice d = { seed * 7919 + 1 };
-	uint64_t extent = 8 * (1 + dice_below(&d, 12)), half = extent * (2 + dice_below(&d, 20)) + dice_below(&d, 64);
+	uint64_t extent = 8 * (1 + dice_below(&d, 12)),
+		 half = extent * (2 + dice_below(&d, 20)) + 8 * dice_below(&d, 8);
 	struct pool *p = pool_make(half, extent, WIRE_SCRUB_OWNER_CHANGE);
 	struct holder *h[3];
 
 	for (int i = 0; i < 3;) {
 		uint64_t size = 8 * (1 + dice_below(&d, dice_below(&d, 2) ? 6 : 24));
+		struct page_key key = { size, dice_below(&d, 2) };
 		bool same = false;
 
 		for (int k = 0; k < i; k++)
-			same |= h[k]->c->page_bytes == size;
+			same |= page_key_equal(h[k]->c->key, key);
 		if (!same && size <= half)
-			h[i++] = holder_make(p, size);
+			h[i++] = holder_of(p, key);
 	}
 	for (int turn = 0; turn < turns; turn++) {
 		switch (dice_below(&d, 8)) {
@@ -196,7 +198,7 @@ Test(pool_random, ten_million_pages_touch_memory_only_for_those_taken)
 
 	take(p, a, 1000);
 	cr_assert_eq(a->c->n_free, 10000000 - 1000);
-	cr_assert_eq(p->extents[0].fresh, 1000, "no list is made of pages that nobody took");
+	cr_assert_eq(p->extents[0].runs[0].fresh, 1000, "no list is made of pages that nobody took");
 	put_all(a);
 	cr_assert_eq(pool_trim(p, 1), 1);
 	cr_assert_eq(a->c->n_free, 0);

@@ -15,11 +15,11 @@ Test(table_delivery, sizes_must_be_positive_and_v_ids_fit)
 	static int32_t cell[2];
 	static struct wire_row_head head;
 
-	cr_assert_lt(page_table_init(&t, cell, &head, 0, 1, 1), 0);
-	cr_assert_lt(page_table_init(&t, cell, &head, 1, 0, 1), 0);
-	cr_assert_lt(page_table_init(&t, cell, &head, 1, 1, 0), 0);
-	cr_assert_lt(page_table_init(&t, cell, &head, 1, 1, INT32_MAX / 2 + 1), 0);
-	cr_assert_eq(page_table_init(&t, cell, &head, 1, 1, INT32_MAX / 2), 0);
+	cr_assert_lt(page_table_init(&t, cell, &head, 0, 1, 1, false), 0);
+	cr_assert_lt(page_table_init(&t, cell, &head, 1, 0, 1, false), 0);
+	cr_assert_lt(page_table_init(&t, cell, &head, 1, 1, 0, false), 0);
+	cr_assert_lt(page_table_init(&t, cell, &head, 1, 1, INT32_MAX / 2 + 1, false), 0);
+	cr_assert_eq(page_table_init(&t, cell, &head, 1, 1, INT32_MAX / 2, false), 0);
 	page_table_deinit(&t);
 }
 
@@ -30,7 +30,7 @@ Test(table_delivery, delivery_is_exact_however_many_ranges_change)
 	struct delivery d = { .updates = updates, .rows = rows };
 	uint32_t seed = 1;
 
-	cr_assert_eq(page_table_init(&t, cells, heads, 1, 64, 64), 0);
+	cr_assert_eq(page_table_init(&t, cells, heads, 1, 64, 64, false), 0);
 	for (int round = 0; round < 2000; round++) {
 		int32_t before[64];
 		uint32_t n = 0;

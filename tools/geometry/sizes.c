@@ -150,7 +150,8 @@ static bool have_room(const struct sizes *z, const struct rule_sizes *r, uint64_
 	uint32_t n_needs = 0;
 
 	for (uint32_t i = 0; i < z->n_groups; i++)
-		fit_add(needs, &n_needs, z->groups[i].page_bytes, (uint64_t)r->pages[i] * (uint64_t)n);
+		fit_add(needs, &n_needs, (struct page_key){ z->groups[i].page_bytes, false },
+			(uint64_t)r->pages[i] * (uint64_t)n);
 	return fit_extents(half, z->options.extent, needs, n_needs, NULL) >= 0;
 }
 

@@ -30,12 +30,14 @@ enum swakv_dtype { SWAKV_F16 = 1, SWAKV_BF16 = 2, SWAKV_F32 = 3, SWAKV_FP8 = 4 }
 
 /* How a page lies in the pool. Spec section 1. */
 enum swakv_form {
-	SWAKV_SPLIT, /* its K in the K half, its V as far in the V half */
+	SWAKV_SPLIT,  /* its K in the K half, its V as far in the V half; it has two ids */
+	SWAKV_JOINED, /* all of it in one run of bytes; it has one id */
 };
 /* In which order a layer of a page has its parts. */
 enum swakv_order {
 	SWAKV_K_V_EXTRA, /* of a split page: K, extra; and V in the other half */
 	SWAKV_EXTRA_K_V,
+	SWAKV_ROWS, /* K and V of a token side by side, then what is extra; joined pages only */
 };
 
 /*
@@ -205,6 +207,7 @@ int swakv_session_get_info(const swakv_session *s, struct swakv_session_info *ou
  * How kernels address group @group:
  *   row (page, layer, token) = base + page * page_stride + layer * layer_stride + token * token_stride
  * with base = k_base for K ids and v_base for V ids (V id = K id + num_pages), and k_token_stride or v_token_stride.
+ * Of a joined group K and V have the same id, and the table is int32 [max_batch][1][width].
  * Where heads were declared, head h of a row begins at h * head_dim * element_bytes (v_head_dim for V).
  *
  * v_base is where V id 0 would lie, not page 0's V, which no V id below num_pages names: that is v_first. The extra
@@ -227,7 +230,7 @@ struct swakv_layout {
 	/* page id times stride, in elements, exceeds 31 bits: a kernel that multiplies in 32 reads elsewhere */
 	bool wide_offsets;
 	int64_t window;                /* 0 of a full group */
-	uint64_t first_page;           /* where page 0 begins: page_stride bytes of it are in the K half */
+	uint64_t first_page;           /* where page 0 begins: page_stride bytes, of split pages in the K half */
 	uint64_t v_first, extra_first; /* where V and extra bytes of page 0 begin, in layer 0; 0: it has none */
 	uint64_t k_token_stride, v_token_stride; /* bytes */
 	uint32_t k_bytes, v_bytes;               /* of one token and layer, also where heads were declared */

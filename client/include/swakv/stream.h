@@ -83,8 +83,8 @@ struct swakv_stream_ops {
 	uint32_t size; /* sizeof(struct swakv_stream_ops) */
 	/*
 	 * Enqueues the updates of one answer on the table of @group: cell
-	 * [slot][0][column] gets `page`, [slot][1][column] gets page + num_pages, or both -1 (spec
-	 * section 5). @updates is gone when it returns.
+	 * [slot][0][column] gets `page`, [slot][1][column] gets page + num_pages, or both -1; of a joined
+	 * group only the first (spec section 5). @updates is gone when it returns.
 	 */
 	int (*apply)(void *arg, uint32_t group, const struct swakv_update *updates, size_t n);
 	/* Enqueues an atomic release store of @value to *@word (8 bytes, aligned) behind all earlier work. */
