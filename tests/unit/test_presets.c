@@ -62,3 +62,15 @@ Test(presets, unknown_name_is_refused)
 	cr_assert_not_null(preset_list(&n));
 	cr_assert_eq(n, 6);
 }
+
+Test(presets, two_run_joined)
+{
+	size_t n, joined = 0;
+	const struct preset *p = preset_list(&n);
+
+	for (size_t i = 0; i < n; i++)
+		joined += p[i].form == SWAKV_JOINED;
+	cr_assert_eq(joined, 2);
+	cr_assert_eq(preset_find("mistral-7b")->form, SWAKV_JOINED);
+	cr_assert_eq(preset_find("gemma3-27b")->form, SWAKV_JOINED);
+}

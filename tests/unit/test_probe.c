@@ -117,3 +117,20 @@ Test(probe, a_wrong_scale_is_seen)
 	cr_expect_not(probe_holds(&p, &l, &gen, 5, false, bits, scale, &wrong));
 	cr_expect_eq(wrong, 3);
 }
+
+/* 768 bytes of K a layer, then as many of V. */
+Test(probe, the_v_of_a_joined_page_lies_behind_the_k_of_its_layer)
+{
+	const struct probe p = { .position = 37, .layer = 1, .head = 2 };
+	struct swakv_layout l = layout;
+
+	l.form = SWAKV_JOINED;
+	l.layer_stride = 2048;
+	cr_expect_eq(probe_address(&l, &p, 3, false), 0x100000 + 3 * 4096 + 2048 + 5 * 48 + 2 * 16);
+	cr_expect_eq(probe_address(&l, &p, 3, true), 0x100000 + 3 * 4096 + 2048 + 768 + 5 * 48 + 2 * 16);
+	l.dtype = SWAKV_FP8;
+	l.element_bytes = 1;
+	cr_expect_eq(probe_address(&l, &p, 3, true), 0x100000 + 3 * 4096 + 2048 + 384 + 5 * 24 + 2 * 8);
+	cr_expect_eq(probe_scale_address(&l, &p, 3, false), 0x100000 + 3 * 4096 + 2048 + 768 + (5 * 3 + 2) * 4);
+	cr_expect_eq(probe_scale_address(&l, &p, 3, true), 0x100000 + 3 * 4096 + 2048 + 768 + (48 + 5 * 3 + 2) * 4);
+}

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layout.h"
 #include "worker.h"
 
 #define PRINTED 8 /* mismatches shown in full */
@@ -35,7 +36,7 @@ static size_t take(size_t *at, size_t bytes)
 
 static size_t table_bytes(const struct worker *w, const struct group *g)
 {
-	return (size_t)w->opt.batch * 2 * (size_t)g->layout.width * sizeof(int32_t);
+	return (size_t)w->opt.batch * layout_id_rows(&g->layout) * (size_t)g->layout.width * sizeof(int32_t);
 }
 
 static int part_init(struct frame_part *part, const struct worker *w, const struct group *g, size_t *at)
@@ -228,12 +229,13 @@ static void expect_table(struct frame *f, const struct worker *w, uint32_t group
 	const struct swakv_layout *l = &w->groups[group].layout;
 	int32_t width = l->width, *at = f->parts[group].expected;
 
-	for (uint32_t slot = 0; slot < w->opt.batch; slot++, at += 2 * width)
+	for (uint32_t slot = 0; slot < w->opt.batch; slot++, at += (int32_t)layout_id_rows(l) * width)
 		for (int32_t c = 0; c < width; c++) {
 			int32_t page = mirror_page(&w->mirrors[group], (int32_t)slot, c);
 
 			at[c] = page;
-			at[width + c] = page < 0 ? -1 : page + l->num_pages;
+			if (l->form == SWAKV_SPLIT)
+				at[width + c] = page < 0 ? -1 : page + l->num_pages;
 		}
 }
 
@@ -242,6 +244,7 @@ static void compare_table(const struct frame *f, struct worker *w, uint32_t grou
 			  const char *whose)
 {
 	size_t n = table_bytes(w, &w->groups[group]) / sizeof(int32_t), width = (size_t)w->groups[group].layout.width;
+	size_t rows = layout_id_rows(&w->groups[group].layout);
 	const int32_t *expected = f->parts[group].expected;
 
 	w->stats.cells += n;
@@ -255,8 +258,11 @@ static void compare_table(const struct frame *f, struct worker *w, uint32_t grou
 			fprintf(stderr,
 				"swakv-demo-worker: %s: WRONG TABLE ENTRY slot %zu logical page %zu %s of group %u: %s "
 				"holds %d, expected %d\n",
-				w->opt.name, i / (2 * width), i % width, i / width % 2 ? "V" : "K", group, whose,
-				got[i], expected[i]);
+				w->opt.name, i / (rows * width), i % width,
+				rows == 1       ? "id"
+				: i / width % 2 ? "V"
+						: "K",
+				group, whose, got[i], expected[i]);
 	}
 }
 

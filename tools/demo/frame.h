@@ -25,7 +25,7 @@ struct frame_entry {
 struct frame_part {
 	size_t k, v, q, out, table;
 	size_t k_scales, v_scales; /* of arrays [layers][n][heads] */
-	int32_t *expected;         /* [batch][2][width]: what the device table must hold */
+	int32_t *expected;         /* [batch][2][width], joined: [batch][1][width]: what the device table must hold */
 	struct probe probe;
 	size_t probed; /* offset of the probe's K, behind it its V, then the scales of both */
 };

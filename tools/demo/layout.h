@@ -20,6 +20,12 @@ struct swakv_group layout_declare(const struct preset *p, uint32_t group);
 const char *layout_fault(const struct swakv_layout *l, const struct preset *p, uint32_t group,
 			 const struct swakv_session_info *info, uint32_t max_batch, int64_t max_seq);
 
+/* Rows of ids that a slot has in the table: K's and V's, or of joined pages one. */
+static inline uint32_t layout_id_rows(const struct swakv_layout *l)
+{
+	return l->form == SWAKV_JOINED ? 1 : 2;
+}
+
 /* What the kernels get. */
 struct kernel_pages layout_pages(const struct swakv_layout *l);
 

@@ -20,6 +20,7 @@ enum {
 	OPT_POOL = 256,
 	OPT_SCALE,
 	OPT_DTYPE,
+	OPT_FORM,
 	OPT_PAGE_TOKENS,
 	OPT_ROWS,
 	OPT_SKIP,
@@ -42,6 +43,7 @@ static const struct option table[] = {
 	{ "preset", required_argument, NULL, 'p' },
 	{ "scale", required_argument, NULL, OPT_SCALE },
 	{ "dtype", required_argument, NULL, OPT_DTYPE },
+	{ "form", required_argument, NULL, OPT_FORM },
 	{ "page-tokens", required_argument, NULL, OPT_PAGE_TOKENS },
 	{ "trace", required_argument, NULL, 't' },
 	{ "rows", required_argument, NULL, OPT_ROWS },
@@ -77,6 +79,7 @@ static const char usage_text[] =
 	"  -p, --preset NAME     model geometry, see below\n"
 	"      --scale N         divide layers and heads by N\n"
 	"      --dtype TYPE      f16, bf16 or fp8 (default: the preset's)\n"
+	"      --form FORM       split or joined pages (default: the preset's)\n"
 	"      --page-tokens N   tokens a page: 16, 32, 64, 128 or 256 (default: 128)\n"
 	"  -t, --trace FILE      CSV file TIMESTAMP,ContextTokens,GeneratedTokens\n"
 	"                        (default: the installed sample)\n"
@@ -101,7 +104,7 @@ static const char usage_text[] =
 
 static void print_preset(const struct preset *p)
 {
-	printf("  %-12s %s, %s:", p->name, p->text, preset_dtype_name(p->dtype));
+	printf("  %-12s %s, %s, %s pages:", p->name, p->text, preset_dtype_name(p->dtype), preset_form_name(p->form));
 	for (uint32_t i = 0; i < p->n_groups; i++) {
 		const struct preset_group *g = &p->groups[i];
 
@@ -165,7 +168,21 @@ static int set_preset(struct options *o, const char *name)
 struct overrides {
 	enum swakv_dtype dtype; /* 0: none */
 	uint32_t page_tokens;   /* 0: none */
+	bool has_form;
+	enum swakv_form form;
 };
+
+static int set_form(struct overrides *v, const char *text)
+{
+	v->has_form = true;
+	if (strcmp(text, "split") == 0)
+		v->form = SWAKV_SPLIT;
+	else if (strcmp(text, "joined") == 0)
+		v->form = SWAKV_JOINED;
+	else
+		return complain("form", text, "split or joined");
+	return -1;
+}
 
 static int set_dtype(struct overrides *v, const char *text)
 {
@@ -260,6 +277,8 @@ static int set(struct options *o, struct overrides *v, int opt, char *arg)
 		return set_preset(o, arg);
 	case OPT_DTYPE:
 		return set_dtype(v, arg);
+	case OPT_FORM:
+		return set_form(v, arg);
 	case 't':
 		o->trace = arg;
 		return -1;
@@ -299,6 +318,8 @@ static int settle(struct options *o, const struct overrides *v)
 	preset_scale(&o->preset, o->scale);
 	if (v->dtype)
 		o->preset.dtype = v->dtype;
+	if (v->has_form)
+		o->preset.form = v->form;
 	if (v->page_tokens)
 		o->preset.page_tokens = v->page_tokens;
 	return -1;

@@ -7,19 +7,25 @@
 
 static const struct preset presets[] = {
 	{ "gemma3-1b", "Gemma 3 1B, its 22 sliding layers", BF16, .n_groups = 1, .groups = { { 512, 22, 1, 4, 256 } } },
-	{ "gemma3-27b", "Gemma 3 27B", BF16, .n_groups = 2,
+	{ "gemma3-27b", "Gemma 3 27B", BF16, .form = SWAKV_JOINED, .n_groups = 2,
 	  .groups = { { 1024, 52, 16, 32, 128 }, { 0, 10, 16, 32, 128 } } },
 	{ "gemma4-31b", "Gemma 4 31B", BF16, .n_groups = 2,
 	  .groups = { { 1024, 50, 16, 32, 256 }, { 0, 10, 4, 32, 512 } } },
 	{ "gpt-oss-20b", "gpt-oss 20B", BF16, .n_groups = 2,
 	  .groups = { { 128, 12, 8, 64, 64 }, { 0, 12, 8, 64, 64 } } },
-	{ "mistral-7b", "Mistral 7B v0.1", BF16, .n_groups = 1, .groups = { { 4096, 32, 8, 32, 128 } } },
+	{ "mistral-7b", "Mistral 7B v0.1", BF16, .form = SWAKV_JOINED, .n_groups = 1,
+	  .groups = { { 4096, 32, 8, 32, 128 } } },
 	{ "phi3-mini", "Phi-3 mini 4k", BF16, .n_groups = 1, .groups = { { 2047, 32, 32, 32, 96 } } },
 };
 
 const char *preset_dtype_name(enum swakv_dtype dtype)
 {
 	return dtype == SWAKV_FP8 ? "fp8" : dtype == SWAKV_F16 ? "f16" : "bf16";
+}
+
+const char *preset_form_name(enum swakv_form form)
+{
+	return form == SWAKV_JOINED ? "joined" : "split";
 }
 
 uint32_t preset_element_bytes(const struct preset *p)

@@ -24,12 +24,15 @@ struct preset {
 	const char *text; /* for people */
 	enum swakv_dtype dtype;
 	uint32_t page_tokens;
+	enum swakv_form form;
 	uint32_t n_groups;
 	struct preset_group groups[PRESET_MAX_GROUPS];
 };
 
 /* "f16", "bf16" or "fp8". */
 const char *preset_dtype_name(enum swakv_dtype dtype);
+/* "split" or "joined". */
+const char *preset_form_name(enum swakv_form form);
 /* Bytes of one element of K or V. */
 uint32_t preset_element_bytes(const struct preset *p);
 

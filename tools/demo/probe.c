@@ -24,25 +24,29 @@ int32_t probe_column(const struct swakv_layout *l, const struct probe *p)
 	return (int32_t)(p->position / l->page_tokens);
 }
 
-/* A page holds its layers one behind another, a layer its tokens, a token its heads. */
+/*
+ * A page holds its layers one behind another, a layer its tokens, a token its heads. The V of a joined page's layer
+ * lies behind its K.
+ */
 uint64_t probe_address(const struct swakv_layout *l, const struct probe *p, int32_t page, bool v)
 {
 	uint64_t vector = (uint64_t)l->head_dim * l->element_bytes, token = vector * l->kv_heads;
-	uint64_t address = v ? l->v_base : l->k_base;
+	bool joined = l->form == SWAKV_JOINED;
+	uint64_t address = v && !joined ? l->v_base : l->k_base;
 
-	address += l->page_stride * ((uint64_t)page + (v ? (uint64_t)l->num_pages : 0));
-	address += l->layer_stride * p->layer;
+	address += l->page_stride * ((uint64_t)page + (v && !joined ? (uint64_t)l->num_pages : 0));
+	address += l->layer_stride * p->layer + (v && joined ? token * l->page_tokens : 0);
 	address += token * (uint64_t)(p->position % l->page_tokens);
 	return address + vector * p->head;
 }
 
-/* Behind the K of the half that K lies in: of K, then of V, a float for each token and head. */
+/* Behind the K of a layer, and the V of a joined page's: of K, then of V, a float for each token and head. */
 uint64_t probe_scale_address(const struct swakv_layout *l, const struct probe *p, int32_t page, bool v)
 {
 	uint64_t vectors = (uint64_t)l->page_tokens * l->kv_heads, token = (uint64_t)(p->position % l->page_tokens);
 	uint64_t address = l->k_base + l->page_stride * (uint64_t)page + l->layer_stride * p->layer;
 
-	address += vectors * l->head_dim * l->element_bytes;
+	address += vectors * l->head_dim * l->element_bytes * (l->form == SWAKV_JOINED ? 2 : 1);
 	return address + ((v ? vectors : 0) + token * l->kv_heads + p->head) * sizeof(float);
 }
 

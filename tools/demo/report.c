@@ -62,8 +62,9 @@ static json_t *model(const struct worker *w)
 
 	for (uint32_t i = 0; i < p->n_groups; i++)
 		json_array_append_new(groups, group(w, &p->groups[i], &w->groups[i]));
-	return json_pack("{s:s, s:I, s:s, s:I, s:o}", "preset", p->name, "scale", (json_int_t)w->opt.scale, "dtype",
-			 preset_dtype_name(p->dtype), "page_tokens", (json_int_t)p->page_tokens, "groups", groups);
+	return json_pack("{s:s, s:I, s:s, s:s, s:I, s:o}", "preset", p->name, "scale", (json_int_t)w->opt.scale,
+			 "dtype", preset_dtype_name(p->dtype), "form", preset_form_name(p->form), "page_tokens",
+			 (json_int_t)p->page_tokens, "groups", groups);
 }
 
 static void add(json_t *to, const char *key, uint64_t value)

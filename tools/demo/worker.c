@@ -211,9 +211,9 @@ static void print_start(const struct worker *w)
 
 	if (w->opt.quiet)
 		return;
-	fprintf(stderr, "%s: session %u on %s: %s, pages of %u tokens; %zu rows, batch %u, seed %" PRIu64 "%s\n",
-		w->opt.name, w->info.session_id, w->info.device, preset_dtype_name(p->dtype), p->page_tokens,
-		w->trace.n_rows, w->opt.batch, w->opt.seed, w->opt.poison ? ", poison" : "");
+	fprintf(stderr, "%s: session %u on %s: %s, %s pages of %u tokens; %zu rows, batch %u, seed %" PRIu64 "%s\n",
+		w->opt.name, w->info.session_id, w->info.device, preset_dtype_name(p->dtype), preset_form_name(p->form),
+		p->page_tokens, w->trace.n_rows, w->opt.batch, w->opt.seed, w->opt.poison ? ", poison" : "");
 	for (uint32_t i = 0; i < w->n_groups; i++)
 		print_group(w, &w->groups[i]);
 	if (w->stats.rows_clipped)
