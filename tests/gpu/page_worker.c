@@ -4,7 +4,8 @@
  *
  * A command a line, an answer a line. Its model's window is as long as its
  * sequences, so each of them owns exactly --pages pages; workers with equal
- * --layers have pages of one class, however many a sequence has.
+ * --layers have pages of one class, however many a sequence has. With --joined=1
+ * the pages are joined.
  *
  *   take N|all     N sequences in one request, or all that the broker gives -> pages ID... | refused CODE SENTENCE
  *   fill PATTERN   every 16-bit element of its pages                        -> filled
@@ -45,6 +46,7 @@
 struct arguments {
 	const char *broker, *name;
 	uint32_t pages, batch, layers, repeat, depth;
+	uint32_t joined; /* 1: pages are joined; 0 when nothing is said */
 };
 
 /* A word that the stream writes, with the armed word that a checking driver wants behind it. */
@@ -108,10 +110,15 @@ static void device_ok(struct hand *h, int code, const char *what)
 static void parse(struct arguments *a, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "broker", required_argument, NULL, 'b' }, { "name", required_argument, NULL, 'n' },
-		{ "pages", required_argument, NULL, 'p' },  { "batch", required_argument, NULL, 'B' },
-		{ "layers", required_argument, NULL, 'l' }, { "repeat", required_argument, NULL, 'r' },
-		{ "depth", required_argument, NULL, 'd' },  { 0 },
+		{ "broker", required_argument, NULL, 'b' },
+		{ "name", required_argument, NULL, 'n' },
+		{ "pages", required_argument, NULL, 'p' },
+		{ "batch", required_argument, NULL, 'B' },
+		{ "layers", required_argument, NULL, 'l' },
+		{ "repeat", required_argument, NULL, 'r' },
+		{ "depth", required_argument, NULL, 'd' },
+		{ "joined", required_argument, NULL, 'j' },
+		{ 0 },
 	};
 	int c;
 
@@ -141,6 +148,9 @@ static void parse(struct arguments *a, int argc, char **argv)
 		case 'd':
 			a->depth = number;
 			break;
+		case 'j':
+			a->joined = number;
+			break;
 		default:
 			exit(1);
 		}
@@ -159,7 +169,8 @@ static void attach(struct hand *h)
 					   .layers = h->a.layers,
 					   .kv_heads = KV_HEADS,
 					   .head_dim = HEAD_DIM,
-					   .dtype = SWAKV_F16 };
+					   .dtype = SWAKV_F16,
+					   .form = h->a.joined ? SWAKV_JOINED : SWAKV_SPLIT };
 	const struct swakv_model model = { .size = sizeof(model),
 					   .name = h->a.name,
 					   .groups = &group,
@@ -190,7 +201,7 @@ static void prepare(struct hand *h)
 		fail("driver", why);
 	h->pages = (struct kernel_pages){
 		.table = l->table,
-		.half = { l->first_page, l->v_first },
+		.half = { l->first_page, h->a.joined ? 0 : l->v_first },
 		.k = l->k_base,
 		.v = l->v_first,
 		.page_stride = l->page_stride,
@@ -202,6 +213,7 @@ static void prepare(struct hand *h)
 		.k_head_dim = HEAD_DIM,
 		.v_head_dim = HEAD_DIM,
 		.dtype = KERNEL_F16,
+		.joined = (int32_t)h->a.joined,
 	};
 	kernel_pages_rows(&h->pages);
 	h->max_pages =
@@ -221,7 +233,8 @@ static void prepare(struct hand *h)
 static void note_pages(struct hand *h, uint32_t first_slot, uint32_t n)
 {
 	for (uint32_t slot = first_slot; slot < first_slot + n; slot++) {
-		const int32_t *row = h->layout.host_table + (size_t)slot * 2 * (size_t)h->layout.width;
+		size_t id_rows = h->a.joined ? 1 : 2;
+		const int32_t *row = h->layout.host_table + (size_t)slot * id_rows * (size_t)h->layout.width;
 
 		for (uint32_t c = 0; c < h->a.pages; c++)
 			h->list[h->n_pages++] = row[c];
@@ -463,7 +476,7 @@ static void on_drop(void)
 
 static void on_scribble(struct hand *h, int32_t page)
 {
-	uint64_t at = h->pages.half[1] + (uint64_t)page * h->pages.page_stride;
+	uint64_t at = h->pages.half[h->a.joined ? 0 : 1] + (uint64_t)page * h->pages.page_stride;
 
 	device_ok(h, driver_fill16(h->driver, h->stream, at + h->pages.page_stride - 2, PATTERN_A, 1), "scribble");
 	device_ok(h, driver_stream_synchronize(h->driver, h->stream), "scribble");
