@@ -96,6 +96,13 @@ void live_kill(struct live *l)
 	live_clean(l);
 }
 
+enum swakv_form live_form = SWAKV_SPLIT;
+
+int32_t live_halves(const struct swakv_layout *l)
+{
+	return l->form == SWAKV_JOINED ? 1 : 2;
+}
+
 swakv_session *live_attach(const struct swakv_attach_options *o, int64_t window, uint32_t page_tokens, uint32_t layers,
 			   uint32_t max_batch, int64_t max_seq)
 {
@@ -108,6 +115,7 @@ swakv_session *live_attach(const struct swakv_attach_options *o, int64_t window,
 		.kv_heads = 1,
 		.head_dim = 8,
 		.dtype = SWAKV_F16,
+		.form = live_form,
 	};
 	const struct swakv_model m = { .size = sizeof(m),
 				       .name = "live",
@@ -177,7 +185,7 @@ static int32_t *device_table(swakv_session *s, uint32_t group, uint32_t n_rows, 
 	synchronize_all(s);
 	l->size = sizeof(*l);
 	LIVE_OK(s, swakv_session_get_layout(s, group, l));
-	bytes = 2 * (size_t)n_rows * (size_t)l->width * sizeof(*copy);
+	bytes = (size_t)live_halves(l) * (size_t)n_rows * (size_t)l->width * sizeof(*copy);
 	copy = malloc(bytes);
 	cr_assert_not_null(copy);
 	if (info.cuda) {
@@ -191,12 +199,12 @@ static int32_t *device_table(swakv_session *s, uint32_t group, uint32_t n_rows, 
 	return copy;
 }
 
-/* Addresses of K and V of @page. */
+/* Addresses of the halves of @page, or of all of it. */
 static void page_addresses(swakv_session *s, int32_t page, struct swakv_layout *l, uint64_t at[2])
 {
 	l->size = sizeof(*l);
 	LIVE_OK(s, swakv_session_get_layout(s, 0, l));
-	at[0] = l->k_base + (uint64_t)page * l->page_stride;
+	at[0] = l->first_page + (uint64_t)page * l->page_stride;
 	at[1] = l->v_base + (uint64_t)(page + l->num_pages) * l->page_stride;
 }
 
@@ -208,7 +216,7 @@ void live_fill_page(swakv_session *s, int32_t page, uint16_t pattern)
 
 	synchronize_all(s);
 	page_addresses(s, page, &l, at);
-	for (int half = 0; half < 2; half++) {
+	for (int half = 0; half < live_halves(&l); half++) {
 		if (d)
 			cr_assert_eq(driver_fill16(d, NULL, at[half], pattern, l.page_stride / 2), 0, "%s",
 				     driver_why(d));
@@ -230,7 +238,7 @@ bool live_page_is(swakv_session *s, int32_t page, uint16_t pattern)
 	synchronize_all(s);
 	page_addresses(s, page, &l, at);
 	copy = malloc(l.page_stride);
-	for (int half = 0; half < 2; half++) {
+	for (int half = 0; half < live_halves(&l); half++) {
 		if (d)
 			cr_assert(driver_copy_to_host(d, NULL, copy, at[half], l.page_stride) == 0 &&
 					  driver_stream_synchronize(d, NULL) == 0,
@@ -248,7 +256,7 @@ int32_t live_device_page(swakv_session *s, int slot, int column)
 {
 	struct swakv_layout l = { .size = sizeof(l) };
 	int32_t *table = device_table(s, 0, (uint32_t)slot + 1, &l);
-	int32_t page = table[slot * 2 * l.width + column];
+	int32_t page = table[slot * live_halves(&l) * l.width + column];
 
 	free(table);
 	return page;
@@ -296,14 +304,14 @@ void live_settle(swakv_session *s, swakv_request *r)
 
 static void expect_row_equal(const struct swakv_layout *l, const int32_t *table, uint32_t row)
 {
-	size_t width = (size_t)l->width;
-	const int32_t *device = table + row * 2 * width;
-	const int32_t *host = l->host_table + row * 2 * width;
+	size_t width = (size_t)l->width, cells = (size_t)live_halves(l) * width;
+	const int32_t *device = table + row * cells;
+	const int32_t *host = l->host_table + row * cells;
 
-	for (size_t i = 0; i < 2 * width; i++)
+	for (size_t i = 0; i < cells; i++)
 		cr_assert_eq(device[i], host[i], "slot %u, %s column %zu: device %d, host %d", row,
 			     i < width ? "K" : "V", i % width, device[i], host[i]);
-	for (size_t i = 0; i < width; i++)
+	for (size_t i = 0; i < width && cells > width; i++)
 		cr_assert_eq(device[width + i], device[i] < 0 ? -1 : device[i] + l->num_pages);
 }
 

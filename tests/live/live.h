@@ -36,6 +36,11 @@ bool live_is_cuda(void);
 swakv_session *live_attach(const struct swakv_attach_options *o, int64_t window, uint32_t page_tokens, uint32_t layers,
 			   uint32_t max_batch, int64_t max_seq);
 
+/* Of the pages of sessions that are attached from now on; split to begin with. */
+extern enum swakv_form live_form;
+/* Rows of ids that a slot has in the table, and runs of bytes that a page has: 2, or 1 of joined pages. */
+int32_t live_halves(const struct swakv_layout *l);
+
 /* How long a test waits for a state, in steps of a millisecond, before it gives up: never a claim about speed. */
 #define LIVE_PATIENCE 60000
 

@@ -24,7 +24,7 @@ int32_t life_host_page(swakv_session *s, int slot, int column)
 	struct swakv_layout l = { .size = sizeof(l) };
 
 	LIVE_OK(s, swakv_session_get_layout(s, 0, &l));
-	return l.host_table[slot * 2 * l.width + column];
+	return l.host_table[slot * live_halves(&l) * l.width + column];
 }
 
 bool life_spoilt[LIFE_MAX_PAGES];

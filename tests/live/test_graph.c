@@ -44,14 +44,16 @@ static void open_session(const struct swakv_cuda_options *o)
 		  .layers = 1,
 		  .kv_heads = 1,
 		  .head_dim = HEAD_DIM,
-		  .dtype = SWAKV_F32 },
+		  .dtype = SWAKV_F32,
+		  .form = live_form },
 		{ .size = sizeof(g[0]),
 		  .kind = SWAKV_FULL,
 		  .page_tokens = 2 * PAGE_TOKENS,
 		  .layers = 1,
 		  .kv_heads = 1,
 		  .head_dim = HEAD_DIM,
-		  .dtype = SWAKV_F32 },
+		  .dtype = SWAKV_F32,
+		  .form = live_form },
 	};
 	const struct swakv_model m = {
 		.size = sizeof(m), .name = "graph", .groups = g, .n_groups = 2, .max_batch = SLOTS, .max_seq = MAX_SEQ
@@ -152,7 +154,7 @@ Test(graph, replay_wants_the_counter_and_a_capture)
 
 /* ---- replay: the table ---------------------------------------------------------------------------- */
 
-#define TABLE_WORDS ((size_t)SLOTS * 2 * (size_t)layout.width)
+#define TABLE_WORDS ((size_t)SLOTS * (size_t)live_halves(&layout) * (size_t)layout.width)
 
 /* Captures a step of @launch (NULL: nothing but apply and mark). */
 static void *capture(void (*launch)(void *stream))
@@ -182,7 +184,7 @@ static void prepare(swakv_request *r)
  * Several steps are in flight at any time: behind each the whole table is copied
  * out, and must be what the broker's was when the step was prepared.
  */
-Test(graph, a_thousand_replays_leave_the_table_right_with_steps_in_flight)
+static void replays_leave_the_table_right(void)
 {
 	const struct swakv_cuda_options o = { .size = sizeof(o), .writer = SWAKV_WRITER_COUNTER, .graph_steps = 3 };
 	const int32_t slots[SLOTS] = { 2, 0, 1 }, lengths[SLOTS] = { 45, 300, 33 };
@@ -217,6 +219,17 @@ Test(graph, a_thousand_replays_leave_the_table_right_with_steps_in_flight)
 	swakv_request_free(r);
 	free(want);
 	free(got);
+}
+
+Test(graph, a_thousand_replays_leave_the_table_right_with_steps_in_flight)
+{
+	replays_leave_the_table_right();
+}
+
+Test(graph, a_thousand_replays_leave_the_table_of_joined_pages_right)
+{
+	live_form = SWAKV_JOINED;
+	replays_leave_the_table_right();
 }
 
 /* Steps that are replayed and steps that are not follow each other in any order. */
@@ -372,6 +385,7 @@ static struct kernel_pages pages_of_layout(void)
 		.k_head_dim = HEAD_DIM,
 		.v_head_dim = HEAD_DIM,
 		.dtype = KERNEL_F32,
+		.joined = layout.form == SWAKV_JOINED,
 	};
 
 	kernel_pages_rows(&pages);
@@ -462,7 +476,7 @@ static void fill_prefill(const int32_t *lengths)
 	}
 }
 
-Test(graph, a_thousand_replayed_steps_give_the_right_results)
+static void replayed_steps_give_the_right_results(void)
 {
 	const struct swakv_cuda_options o = { .size = sizeof(o), .writer = SWAKV_WRITER_COUNTER, .graph_steps = 2 };
 	const int32_t slots[SLOTS] = { 2, 0, 1 }, lengths[SLOTS] = { 61, 45, 7 };
@@ -497,4 +511,15 @@ Test(graph, a_thousand_replayed_steps_give_the_right_results)
 	OK(driver_graph_destroy(d, exec));
 	OK(driver_host_unregister(d, shared));
 	swakv_request_free(r);
+}
+
+Test(graph, a_thousand_replayed_steps_give_the_right_results)
+{
+	replayed_steps_give_the_right_results();
+}
+
+Test(graph, a_thousand_replayed_steps_over_joined_pages_do_so_too)
+{
+	live_form = SWAKV_JOINED;
+	replayed_steps_give_the_right_results();
 }

@@ -60,7 +60,7 @@ static int32_t host_page(swakv_session *s, int slot, int column)
 	struct swakv_layout l = { .size = sizeof(l) };
 
 	LIVE_OK(s, swakv_session_get_layout(s, 0, &l));
-	return l.host_table[slot * 2 * l.width + column];
+	return l.host_table[slot * live_halves(&l) * l.width + column];
 }
 
 /* The state must hold this many pages of each kind; returns it in *@st (to be cleared). */
@@ -472,7 +472,7 @@ static void random_lives(swakv_session *s, int rounds)
 		swakv_request_free(lives[i]);
 }
 
-Test(live, device_table_equals_host_table_through_random_lives)
+static void live_through_random_lives(void)
 {
 	const struct swakv_attach_options o = { .size = sizeof(o), .n_streams = STREAMS };
 	swakv_session *s = live_attach(&o, 70, 16, 1, SLOTS, MAX_SEQ);
@@ -492,6 +492,17 @@ Test(live, device_table_equals_host_table_through_random_lives)
 	swakv_session_get_info(s, &info);
 	cr_expect_eq(info.cuda, live_is_cuda());
 	swakv_session_close(s);
+}
+
+Test(live, device_table_equals_host_table_through_random_lives)
+{
+	live_through_random_lives();
+}
+
+Test(live, the_table_of_joined_pages_does_so_too)
+{
+	live_form = SWAKV_JOINED;
+	live_through_random_lives();
 }
 
 Test(live, two_sessions_in_one_process_do_not_meet)

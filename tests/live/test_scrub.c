@@ -25,6 +25,18 @@ Test(scrub, pages_of_another_worker_read_0)
 	swakv_session_close(s);
 }
 
+Test(scrub, joined_pages_of_another_worker_read_0)
+{
+	swakv_session *s;
+
+	live_form = SWAKV_JOINED;
+	live_start(&live, "1M");
+	life_first(true);
+	s = life_attach(NULL);
+	life_second(s, 0);
+	swakv_session_close(s);
+}
+
 static int accept_updates(void *arg, uint32_t group, const struct swakv_update *updates, size_t n)
 {
 	return 0;
