@@ -25,7 +25,7 @@ static struct page_class *class_of(const struct pool *p, struct page_key key)
 /* How a provision is tried, one after the other until one succeeds. */
 enum attempt {
 	ATTEMPT_APART,  /* a class that begins does so away from others */
-	ATTEMPT_PACKED, /* classes lie one behind the other */
+	ATTEMPT_PACKED, /* classes lie one behind the other, and those of large pages choose first */
 	ATTEMPT_AFRESH, /* so, and all empty extents leave their classes first */
 };
 
@@ -213,9 +213,29 @@ static void start_afresh(struct pool *p)
 	}
 }
 
+/*
+ * In which order needs are served where that in which they were declared fails:
+ * there are fewer places for a large page than for a small one, so the large ones
+ * are first.
+ */
+static void order_by_size(const struct pool_need *needs, uint32_t n, uint32_t *order)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t at = i;
+
+		for (; at > 0; at--) {
+			if (needs[order[at - 1]].class->page_bytes >= needs[i].class->page_bytes)
+				break;
+			order[at] = order[at - 1];
+		}
+		order[at] = i;
+	}
+}
+
 static int provide(struct pool *p, enum attempt attempt, const struct pool_need *needs, uint32_t n, int64_t *available)
 {
 	int failed = find_hopeless(p, needs, n, available);
+	uint32_t order[WIRE_MAX_GROUPS];
 
 	if (failed >= 0)
 		return failed;
@@ -224,14 +244,17 @@ static int provide(struct pool *p, enum attempt attempt, const struct pool_need 
 	/* All promises first: what a later class has already is not taken from it to be replaced. */
 	for (uint32_t i = 0; i < n; i++)
 		needs[i].class->promised += needs[i].pages;
+	if (attempt == ATTEMPT_PACKED)
+		order_by_size(needs, n, order);
 	for (uint32_t i = 0; i < n && failed < 0; i++) {
-		struct page_class *c = needs[i].class;
+		uint32_t at = attempt == ATTEMPT_PACKED ? order[i] : i;
+		struct page_class *c = needs[at].class;
 
 		class_provide(p, attempt, c, c->promised);
 		if (c->n_free >= c->promised)
 			continue;
 		*available = c->n_free;
-		failed = (int)i;
+		failed = (int)at;
 	}
 	for (uint32_t i = 0; i < n; i++)
 		needs[i].class->promised = 0;
@@ -285,12 +308,13 @@ static bool place_anew(struct pool *p, const struct pool_keep *keep, const struc
 int pool_provide(struct pool *p, const struct pool_need *needs, uint32_t n, int64_t *available)
 {
 	int failed = provide(p, ATTEMPT_APART, needs, n, available);
+	int64_t again;
 
 	/* Classes packed one behind the other may just fit where those that are apart do not. */
-	if (failed >= 0)
-		failed = provide(p, ATTEMPT_PACKED, needs, n, available);
-	if (failed >= 0 && p->n_empty > 0)
-		failed = provide(p, ATTEMPT_AFRESH, needs, n, available);
+	if (failed >= 0 && provide(p, ATTEMPT_PACKED, needs, n, &again) < 0)
+		failed = -1;
+	if (failed >= 0 && p->n_empty > 0 && provide(p, ATTEMPT_AFRESH, needs, n, &again) < 0)
+		failed = -1;
 	if (failed >= 0 && pool_is_idle(p) && place_anew(p, NULL, needs, n))
 		failed = -1;
 	return failed;
@@ -391,6 +415,7 @@ static int provide_beside(struct pool *p, enum attempt attempt, const struct poo
 			  const struct pool_need *needs, uint32_t n, int64_t *available)
 {
 	int result = POOL_PROVIDED;
+	uint32_t order[WIRE_MAX_GROUPS];
 	int64_t spare;
 
 	if (attempt == ATTEMPT_AFRESH)
@@ -401,13 +426,16 @@ static int provide_beside(struct pool *p, enum attempt attempt, const struct poo
 	/* All promises first, as in provide(). */
 	for (uint32_t i = 0; i < n && result == POOL_PROVIDED; i++)
 		needs[i].class->promised += needs[i].pages;
+	if (attempt == ATTEMPT_PACKED)
+		order_by_size(needs, n, order);
 	for (uint32_t i = 0; i < n && result == POOL_PROVIDED; i++) {
-		struct page_class *c = needs[i].class;
+		uint32_t at = attempt == ATTEMPT_PACKED ? order[i] : i;
+		struct page_class *c = needs[at].class;
 
 		if (keep_promise(p, attempt, c))
 			continue;
 		*available = c->n_free - c->promised + pages_wanted(needs, n, c);
-		result = (int)i;
+		result = (int)at;
 	}
 	if (result == POOL_PROVIDED && keep->extents &&
 	    pool_spare_extents(p) < (spare < keep->extents ? spare : keep->extents))
@@ -420,15 +448,15 @@ static int provide_beside(struct pool *p, enum attempt attempt, const struct poo
 int pool_provide_beside(struct pool *p, struct pool_keep *keep, const struct pool_need *needs, uint32_t n,
 			int64_t *available)
 {
-	int64_t afresh;
+	int64_t again;
 	int result;
 
 	claims_that_are_left(p, keep);
 	result = provide_beside(p, ATTEMPT_APART, keep, needs, n, available);
-	if (result != POOL_PROVIDED)
-		result = provide_beside(p, ATTEMPT_PACKED, keep, needs, n, available);
+	if (result != POOL_PROVIDED && provide_beside(p, ATTEMPT_PACKED, keep, needs, n, &again) == POOL_PROVIDED)
+		result = POOL_PROVIDED;
 	if (result != POOL_PROVIDED && p->n_empty > 0 &&
-	    provide_beside(p, ATTEMPT_AFRESH, keep, needs, n, &afresh) == POOL_PROVIDED)
+	    provide_beside(p, ATTEMPT_AFRESH, keep, needs, n, &again) == POOL_PROVIDED)
 		result = POOL_PROVIDED;
 	if (result != POOL_PROVIDED && pool_is_idle(p) && place_anew(p, keep, needs, n))
 		result = POOL_PROVIDED;

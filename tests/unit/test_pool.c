@@ -340,6 +340,32 @@ Test(pool, a_need_of_no_pages_does_not_count_its_class_again)
 	pool_drop(p);
 }
 
+/* In use, so nothing is laid out anew: small pages went to the first extent, where alone a large page had been whole.
+ */
+Test(pool, small_pages_take_the_only_place_of_a_large_one_only_when_there_is_no_other)
+{
+	struct pool *p = pool_make(4 * 64, 64, WIRE_SCRUB_NEVER);
+	struct holder *a = holder_make(p, 16), *b = holder_make(p, 128), *c = holder_make(p, 64);
+	struct pool_need needs[] = { { a->c, 2 }, { b->c, 1 } };
+	int64_t available = -1;
+
+	take(p, c, 4);
+	page_class_put(c->c, c->held[0]);
+	page_class_put(c->c, c->held[1]);
+	page_class_put(c->c, c->held[2]);
+	memmove(c->held, c->held + 3, sizeof(c->held[0]));
+	c->n = 1;
+	cr_assert_eq(pool_provide(p, needs, 2, &available), -1);
+	cr_assert_eq(a->c->n_free, 4);
+	cr_assert_eq(b->c->n_free, 1);
+	check(p);
+	put_all(c);
+	free(a);
+	free(b);
+	free(c);
+	pool_drop(p);
+}
+
 /* The extent of a class whose need came later was taken, although it fits no other, and the provision refused. */
 Test(pool, a_class_keeps_what_its_own_need_asks_for)
 {
