@@ -63,8 +63,9 @@ bool behind_suffices(struct session *s, const int64_t *needs)
 	keep_for_others(&keep, e, q, false);
 	claims_lift(e);
 	FOR_EACH_GROUP (g, s)
-		enough &= of_class(s, g, needs) + keep.floors[g->class_index] <=
-			  pool_available(&e->pool, g->class) + of_class(s, g, behind);
+		enough &= of_class(s, g, needs) == 0 ||
+			  of_class(s, g, needs) + keep.floors[g->class_index] <=
+				  pool_available(&e->pool, g->class) + of_class(s, g, behind);
 	claims_restore(e);
 	return enough;
 }
