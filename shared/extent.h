@@ -5,10 +5,13 @@
 
 #include <stdint.h>
 
+/* Extents of a pool, at most: a search for free ones looks at all of them, some dozen times. */
+#define EXTENT_MOST 8192
+
 /*
  * A 64th of a half of @half_bytes, a multiple of 64 KiB (of 4 KiB in halves
- * below 4 MiB), at most 64 MiB; never less than @largest_page bytes, never more
- * than the half. Bytes of each half.
+ * below 4 MiB), at most 64 MiB, or an EXTENT_MOST-th; never less than
+ * @largest_page bytes, never more than the half. Bytes of each half.
  */
 static inline uint64_t extent_default(uint64_t half_bytes, uint64_t largest_page)
 {
@@ -18,6 +21,8 @@ static inline uint64_t extent_default(uint64_t half_bytes, uint64_t largest_page
 
 	if (extent > 64 * mib)
 		extent = 64 * mib;
+	while (half_bytes / extent >= EXTENT_MOST)
+		extent *= 2;
 	if (extent < largest_page)
 		extent = largest_page;
 	return extent < half_bytes ? extent : half_bytes;

@@ -74,7 +74,7 @@ static uint64_t smallest_page(uint64_t pool_bytes)
 int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_bytes, char why[BACKEND_WHY])
 {
 	const struct config_pool *p = &c->pool;
-	char a[SIZE_TEXT], b[SIZE_TEXT];
+	char a[SIZE_TEXT], b[SIZE_TEXT], least[SIZE_TEXT];
 	uint64_t bytes = p->size.value;
 
 	if (p->size.percent)
@@ -103,6 +103,13 @@ int plan_pool(struct backend_pool *pool, const struct config *c, uint64_t free_b
 	if (pool->extent_bytes > pool->half_bytes) {
 		snprintf(why, BACKEND_WHY, "extent of %s is larger than a half of the pool (%s)",
 			 size_text(pool->extent_bytes, a), size_text(pool->half_bytes, b));
+		return EXIT_CODE_CONFIG;
+	}
+	if ((pool->half_bytes - 1) / pool->extent_bytes >= EXTENT_MOST) {
+		snprintf(why, BACKEND_WHY,
+			 "extents of %s cut a half of the pool (%s) into more than %d: make them %s or larger",
+			 size_text(pool->extent_bytes, a), size_text(pool->half_bytes, b), EXTENT_MOST,
+			 size_text(align_up((pool->half_bytes - 1) / EXTENT_MOST + 1, TABLE_ALIGN), least));
 		return EXIT_CODE_CONFIG;
 	}
 	return 0;

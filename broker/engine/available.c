@@ -39,13 +39,16 @@ bool extent_serves(const struct pool *p, int32_t x, int index, bool others)
 	return holder->promised == 0 || holder->n_free - pages_lost(p, holder, x) >= holder->promised;
 }
 
-int32_t extents_next_stretch(const struct pool *p, int32_t x, int index, bool others, int32_t *first)
+int32_t extents_next_stretch(struct pool *p, int32_t x, int index, bool others, int32_t *first)
 {
+	int32_t from = x;
+
 	while (x < p->n_extents && !extent_serves(p, x, index, others))
 		x++;
 	*first = x;
 	while (x < p->n_extents && extent_serves(p, x, index, others))
 		x++;
+	p->looked += (uint64_t)(x - from);
 	return x;
 }
 
@@ -58,10 +61,12 @@ int pool_class_index(const struct pool *p, const struct page_class *c)
 }
 
 /* Usable pages of class @index that touch a chosen extent: however many of them are free, they are withheld. */
-static int64_t pages_touching(const struct pool *p, const struct page_class *c, int index)
+static int64_t pages_touching(struct pool *p, const struct page_class *c, int index)
 {
 	int64_t n = 0;
 
+	if (p->n_chosen > 0)
+		p->looked += (uint64_t)p->n_extents;
 	for (int32_t x = 0; x < p->n_extents && p->n_chosen > 0; x++) {
 		int32_t border[BORDERS], n_border;
 

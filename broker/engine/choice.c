@@ -266,6 +266,7 @@ static void find_candidates(struct picking *k)
 	int32_t n = by_page(k) ? k->c->num_pages : k->p->n_extents, first, last;
 
 	k->n_heap = 0;
+	k->p->looked += 4 * (uint64_t)n; /* and put in order */
 	for (int32_t i = 0; i < n; i++) {
 		first = last = i;
 		if (by_page(k) && page_is_middle(k->c, i))

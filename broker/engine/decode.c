@@ -232,8 +232,10 @@ int step_prepare(struct session *s, const struct step *step, struct wire_entry_f
 	for (uint32_t i = 0; i < step->n; i++) {
 		struct fault one;
 
-		if (entry_prepare(s, &step->entries[i], counts_at(step, at), d, &one))
+		if (entry_prepare(s, &step->entries[i], counts_at(step, at), d, &one)) {
 			faults[(*n_faults)++] = (struct wire_entry_fault){ .entry = i, .fault = one };
+			slice_spend(s, 1); /* perhaps it has looked for pages that are not there */
+		}
 		at += listed(step->entries[i].tokens);
 	}
 	return 0;

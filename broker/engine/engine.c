@@ -68,15 +68,12 @@ uint32_t engine_trim(struct engine *e, uint32_t budget)
 void engine_count(const struct engine *e, struct engine_counts *out)
 {
 	const struct pool *p = &e->pool;
-	uint64_t held = 0;
+	uint64_t held = (uint64_t)(p->n_extents - p->n_unassigned) * p->extent_bytes,
+		 last = p->half_bytes % p->extent_bytes;
 
-	for (int32_t x = 0; x < p->n_extents; x++) {
-		uint64_t start = (uint64_t)x * p->extent_bytes;
-		uint64_t bytes = p->half_bytes - start < p->extent_bytes ? p->half_bytes - start : p->extent_bytes;
-
-		if (p->extent_class[x] >= 0)
-			held += 2 * bytes;
-	}
+	if (last && p->extent_class[p->n_extents - 1] >= 0)
+		held -= p->extent_bytes - last; /* the last one is short */
+	held *= 2;
 	*out = (struct engine_counts){ .total = 2 * p->half_bytes,
 				       .held = held,
 				       .free = 2 * p->half_bytes - held,

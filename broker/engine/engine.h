@@ -82,7 +82,8 @@ bool session_busy(const struct session *s);
 void engine_looked(struct engine *e);
 /* The driver itself has done @n operations, ENGINE_SLICE / 8 at most: it may be called, too. */
 void engine_spend(struct engine *e, uint32_t n);
-/* Operations since it last looked; the most that there ever were; how often it was called. */
+/* Operations since it last looked; the most that there ever were, but for what cannot be cut (slice.h); how often it
+ * was called. */
 uint32_t engine_spent(const struct engine *e);
 uint32_t engine_longest(const struct engine *e);
 uint64_t engine_pauses(const struct engine *e);

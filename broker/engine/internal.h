@@ -17,7 +17,8 @@ struct slice {
 	uint32_t part;    /* of these: what is done between two looks at the count */
 	uint32_t spent;   /* since the driver was last called, or looked */
 	uint32_t before;  /* until then, since its last look */
-	uint32_t longest; /* ever spent between two looks */
+	uint32_t uncut;   /* of these: what could not be cut */
+	uint32_t longest; /* ever spent between two looks, but for that */
 	bool paused;      /* the driver is being called */
 	uint64_t pauses;
 	void (*pause)(void *arg);

@@ -23,6 +23,7 @@
 
 #include "internal.h"
 #include "managed.h"
+#include "slice.h"
 
 /* Models without a session whose limits are remembered. */
 #define QUOTAS_WITHOUT_SESSION 64
@@ -304,7 +305,8 @@ static int provide_limited(struct session *s, const struct pool_need *need, cons
 	return provide_beside(s, need, false, f);
 }
 
-int session_provide(struct session *s, const int64_t *needs, const int64_t *held, enum claims claims, struct fault *f)
+static int provide_pages(struct session *s, const int64_t *needs, const int64_t *held, enum claims claims,
+			 struct fault *f)
 {
 	struct engine *e = s->engine;
 	uint64_t hands = e->pool.hands, bytes = needs_bytes(s, needs);
@@ -329,6 +331,15 @@ int session_provide(struct session *s, const int64_t *needs, const int64_t *held
 		return fault_set(f, FAULT_NO_PAGES, -1, pages_of_class(s, need, (uint32_t)missing), available);
 	code = provide_limited(s, need, needs, claims, f);
 	return code ? code : provided(s, bytes, hands);
+}
+
+int session_provide(struct session *s, const int64_t *needs, const int64_t *held, enum claims claims, struct fault *f)
+{
+	uint64_t before = s->engine->pool.looked;
+	int code = provide_pages(s, needs, held, claims, f);
+
+	slice_count(s->engine, (s->engine->pool.looked - before) / SLICE_LOOKS);
+	return code;
 }
 
 int64_t engine_available(struct engine *e, uint32_t index)

@@ -34,6 +34,7 @@ struct pool {
 	uint64_t hands;    /* counts how often an extent changed hands */
 	uint64_t turns;    /* the sum of the classes' turns, of those that are gone, too */
 	uint64_t returned; /* counts how often pages came back to a class */
+	uint64_t looked;   /* counts looks at extents in searches over all of them */
 	int n_classes;
 	struct page_class *classes[POOL_MAX_CLASSES];
 };

@@ -205,6 +205,7 @@ static int find_hopeless(struct pool *p, const struct pool_need *needs, uint32_t
 /* All empty extents leave their classes, for a provision that does not build on where they lay. */
 static void start_afresh(struct pool *p)
 {
+	p->looked += (uint64_t)p->n_extents;
 	for (int32_t x = 0; x < p->n_extents && p->n_empty > 0; x++) {
 		if (p->extent_class[x] < 0 || p->extents[x].n_live > 0 || p->extents[x].choice)
 			continue;

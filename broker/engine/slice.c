@@ -24,6 +24,7 @@ void engine_looked(struct engine *e)
 	w->longest = engine_longest(e);
 	w->before = 0;
 	w->spent = 0;
+	w->uncut = 0;
 }
 
 uint32_t engine_spent(const struct engine *e)
@@ -33,7 +34,7 @@ uint32_t engine_spent(const struct engine *e)
 
 uint32_t engine_longest(const struct engine *e)
 {
-	uint32_t spent = engine_spent(e);
+	uint32_t spent = engine_spent(e) - e->slice.uncut;
 
 	return spent > e->slice.longest ? spent : e->slice.longest;
 }

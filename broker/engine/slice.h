@@ -10,7 +10,10 @@
  * it before (group_promise()).
  *
  * Slices of all kinds are to take about the same time, so what takes longer
- * counts for more than one.
+ * counts for more than one. Two things are not cut. A call's arguments, 4,096
+ * numbers at most, are read in one go and not counted. A search for extents counts
+ * when it is over: what it finds must be taken before others look. So a pool has
+ * EXTENT_MOST of them at most.
  */
 #ifndef SWAKV_ENGINE_SLICE_H
 #define SWAKV_ENGINE_SLICE_H
@@ -21,6 +24,7 @@ enum {
 	SLICE_CELL = 2,  /* a cell of a row that is read, written and told of one by one */
 	SLICE_PLACE = 2, /* a page that is found along its extent's chain */
 	SLICE_PUT = 3,   /* one that goes to its class, or to quarantine, one by one */
+	SLICE_LOOKS = 16 /* looks at extents, one after the other, are one */
 };
 
 void slice_init(struct slice *w, uint32_t most);
@@ -35,6 +39,13 @@ static inline void slice_spend(struct session *s, int32_t n)
 	w->spent += (uint32_t)n;
 	if (__builtin_expect(w->spent > w->most - 2 * w->part, 0))
 		slice_pause(s);
+}
+
+/* The same of what could not be cut: the driver is called at the next occasion. */
+static inline void slice_count(struct engine *e, uint64_t n)
+{
+	e->slice.spent += (uint32_t)n;
+	e->slice.uncut += (uint32_t)n;
 }
 
 /* As many of @n pages, rows or cells as may be done before they are spent: at least one. */

@@ -317,6 +317,9 @@ static bool admit_next(struct engine *e, struct admission *out)
 		struct wait *w = e->next_try;
 		int code;
 
+		if (tries > 0 && !slice_holds(w->session, 0)) /* they have looked at many extents */
+			break;
+
 		e->next_try = TAILQ_NEXT(w, in_engine);
 		if (w->refusal || !has_turn(w))
 			continue;

@@ -3,7 +3,8 @@
  * weight.h - how many operations a call may come to, before it is made
  *
  * For a driver that is in a pause (engine_on_pause()): never too few; what is
- * more than ENGINE_LONG is not counted to its end.
+ * more than ENGINE_LONG is not counted to its end. But for the search for extents
+ * (slice.h), which few calls begin, and which is no longer in a pause than elsewhere.
  */
 #ifndef SWAKV_ENGINE_WEIGHT_H
 #define SWAKV_ENGINE_WEIGHT_H

@@ -24,7 +24,7 @@ static uint64_t entry_weight(const struct channel *c, const struct wire_step_ent
 		tokens = WEIGHT_DECODE;
 	if (complete && e->fence.kind == WIRE_FENCE_FAILED)
 		tokens = WEIGHT_WHOLE;
-	return request_weight(c->session, e->request, tokens);
+	return 1 + request_weight(c->session, e->request, tokens); /* 1: it may be refused */
 }
 
 uint64_t weight_step(const struct workspace *w, const struct channel *c)

@@ -84,6 +84,22 @@ Test(plan, an_exact_number_of_pages_can_be_asked_for)
 	cr_assert_eq(pool.extent_bytes, 4096);
 }
 
+/* What looks for free extents looks at all of them. */
+Test(plan, a_half_is_cut_into_8192_extents_at_most)
+{
+	c.pool.size.value = (1ull << 30) + 65536;
+	c.pool.table_area.value = 65536;
+	c.pool.extent.value = 65536;
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+	c.pool.extent.value = 65536 - 4096;
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), EXIT_CODE_CONFIG);
+	cr_assert(strstr(why, "8192") && strstr(why, "64.0 KiB or larger"), "%s", why);
+	c.pool.size.value = 4ull << 40; /* what nobody says follows */
+	c.pool.extent.value = 0;
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+	cr_assert_leq((pool.half_bytes - 1) / pool.extent_bytes, 8191);
+}
+
 Test(plan, an_extent_holds_the_largest_configured_page)
 {
 	add_model(1024, 256, 4, 4096);

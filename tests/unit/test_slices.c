@@ -277,6 +277,22 @@ Test(slices, a_compaction_moves_rows_in_parts)
 	cr_expect_eq(free_pages(), before);
 }
 
+/* ---- what cannot be cut ----------------------------------------------------------------- */
+
+/* Entries that find no pages, each after it has looked at all extents: others are looked at between two of them. */
+Test(slices, a_search_for_extents_counts)
+{
+	int32_t slots[BATCH] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+	uint64_t h;
+
+	engine_looked(engine);
+	cr_assert_eq(request_begin(workers[0].s, 0, 16, slots, 1, &h, NULL), 0);
+	cr_expect_geq(engine_spent(engine), 110 / 16, "%u: the pool has 110 extents", engine_spent(engine));
+	engine_looked(engine);
+	cr_assert_eq(request_begin(workers[0].s, 0, 16, slots + 1, 1, &h, NULL), 0);
+	cr_expect_lt(engine_spent(engine), 110 / 16, "%u: there are free pages", engine_spent(engine));
+}
+
 /* ---- everybody at random ---------------------------------------------------------------- */
 
 struct request_known {
