@@ -109,11 +109,6 @@ static float scale_of(uint64_t key)
 	return (float)(0x10000u + (uint32_t)(mix(key) & 0xffffu)) * 0x1p-26f;
 }
 
-uint32_t kvgen_bytes(const struct kvgen *g)
-{
-	return g->dtype == KVGEN_FP8 ? 1 : 2;
-}
-
 float kvgen_scale(const struct kvgen *g, struct kvgen_at at)
 {
 	return g->dtype == KVGEN_FP8 ? scale_of(key_of(g, at)) : 1;
@@ -152,7 +147,7 @@ void kvgen_values(const struct kvgen *g, struct kvgen_at at, uint32_t n, float *
 
 void kvgen_token(const struct kvgen *g, struct kvgen_at at, uint32_t heads, uint32_t dim, const struct kvgen_token *out)
 {
-	size_t bytes = (size_t)dim * kvgen_bytes(g);
+	size_t bytes = (size_t)dim * (g->dtype == KVGEN_FP8 ? 1 : 2);
 
 	for (at.head = 0; at.head < heads; at.head++) {
 		at.kind = KVGEN_K;

@@ -23,8 +23,6 @@ struct kvgen_at {
 	uint32_t head;
 };
 
-/* Bytes of an element in a page: 2, or 1 of FP8. */
-uint32_t kvgen_bytes(const struct kvgen *g);
 /* Writes the @n elements of the vector at @at, of K or V, as the page holds them (bits of the dtype). */
 void kvgen_bits(const struct kvgen *g, struct kvgen_at at, uint32_t n, void *out);
 /* What FP8 numbers of that vector are multiplied by; 1 of other types. */
