@@ -159,30 +159,63 @@ int config_parse_arguments(struct config *c, int argc, char **argv, struct confi
 	return r < 0 ? r : config_finish(c, a->file, e);
 }
 
+#define HELP_COLUMN 27
+#define HELP_WIDTH  120 /* of a line */
+
+/* Writes @text at @column, on a new line where it does not fit; returns the column behind it. */
+static int print_word(FILE *out, int column, const char *text)
+{
+	if (column > HELP_COLUMN && column + 1 + (int)strlen(text) <= HELP_WIDTH)
+		return column + fprintf(out, " %s", text);
+	if (column > HELP_COLUMN) {
+		fputc('\n', out);
+		column = 0;
+	}
+	return column + fprintf(out, "%*s%s", HELP_COLUMN - column, "", text);
+}
+
+/* A key's help, with the default that stands in brackets at its end as the tools write it. */
+static void print_help(FILE *out, int column, const char *help)
+{
+	size_t n = strcspn(help, "[");
+	char text[256], *rest = NULL;
+
+	if (column >= HELP_COLUMN - 1) { /* a long option has a line to itself */
+		fputc('\n', out);
+		column = 0;
+	}
+	snprintf(text, sizeof(text), "%.*s", (int)n, help);
+	for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+		column = print_word(out, column, word);
+	if (help[n]) {
+		snprintf(text, sizeof(text), "(default: %.*s)", (int)strcspn(help + n + 1, "]"), help + n + 1);
+		print_word(out, column, text);
+	}
+	fputc('\n', out);
+}
+
 void config_usage(FILE *out)
 {
 	const struct config_key *key;
-	char name[FLAG_NAME], left[80];
+	char name[FLAG_NAME];
 
-	fputs("Usage: swakvd [-c FILE] [FLAG...]\n"
+	fputs("usage: swakvd [-c FILE] [OPTION]...\n\n"
 	      "Serves the pages of one KV-cache pool to workers on this machine. Runs in the foreground.\n\n"
-	      "  -c, --config=FILE                 read this INI file first; flags override it\n"
-	      "  -n, --ready-fd=FD                 write a line to FD when ready, then close it\n"
-	      "      --check-config                read the configuration and stop\n"
-	      "      --dry-run                     say what would be allocated, and stop\n"
-	      "  -h, --help                        this text\n"
-	      "      --version                     version\n\n",
+	      "  -c, --config FILE        read this INI file first; options override it\n"
+	      "  -n, --ready-fd FD        write a line to FD when ready, then close it\n"
+	      "      --check-config       read the configuration and stop\n"
+	      "      --dry-run            say what would be allocated, and stop\n"
+	      "  -h, --help               this text\n"
+	      "      --version            the version\n\n",
 	      out);
 	for (size_t i = 0; (key = config_key_at(i)); i++) {
 		if (key->section == SECTION_MODEL)
 			continue;
 		flag_name(key, name);
-		snprintf(left, sizeof(left), "--%s=%s", name, key->argument);
-		fprintf(out, "      %-29s %s\n", left, key->help);
+		print_help(out, fprintf(out, "      --%s %s", name, key->argument), key->help);
 	}
-	fputs("\nExit codes: 0 stopped in order, 1 failure, 2 usage or configuration, 3 name or socket in use,\n"
+	fputs("\nExit status: 0 stopped in order, 1 failure, 2 wrong usage or configuration, 3 name or socket in use,\n"
 	      "4 device or backend not available, 5 pool could not be allocated or a model does not fit,\n"
-	      "6 crash, 7 broken state of its own.\n"
-	      "See swakvd(8).\n",
+	      "6 crash, 7 broken state of its own.\n",
 	      out);
 }

@@ -5,8 +5,8 @@
 usage: check_options.py ROOT TOOL...
 
 Reads the usage that each tool prints. -b is --broker, -s --socket, -j --json and -h --help wherever they are. What two
-tools call alike takes the same kind of value and has the same letter, where it has one in both. Each says its exit
-status. Each manual page has all options of the usage, no others, and says EXIT STATUS and EXAMPLES.
+tools call alike takes the same kind of value and has the same letter, where it has one in both. Each begins with "usage:
+NAME", writes "--option VALUE" and "(default: ...)", has no line of more than 120 characters, and says its exit status. Each manual page has all options of the usage, no others, and says EXIT STATUS and EXAMPLES.
 """
 import pathlib
 import re
@@ -45,8 +45,13 @@ def main() -> int:
         usage = subprocess.run([path, "--help"], check=True, capture_output=True, text=True).stdout
         said = options(usage)
         wrong += [f"{tool} has no --{long}" for long in sorted(EVERYWHERE - set(said))]
-        if not re.search(r"^Exit (status|codes): 0 ", usage, flags=re.M):
+        if not re.search(r"^Exit status: 0 ", usage, flags=re.M):
             wrong.append(f"{tool} --help does not say its exit status")
+        if not usage.startswith(f"usage: {tool} "):
+            wrong.append(f"{tool} --help does not begin with 'usage: {tool}'")
+        wrong += [f"{tool} --help: {fault}: {line}" for line in usage.split("\n") for fault, seen in (
+            ("more than 120 characters", len(line) > 120), ("--option=VALUE", re.match(r" +(-\w, )?--[\w-]+=", line)),
+            ("a default in brackets", re.search(r"\S  +\S.* \[[^]|]+\]$", line))) if seen]
         for long, (letter, value) in said.items():
             if MEANINGS.get(letter, long) != long or (letter and letter != {v: k for k, v in MEANINGS.items()}.get(long, letter)):
                 wrong.append(f"{tool}: -{letter} is --{long}")

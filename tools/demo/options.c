@@ -104,11 +104,11 @@ static const char usage_text[] =
 
 static void print_preset(const struct preset *p)
 {
-	printf("  %-12s %s, %s, %s pages:", p->name, p->text, preset_dtype_name(p->dtype), preset_form_name(p->form));
+	printf("  %-12s %s, %s, %s pages", p->name, p->text, preset_dtype_name(p->dtype), preset_form_name(p->form));
 	for (uint32_t i = 0; i < p->n_groups; i++) {
 		const struct preset_group *g = &p->groups[i];
 
-		printf("%s %u layers of ", i ? "," : "", g->layers);
+		printf("%s\n%15s%u layers of ", i ? "," : ":", "", g->layers);
 		if (g->window)
 			printf("window %" PRId64, g->window);
 		else

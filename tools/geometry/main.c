@@ -42,9 +42,8 @@ static const char usage_text[] =
 	"  -h, --help            this text\n"
 	"      --version         the version\n"
 	"\n"
-	"Exit status: 0 all were shown, 1 a file that cannot be read or with wrong values, 2 wrong usage, 3 a model "
-	"that cannot be "
-	"mapped;\nof several files the first that is not 0.\n";
+	"Exit status: 0 all were shown, 1 a file that cannot be read or with wrong values, 2 wrong usage,\n"
+	"3 a model that cannot be mapped; of several files the first that is not 0.\n";
 
 static bool parse_count(const char *option, const char *text, int64_t least, int64_t *out)
 {
