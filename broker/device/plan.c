@@ -19,7 +19,6 @@
 #include "engine/engine.h"
 #include "engine/floor.h"
 #include "extent.h"
-#include "fit.h"
 #include "size.h"
 
 #define KIB           1024ull
@@ -126,17 +125,6 @@ static uint64_t table_bytes(const struct model *m, const struct geometry g[])
 	return bytes;
 }
 
-/* True when a sequence has room in an empty pool. */
-static bool sequence_fits(const struct backend_pool *pool, const struct model *m, const struct geometry g[])
-{
-	struct fit_need needs[WIRE_MAX_GROUPS];
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < m->n_groups; i++)
-		fit_add(needs, &n, geometry_key(&g[i]), (uint64_t)g[i].private_pages);
-	return fit_extents(pool->half_bytes, pool->extent_bytes, needs, n, NULL) >= 0;
-}
-
 static void print_groups(const struct config_model *m, const struct geometry g[], FILE *out)
 {
 	for (uint32_t i = 0; i < m->model.n_groups; i++)
@@ -167,7 +155,7 @@ static int print_model(const struct backend_pool *pool, const struct config_mode
 	for (uint32_t i = 0; i < m->model.n_groups; i++)
 		sequence += page_key_whole(geometry_key(&g[i])) * (uint64_t)g[i].private_pages;
 	tables = table_bytes(&m->model, g);
-	fits = sequence_fits(pool, &m->model, g);
+	fits = model_fits(&m->model, g, pool->half_bytes, pool->extent_bytes);
 	if (m->model.n_groups > 1)
 		print_groups(m, g, out);
 	fprintf(out, "model %s: ", m->name);

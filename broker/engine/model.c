@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stddef.h>
 
+#include "fit.h"
 #include "window.h"
 
 /* Largest number of entries of one table: 2 GiB on the device. */
@@ -152,4 +153,14 @@ int model_check_pages(const struct model *m, const struct geometry g[], uint64_t
 			return fault_set(f, FAULT_PAGE_SMALL, m->n_groups > 1 ? (int32_t)i : -1,
 					 (int64_t)(page_key_whole(geometry_key(&g[i])) / 2), (int64_t)least);
 	return 0;
+}
+
+bool model_fits(const struct model *m, const struct geometry g[], uint64_t half_bytes, uint64_t extent_bytes)
+{
+	struct fit_need needs[WIRE_MAX_GROUPS];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < m->n_groups; i++)
+		fit_add(needs, &n, geometry_key(&g[i]), (uint64_t)g[i].private_pages);
+	return fit_extents(half_bytes, extent_bytes, needs, n, NULL) >= 0;
 }

@@ -52,6 +52,9 @@ int model_check(const struct model *m, uint64_t half_bytes, struct geometry out[
  * engine as much as a large one. 0, or SWAKV_EINVALID.
  */
 int model_check_pages(const struct model *m, const struct geometry g[], uint64_t least, struct fault *f);
+/* Whether one sequence of max_seq has room in an empty pool, as fit.h says: where it has not, its begin is
+ * SWAKV_ENEVER. */
+bool model_fits(const struct model *m, const struct geometry g[], uint64_t half_bytes, uint64_t extent_bytes);
 
 /*
  * Completion points that a session may have open: beyond it a prepare or begin is

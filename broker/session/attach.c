@@ -151,7 +151,7 @@ void attach_done(struct client *c, int code)
 	ok = c->connection == CONNECTION_OPEN && send_welcome(c);
 	e->close(e->arg, &c->channel->memory.session_fd);
 	e->close(e->arg, &c->channel->memory.tables_fd);
-	attach_log(e, c->channel, &c->peer, c->control->pool->half_bytes);
+	attach_log(e, c->channel, &c->peer, c->control->pool);
 	free(c->handshake);
 	c->handshake = NULL;
 	if (c->control->pool->backend == WIRE_BACKEND_CUDA && c->process == PROCESS_ALIVE)

@@ -30,21 +30,19 @@ static void log_attached(const struct session_edge *e, const struct channel *ch,
 }
 
 /* A sequence of max_seq tokens that this pool could never hold. */
-static void warn_small(const struct session_edge *e, const struct channel *ch, uint64_t half_bytes)
+static void warn_small(const struct session_edge *e, const struct channel *ch, const struct backend_pool *pool)
 {
 	uint64_t bytes = 0;
-	bool never = false;
 
-	for (uint32_t i = 0; i < ch->model.n_groups; i++) {
-		never |= ch->geometry[i].private_pages > ch->geometry[i].num_pages;
+	if (model_fits(&ch->model, ch->geometry, pool->half_bytes, pool->extent_bytes))
+		return;
+	for (uint32_t i = 0; i < ch->model.n_groups; i++)
 		bytes += (uint64_t)ch->geometry[i].private_pages * page_key_whole(geometry_key(&ch->geometry[i]));
-	}
-	if (never || bytes > 2 * half_bytes)
-		session_say(e, ch->uid, LOG_LEVEL_WARNING,
-			    "session %u.%u: a sequence of %" PRId64 " tokens needs %" PRIu64
-			    " bytes of K and V, the pool has %" PRIu64
-			    ": begin will answer never unless max_tokens is lower",
-			    ch->id, ch->generation, ch->model.max_seq, bytes, 2 * half_bytes);
+	session_say(e, ch->uid, LOG_LEVEL_WARNING,
+		    "session %u.%u: a sequence of %" PRId64 " tokens needs %" PRIu64
+		    " bytes of K and V, in whole extents of %" PRIu64 " for each page size, the pool has %" PRIu64
+		    ": begin will answer never unless max_tokens is lower",
+		    ch->id, ch->generation, ch->model.max_seq, bytes, 2 * pool->extent_bytes, 2 * pool->half_bytes);
 }
 
 /* Where a kernel that multiplies page id and stride in 32 bits would read elsewhere. */
@@ -75,10 +73,11 @@ static void warn_redeclared(const struct session_edge *e, const struct channel *
 			ch->id, ch->generation, ch->model_name, ch->declared_otherwise, bytes);
 }
 
-void attach_log(const struct session_edge *e, const struct channel *ch, const struct peer *peer, uint64_t half_bytes)
+void attach_log(const struct session_edge *e, const struct channel *ch, const struct peer *peer,
+		const struct backend_pool *pool)
 {
 	log_attached(e, ch, peer);
-	warn_small(e, ch, half_bytes);
+	warn_small(e, ch, pool);
 	warn_redeclared(e, ch);
 	log_wide(e, ch);
 }

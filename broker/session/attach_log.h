@@ -5,12 +5,12 @@
 #ifndef SWAKV_BROKER_ATTACH_LOG_H
 #define SWAKV_BROKER_ATTACH_LOG_H
 
-#include <stdint.h>
-
+#include "device/backend.h"
 #include "ring/channel.h"
 #include "session_edge.h"
 
-/* Who attached with which model, and what of that model is out of the ordinary in a pool of twice @half_bytes. */
-void attach_log(const struct session_edge *e, const struct channel *ch, const struct peer *peer, uint64_t half_bytes);
+/* Who attached with which model, and what of that model is out of the ordinary in @pool. */
+void attach_log(const struct session_edge *e, const struct channel *ch, const struct peer *peer,
+		const struct backend_pool *pool);
 
 #endif
