@@ -145,6 +145,11 @@ void engine_stamp(struct engine *e, uint64_t stamp);
 bool session_oldest_point(const struct session *s, uint64_t *stamp, uint32_t *line);
 /* True when a completion point of the session is open (on @line, or on any when @line is negative). */
 bool session_has_open(const struct session *s, int line);
+/*
+ * True when the worker may begin work without asking again: a request is between a
+ * prepare and its complete, or it has pages that it manages itself.
+ */
+bool session_at_work(const struct session *s);
 
 /*
  * The session takes no more commands: every request is abandoned, and all pages

@@ -166,6 +166,14 @@ bool session_entered(const struct session *s)
 	return s->engine != NULL;
 }
 
+bool session_at_work(const struct session *s)
+{
+	for (uint32_t i = 0; i < s->n_groups; i++)
+		if (session_managed_pages(s, i) > 0)
+			return true;
+	return s->n_transitions > 0;
+}
+
 void session_end(struct session *s)
 {
 	if (s->ended)

@@ -88,6 +88,11 @@ enum violation channel_refresh(struct channel *c, bool *progress)
 	return load_relaxed(&c->memory.lost) ? VIOLATION_MEMORY_LOST : VIOLATION_NONE;
 }
 
+bool channel_all_taken(struct channel *c)
+{
+	return ring_producer_space_spsc(&c->replies, c->memory.layout.ring_slots) > 0;
+}
+
 bool channel_idle(const struct channel *c)
 {
 	for (uint32_t i = 0; i < c->memory.layout.n_streams; i++)

@@ -87,6 +87,7 @@ struct channel {
 	struct wire_wait *wait;
 	uint32_t n_waiting;     /* begins and takes that wait: their answers have their room in the reply ring: */
 	uint32_t waiting_slots; /* so many slots */
+	bool may_begin;         /* its worker may begin a step yet: nothing but its process's end proves that it does not */
 	bool drained;           /* takes no new requests, by order of an administrator */
 	uint32_t blocked_slots; /* reply slots a command waits for, 0: not blocked */
 	uint64_t silent_since;  /* its work was there, and it is expected to ring (ring_bell.h); 0: it is not */
@@ -134,6 +135,8 @@ void channel_stop(struct channel *c);
  * violation, or VIOLATION_NONE; *@progress is set when a word moved.
  */
 enum violation channel_refresh(struct channel *c, bool *progress);
+/* True when the worker has taken every answer. */
+bool channel_all_taken(struct channel *c);
 /* True when every armed word is reached, as of the last channel_refresh(). */
 bool channel_idle(const struct channel *c);
 

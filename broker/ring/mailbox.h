@@ -18,7 +18,7 @@ struct channel;
 enum mail_kind {
 	/* control thread to ring thread */
 	MAIL_ATTACH,       /* a new session: take it */
-	MAIL_SOCKET_ENDED, /* its connection is gone */
+	MAIL_SOCKET_ENDED, /* its connection is gone; value: 1: by the broker's will, and its worker may not know yet */
 	MAIL_PROCESS_GONE, /* its process is gone, and the grace is over: proof that nothing of it runs */
 	MAIL_MEMORY_LOST,  /* pages of its session memory are gone */
 	MAIL_FORGET,       /* last mail about a reclaimed session */

@@ -48,7 +48,7 @@ bool ring_refresh(struct ring_thread *t, struct channel *c, bool *progress)
 		ring_kick(t, c, v);
 		return false;
 	}
-	if ((c->state == CHANNEL_CLOSING || c->state == CHANNEL_DEAD) && channel_idle(c)) {
+	if ((c->state == CHANNEL_CLOSING || c->state == CHANNEL_DEAD) && !c->may_begin && channel_idle(c)) {
 		reclaim(t, c);
 		*progress = true;
 		return false;
@@ -56,11 +56,12 @@ bool ring_refresh(struct ring_thread *t, struct channel *c, bool *progress)
 	return true;
 }
 
-void ring_socket_ended(struct ring_thread *t, struct channel *c)
+void ring_socket_ended(struct ring_thread *t, struct channel *c, bool cut)
 {
 	bool progress;
 
 	if (c->state == CHANNEL_ATTACHED) {
+		c->may_begin = cut && (session_at_work(c->session) || !channel_all_taken(c));
 		ring_end_session(t, c, CHANNEL_DEAD);
 		t->counters.deaths++;
 		ring_refresh(t, c, &progress);

@@ -15,8 +15,11 @@ void ring_kick(struct ring_thread *t, struct channel *c, int violation);
  * of it.
  */
 bool ring_refresh(struct ring_thread *t, struct channel *c, bool *progress);
-/* Its connection is gone: the process may live on. */
-void ring_socket_ended(struct ring_thread *t, struct channel *c);
+/*
+ * Its connection is gone: the process may live on. @cut: by the broker's will, so
+ * that the worker may still take what was answered, and begin what it allows.
+ */
+void ring_socket_ended(struct ring_thread *t, struct channel *c, bool cut);
 /* Proof that nothing of it runs any more. */
 void ring_process_gone(struct ring_thread *t, struct channel *c);
 /* Pages of its session memory are gone: the session ends, and its lines are not believed. */

@@ -50,7 +50,7 @@ uint32_t ring_take_mail(struct ring_thread *t)
 			attach(t, m.channel);
 			break;
 		case MAIL_SOCKET_ENDED:
-			ring_socket_ended(t, m.channel);
+			ring_socket_ended(t, m.channel, m.value != 0);
 			break;
 		case MAIL_PROCESS_GONE:
 			ring_process_gone(t, m.channel);

@@ -104,7 +104,7 @@ void client_connection_ended(struct client *c, const char *how)
 	client_close_connection(c);
 	note_death(c, how);
 	if (client_tellable(c))
-		client_post(c, MAIL_SOCKET_ENDED);
+		mailbox_post_spsc(c->control->ring->inbox, MAIL_SOCKET_ENDED, c->channel, c->cut);
 	client_settle(c);
 }
 
@@ -182,6 +182,7 @@ void client_on_socket(void *owner, uint32_t events)
 		session_say(&c->control->edge, c->peer.uid, LOG_LEVEL_WARNING,
 			    "session %u.%u: protocol violation: %s sent a message after the hello",
 			    c->channel ? c->channel->id : 0, c->channel ? c->channel->generation : 0, c->name);
+		c->cut = true;
 		client_connection_ended(c, "was disconnected");
 	}
 	e->close(e->arg, &origin.fd);

@@ -31,6 +31,7 @@ struct client {
 	enum connection_state connection;
 	enum process_state process;
 	enum session_state session;
+	bool cut;         /* its connection was ended here: the worker may not know, and go on */
 	bool closed;      /* the worker said close: it unmaps before its connection ends */
 	uint64_t overdue; /* as the channel's, when it was last reported */
 	bool graced;      /* it has ended, and the grace is over */

@@ -30,7 +30,9 @@ int client_disconnect(struct client *c, char *why, size_t size)
 		return SWAKV_EGONE;
 	}
 	snprintf(end, size,
-		 "was disconnected; its pages return when all its streams are idle or its process has ended");
+		 "was disconnected; its pages return when no step of it is under way and all its streams are idle, or "
+		 "when its process has ended");
+	c->cut = true;
 	client_connection_ended(c, "was disconnected by an administrator");
 	return 0;
 }

@@ -533,6 +533,80 @@ Test(ring_round, a_bell_silent_for_100_ms_is_a_rescue)
 	cr_expect_eq(ring.counters.late, 0);
 }
 
+static void send_prompt(struct worker *w)
+{
+	int32_t length = 16;
+
+	send(w, WIRE_OP_PREFILL_PREPARE, w->handle, 1, &length, sizeof(length));
+}
+
+/* True when the session has been reclaimed after its connection ended, @cut by the broker or not. */
+static bool reclaimed_after_end(struct worker *w, bool cut)
+{
+	struct mail m;
+
+	mailbox_post_spsc(ring.inbox, MAIL_SOCKET_ENDED, &w->channel, cut);
+	turns(3);
+	world.now += NS_PER_S;
+	turns(3);
+	return mailbox_take_spsc(ring.outbox, &m) && m.kind == MAIL_RECLAIMED;
+}
+
+static bool reclaimed_after_death(struct worker *w)
+{
+	struct mail m;
+
+	mailbox_post_spsc(ring.inbox, MAIL_PROCESS_GONE, &w->channel, 0);
+	turns(3);
+	return mailbox_take_spsc(ring.outbox, &m) && m.kind == MAIL_RECLAIMED;
+}
+
+/* It goes on when the answer is read, which it may be late. */
+Test(ring_round, a_worker_cut_off_beside_an_answer_keeps_its_pages_until_it_is_dead)
+{
+	struct worker *w = attach();
+
+	send_begin(w, 0, 0);
+	turns(3);
+	cr_assert_not(reclaimed_after_end(w, true));
+	cr_assert(reclaimed_after_death(w));
+}
+
+/* It has taken the answer, and not armed its line yet. */
+Test(ring_round, a_worker_cut_off_with_a_step_under_way_keeps_its_pages_until_it_is_dead)
+{
+	struct worker *w = attach();
+
+	send_begin(w, 0, 0);
+	turns(3);
+	cr_assert(answered(w) && w->code == 0);
+	send_prompt(w);
+	turns(3);
+	cr_assert(answered(w) && w->code == 0);
+	cr_assert_not(reclaimed_after_end(w, true));
+	cr_assert(reclaimed_after_death(w));
+}
+
+Test(ring_round, a_worker_cut_off_with_nothing_under_way_is_reclaimed)
+{
+	struct worker *w = attach();
+
+	send_begin(w, 0, 0);
+	turns(3);
+	cr_assert(answered(w) && w->code == 0);
+	cr_assert(reclaimed_after_end(w, true));
+}
+
+/* Whoever closes its connection, or ends, takes no answer any more. */
+Test(ring_round, a_worker_that_left_beside_an_answer_is_reclaimed)
+{
+	struct worker *w = attach();
+
+	send_begin(w, 0, 0);
+	turns(3);
+	cr_assert(reclaimed_after_end(w, false));
+}
+
 Test(ring_round, whoever_ends_need_not_ring)
 {
 	struct worker *w = put_aside();
