@@ -49,12 +49,25 @@ static int64_t room_for(const struct world *w, uint32_t model)
 	return n;
 }
 
+/* A slot of it was another stream's, which may not be through with it: it waits for its own worker. */
+static bool waits_for_itself(const struct worker *v, const struct life *l)
+{
+	for (uint32_t i = 0; i < l->n; i++) {
+		uint32_t stream = v->slots[l->seqs[i].slot].stream;
+
+		if (stream != l->stream && load_acquire(&v->gpu.streams[stream].line->word) < v->armed[stream])
+			return true;
+	}
+	return false;
+}
+
 static void look(struct world *w, const struct worker *v, struct life *l)
 {
 	const struct engine_config *e = &w->plan.ring.engine;
 	uint64_t bound = e->wait_claim + 2 * e->claim_max + MARGIN_NS;
 
-	if (w->limited[v->model_index] || room_for(w, v->model_index) < (int64_t)need_of(v, l)) {
+	if (w->limited[v->model_index] || waits_for_itself(v, l) ||
+	    room_for(w, v->model_index) < (int64_t)need_of(v, l)) {
 		l->room_since = 0;
 		return;
 	}

@@ -11,8 +11,6 @@
 
 #include "sim.h"
 
-enum { GPU_UPDATES = 512 };
-
 /* What a kernel does with the pages of one sequence in one group. */
 struct gpu_part {
 	uint32_t group, uid;

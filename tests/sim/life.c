@@ -47,14 +47,21 @@ bool life_is_over(const struct worker *v)
 
 /* ---- begin -------------------------------------------------------------------------------- */
 
-/* A slot keeps its stream for life: what cleared its row travels on that one. */
+static bool through(const struct worker *v, uint32_t stream)
+{
+	return line_reached(v, stream, v->armed[stream]);
+}
+
+/* Slots of the stream first of all, and some that were another's, which is through with its work. */
 static uint32_t draw_slots(struct worker *v, uint32_t stream, int32_t *slots)
 {
 	uint32_t n = 0;
 	struct rng *r = &v->world->rng;
 
-	for (int32_t i = (int32_t)stream; i < v->model->max_batch; i += (int32_t)v->model->n_streams)
-		if (!v->slot_used[i] && (n == 0 || rng_one_in(r, 2)))
+	for (int32_t i = 0; i < v->model->max_batch; i++)
+		if (!v->slot_used[i] &&
+		    (v->slots[i].stream == stream || (rng_one_in(r, 4) && through(v, v->slots[i].stream))) &&
+		    (n == 0 || rng_one_in(r, 2)))
 			slots[n++] = i;
 	return n;
 }
@@ -388,6 +395,10 @@ void life_act(struct worker *v)
 	}
 	if (l->called || l->state == LIFE_BEGINNING || l->state == LIFE_ENDING)
 		return;
+	if (l->early) {
+		end(v, l, true);
+		return;
+	}
 	if ((l->step || l->compacting || l->state == LIFE_ADMITTED) && rng_one_in(r, 60)) {
 		end(v, l, true);
 		return;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "deliver.h"
 
 #define ANSWER_NS (5 * NS_PER_MS)
 #define SERVED_NS (4 * NS_PER_S) /* after the last fault every request that waits has been served */
@@ -33,116 +34,6 @@ void life_note_failed(struct worker *v, struct life *l, bool failed)
 	for (int k = 0; k < WORKER_CALLS; k++)
 		if (v->calls[k].used && v->calls[k].lives == 1u << i)
 			v->calls[k].failed[i] = failed;
-}
-
-/* ---- deliveries --------------------------------------------------------------------------- */
-
-struct place {
-	uint32_t group;
-	int32_t slot, column;
-};
-
-static struct place place_of_cell(const struct worker *v, uint32_t cell)
-{
-	struct place p = { 0 };
-
-	for (;; p.group++) {
-		uint32_t width = (uint32_t)v->gpu.geometry[p.group].width, n = width * (uint32_t)v->model->max_batch;
-
-		if (cell < n) {
-			p.slot = (int32_t)(cell / width);
-			p.column = (int32_t)(cell % width);
-			return p;
-		}
-		cell -= n;
-	}
-}
-
-/* The K id that the host table has now. */
-static int32_t host_page(const struct worker *v, struct place p)
-{
-	const struct session_memory *m = &v->channel->memory;
-	const int32_t *cells = (const int32_t *)(m->tables + m->layout.cells[p.group]);
-
-	return cells[(int64_t)p.slot * 2 * v->gpu.geometry[p.group].width + p.column];
-}
-
-static uint32_t stream_of_slot(const struct worker *v, int32_t slot)
-{
-	return (uint32_t)slot % v->model->n_streams;
-}
-
-/* Before the first piece of work behind the last mark. */
-static void arm(struct worker *v, uint32_t stream)
-{
-	if (v->armed[stream] > v->marked[stream])
-		return;
-	v->armed[stream] = v->marked[stream] + 1;
-	store_release(&v->gpu.streams[stream].line->armed, v->armed[stream]);
-}
-
-static uint64_t mark(struct worker *v, uint32_t stream)
-{
-	arm(v, stream);
-	v->marked[stream] = v->armed[stream];
-	gpu_mark(&v->gpu, stream, v->marked[stream]);
-	return v->marked[stream];
-}
-
-/* What a delivery lists, of one stream: pages to be scrubbed, then the updates. */
-static void deliver_stream(struct worker *v, uint32_t stream, const struct wire_delivery *d,
-			   const struct wire_update *updates, const struct wire_scrub *scrubs)
-{
-	struct gpu_update *list = malloc((d->n_updates + 1) * sizeof(*list));
-	uint32_t n = 0, n_pages = 0;
-	struct gpu_update *pages = malloc(GPU_UPDATES * sizeof(*pages));
-
-	for (uint32_t i = 0; i < d->n_scrubs; i++) {
-		uint32_t group = scrubs[i].row / (uint32_t)v->model->max_batch;
-		int32_t slot = (int32_t)(scrubs[i].row % (uint32_t)v->model->max_batch);
-
-		for (uint32_t c = scrubs[i].first; c < scrubs[i].first + scrubs[i].n; c++) {
-			struct place p = { group, slot, (int32_t)c };
-
-			if (stream_of_slot(v, slot) == stream && host_page(v, p) >= 0 && n_pages < GPU_UPDATES)
-				pages[n_pages++] = (struct gpu_update){ group, slot, (int32_t)c, host_page(v, p) };
-		}
-	}
-	for (uint32_t i = 0; i < d->n_updates; i++) {
-		struct place p = place_of_cell(v, updates[i].cell);
-
-		if (stream_of_slot(v, p.slot) == stream)
-			list[n++] = (struct gpu_update){ p.group, p.slot, p.column, updates[i].page };
-	}
-	if (n || n_pages)
-		arm(v, stream);
-	if (n_pages)
-		gpu_scrub(&v->gpu, stream, pages, n_pages);
-	else
-		free(pages);
-	if (n)
-		gpu_apply(&v->gpu, stream, list, n);
-	else
-		free(list);
-}
-
-/* @m holds a delivery; where it begins to list the faults of entries. */
-static const struct wire_entry_fault *deliver(struct worker *v, const struct message *m, struct wire_delivery *d)
-{
-	const unsigned char *p = m->bytes + sizeof(struct wire_reply);
-	const struct wire_entry_fault *faults;
-	const struct wire_update *updates;
-	const struct wire_scrub *scrubs;
-
-	memcpy(d, p, sizeof(*d));
-	faults = (const struct wire_entry_fault *)(p + sizeof(*d));
-	updates = (const struct wire_update *)(faults + d->n_faults);
-	scrubs = (const struct wire_scrub *)((const struct wire_row *)(updates + d->n_updates) + d->n_rows);
-	if (d->flags & WIRE_DELIVERY_BY_REFERENCE)
-		world_break(v->world, "a delivery by reference: the plan is too large for this simulator");
-	for (uint32_t i = 0; i < v->model->n_streams; i++)
-		deliver_stream(v, i, d, updates, scrubs);
-	return faults;
 }
 
 /* ---- kernels -------------------------------------------------------------------------------- */
@@ -186,9 +77,9 @@ static void launch(struct worker *v, struct life *l, bool prefill)
 	for (uint32_t s = 0; s < l->n; s++)
 		for (uint32_t g = 0; g < v->model->n_groups; g++)
 			parts[i++] = part_of(v, &l->seqs[s], g, prefill);
-	arm(v, l->stream);
+	deliver_arm(v, l->stream);
 	gpu_kernel(&v->gpu, l->stream, parts, n, v->world->plan.kernel_ns);
-	l->fence = mark(v, l->stream);
+	l->fence = deliver_mark(v, l->stream);
 	/* While it holds more than its reservation, what it leaves waits for the point, too. */
 	if (!prefill &&
 	    ((l->extends && !l->declared) || load_acquire(&v->gpu.streams[l->stream].line->word) < l->beyond))
@@ -272,6 +163,7 @@ static void read_begin(struct worker *v, struct life *l, const struct wire_reply
 		l->handle = head->value;
 		l->state = LIFE_ADMITTED;
 		v->world->admitted++;
+		deliver_take_slots(v, l);
 		return;
 	}
 	if (head->code == SWAKV_ENOPAGES && v->world->healing && l->since + l->wait_ns > v->world->healed + SERVED_NS)
@@ -285,11 +177,11 @@ static void read_begin(struct worker *v, struct life *l, const struct wire_reply
 	case SWAKV_EPENDING:
 	case SWAKV_EBUSY: /* too many wait */
 		break;
-	case SWAKV_EPOISONED:
-		if (v->poisoned)
-			break;
-		/* fall through */
 	default:
+		if (f->reason == FAULT_DRAINED && orders_drained(v->world, v->model_index, l->since))
+			break;
+		if (head->code == SWAKV_EPOISONED && v->poisoned)
+			break;
 		refused(v, l, "begin", f);
 	}
 	free_slots(v, l);
@@ -358,6 +250,7 @@ static void read_step(struct worker *v, const struct call *c, const struct messa
 		else
 			read_completed(v, l, c, f);
 	}
+	deliver_mark_clears(v); /* what no step of this answer has marked */
 }
 
 /* Answers about one request that may not be refused but for poison. */
@@ -403,12 +296,12 @@ static void read_one(struct worker *v, struct life *l, const struct call *c, con
 	case WIRE_OP_COMPACT_BEGIN:
 		deliver(v, m, &d);
 		l->compacting = true;
-		l->fence = mark(v, l->stream);
+		l->fence = deliver_mark(v, l->stream);
 		break;
 	case WIRE_OP_COMPACT_COMPLETE:
 		deliver(v, m, &d);
 		if (v->armed[l->stream] > v->marked[l->stream])
-			mark(v, l->stream); /* nothing but clears: marked behind them at once */
+			deliver_mark(v, l->stream); /* nothing but clears: marked behind them at once */
 		if (load_acquire(&v->gpu.streams[l->stream].line->word) < l->beyond)
 			l->beyond = l->fence;
 		note_open(l);
@@ -467,7 +360,7 @@ static void check_time(struct worker *v, const struct call *c)
 	uint64_t from = c->sent > v->hears_since ? c->sent : v->hears_since;
 
 	if (!c->waits && v->world->now - from > ANSWER_NS)
-		world_break(v->world, "worker %u waited %.3f ms for the answer to op %u", v->number,
+		world_break(v->world, "worker %u has waited %.3f ms for the answer to op %u", v->number,
 			    (double)(v->world->now - from) / 1e6, c->op);
 }
 
@@ -497,5 +390,8 @@ bool life_read(struct worker *v)
 		check_time(v, &answered);
 		read_answer(v, &answered, &m);
 	}
+	for (int i = 0; i < WORKER_CALLS && !v->world->broken[0]; i++)
+		if (v->calls[i].used)
+			check_time(v, &v->calls[i]);
 	return r == 0;
 }

@@ -21,7 +21,8 @@ static const char usage[] =
 	"  --seeds A..B   these worlds, one after another (default: 1..10)\n"
 	"  --steps N      steps of each (default: 20000)\n"
 	"  --total N      from the first seed on, as many worlds as make N steps\n"
-	"  --without F    leave out: deaths, stops, late, missing, forged, full, storms, limits, poison\n"
+	"  --without F    leave out: deaths, stops, late, missing, forged, full, storms, limits, poison,\n"
+	"                 half-open, orders, files, stop\n"
 	"  --workers N    at most so many workers\n"
 	"  --trace        print what happens\n"
 	"  --no-shrink    stop at the first failure as it is\n"
@@ -29,7 +30,8 @@ static const char usage[] =
 	"Exit code: 0 all rules held, 1 one did not, 2 wrong usage.\n";
 
 struct totals {
-	uint64_t worlds, steps, commands, kernels, deaths, kicked, admitted, reclaimed;
+	uint64_t worlds, steps, commands, kernels, deaths, kicked, attached, refused, orders, by_reference, admitted,
+		reclaimed;
 };
 
 static int wrong(const char *what, const char *value)
@@ -156,6 +158,10 @@ static bool run_one(const struct sim_options *o, struct status_writer *status, s
 	t->kernels += w->kernels;
 	t->deaths += w->deaths;
 	t->kicked += w->kicked;
+	t->attached += w->attached;
+	t->refused += w->refused;
+	t->orders += w->orders;
+	t->by_reference += w->by_reference;
 	t->admitted += w->admitted;
 	t->reclaimed += w->reclaimed;
 	if (!good) {
@@ -236,7 +242,9 @@ int main(int argc, char **argv)
 		good = run_one(&o, &status, &t, do_shrink);
 	status_writer_close(&status);
 	printf("%" PRIu64 " steps in %" PRIu64 " worlds: %" PRIu64 " commands, %" PRIu64 " begins admitted, %" PRIu64
-	       " kernels, %" PRIu64 " deaths, %" PRIu64 " liars ended, %" PRIu64 " pages reclaimed\n",
-	       t.steps, t.worlds, t.commands, t.admitted, t.kernels, t.deaths, t.kicked, t.reclaimed);
+	       " kernels, %" PRIu64 " deliveries by reference, %" PRIu64 " attached, %" PRIu64 " refused, %" PRIu64
+	       " orders, %" PRIu64 " ended, %" PRIu64 " liars ended, %" PRIu64 " pages reclaimed\n",
+	       t.steps, t.worlds, t.commands, t.admitted, t.kernels, t.by_reference, t.attached, t.refused, t.orders,
+	       t.deaths, t.kicked, t.reclaimed);
 	return good ? 0 : 1;
 }

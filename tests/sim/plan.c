@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c - from a seed to a pool, models and rates of faults */
+#include <stdio.h>
+#include <unistd.h>
+
 #include "clock.h"
 #include "sim.h"
 
@@ -46,6 +49,18 @@ static void draw_model(struct model *m, struct rng *r)
 	};
 	for (uint32_t i = 0; i < m->n_groups; i++)
 		m->groups[i] = draw_group(r, rng_one_in(r, 3));
+	if (rng_one_in(r, 6)) { /* rows so long that what a step changes does not fit an answer */
+		m->max_batch = SIM_BATCH;
+		m->max_seq = rng_between(r, 1500, 5000);
+		m->n_groups = 1;
+		m->groups[0] = (struct wire_group){ .kind = WIRE_GROUP_FULL,
+						    .page_tokens = 16,
+						    .layers = 1,
+						    .kv_heads = 1,
+						    .k_head_dim = 1,
+						    .v_head_dim = 1,
+						    .dtype = WIRE_FP8 };
+	}
 }
 
 static void draw_pool(struct plan *p, struct rng *r)
@@ -66,9 +81,79 @@ static void draw_pool(struct plan *p, struct rng *r)
 		.spin_ns = (uint64_t)rng_between(r, 0, 60) * NS_PER_US,
 		.watchdog_ns = 2 * NS_PER_S,
 		.budget = (uint32_t)rng_between(r, 1, 32),
-		.max_sessions = SIM_WORKERS,
 		.slice = rng_one_in(r, 3) ? 0 : (uint32_t)rng_between(r, 1, 60), /* most work is cut */
 	};
+}
+
+/* Sections that nobody attaches with keep page sizes for themselves: few are left for the others. */
+static void draw_kept(struct config *c, struct rng *r)
+{
+	uint32_t dim = 61, n = ENGINE_MAX_CLASSES - (uint32_t)rng_between(r, 2, 8);
+
+	c->n_models = (n + WIRE_MAX_GROUPS - 1) / WIRE_MAX_GROUPS;
+	for (uint32_t i = 0; i < c->n_models; i++) {
+		struct model *m = &c->models[i].model;
+
+		*m = (struct model){ .n_streams = 1, .max_batch = 1, .max_seq = 32 };
+		m->n_groups = n < WIRE_MAX_GROUPS ? n : WIRE_MAX_GROUPS;
+		n -= m->n_groups;
+		snprintf(c->models[i].name, sizeof(c->models[i].name), "kept%u", i);
+		for (uint32_t g = 0; g < m->n_groups; g++)
+			m->groups[g] = (struct wire_group){ .kind = WIRE_GROUP_SLIDING,
+							    .page_tokens = 16,
+							    .window = 16,
+							    .layers = 1,
+							    .kv_heads = 1,
+							    .k_head_dim = dim++,
+							    .dtype = WIRE_FP8 };
+		for (uint32_t g = 0; g < m->n_groups; g++)
+			m->groups[g].v_head_dim = m->groups[g].k_head_dim;
+	}
+}
+
+static void draw_users(struct plan *p, struct rng *r)
+{
+	struct config *c = &p->config;
+
+	p->n_uids = rng_one_in(r, 2) ? 1 : (uint32_t)rng_between(r, 2, SIM_USERS);
+	for (uint32_t i = 0; i < p->n_uids; i++)
+		p->uids[i] = p->n_uids == 1 ? geteuid() : 70001 + i;
+	if (p->n_uids == 1)
+		return;
+	c->allow_uid.n = p->n_uids;
+	for (uint32_t i = 0; i < p->n_uids; i++)
+		c->allow_uid.ids[i] = p->uids[i];
+	if (rng_one_in(r, 2))
+		c->admin_uid = (struct config_ids){ 1, { p->uids[0] } };
+}
+
+static void draw_config(struct plan *p, struct rng *r)
+{
+	struct config *c = &p->config;
+	bool cuda = rng_one_in(r, 3);
+
+	config_init(c);
+	draw_users(p, r);
+	c->max_sessions = rng_one_in(r, 3) ? (uint32_t)rng_between(r, 1, SIM_WORKERS) : 2 * SIM_WORKERS;
+	c->max_sessions_per_uid = rng_one_in(r, 4) ? (uint32_t)rng_between(r, 1, c->max_sessions) : c->max_sessions;
+	c->max_half_open = (uint32_t)rng_between(r, 1, 6);
+	c->hello_timeout_ms = (uint32_t)rng_between(r, 1, 30);
+	c->reclaim_grace_ms = (uint32_t)rng_between(r, 5, 60);
+	c->stop_wait_ms = (uint32_t)rng_between(r, 1, 100);
+	c->watchdog_s = 2;
+	p->pool = (struct backend_pool){
+		.name = "sim",
+		.backend = cuda ? WIRE_BACKEND_CUDA : WIRE_BACKEND_HOST,
+		.export_kind = cuda && rng_one_in(r, 2) ? WIRE_EXPORT_CUDA_IPC : WIRE_EXPORT_MEMFD,
+		.fd = -1,
+		.half_bytes = p->ring.engine.half_bytes,
+		.extent_bytes = p->ring.engine.extent_bytes,
+		.table_area_bytes = (uint64_t)(rng_one_in(r, 3) ? rng_between(r, 2, 60) : 2000) * AREA_ALIGN,
+	};
+	p->pool.bytes = p->pool.table_area_bytes + 2 * p->pool.half_bytes;
+	if (rng_one_in(r, 4))
+		draw_kept(c, r);
+	p->ring.max_sessions = c->max_sessions;
 }
 
 void plan_make(struct plan *p, struct rng *r, const struct sim_options *o)
@@ -84,6 +169,7 @@ void plan_make(struct plan *p, struct rng *r, const struct sim_options *o)
 		if (rng_one_in(r, 4))
 			p->floors[i] = p->ring.engine.half_bytes * 2 / (uint64_t)rng_between(r, 6, 20);
 	}
+	draw_config(p, r);
 	p->n_workers = (uint32_t)rng_between(r, 1, SIM_WORKERS);
 	if (o->max_workers && p->n_workers > o->max_workers)
 		p->n_workers = o->max_workers;
@@ -99,4 +185,8 @@ void plan_make(struct plan *p, struct rng *r, const struct sim_options *o)
 	}
 	p->rate[SIM_LATE] /= 10;
 	p->rate[SIM_POISON] /= 4;
+	p->rate[SIM_HALF_OPEN] = p->rate[SIM_HALF_OPEN] ? (uint32_t)rng_between(r, 2, 20) : 0; /* of attaches */
+	p->rate[SIM_ORDERS] /= 10; /* of looks at the world */
+	p->rate[SIM_FILES] /= 10;
+	p->rate[SIM_STOP] = p->rate[SIM_STOP] ? 4 : 0; /* of worlds */
 }

@@ -3,9 +3,10 @@
  * sim.h - a world of virtual workers round the real broker, driven by one seed
  *
  * Real: the page engine, sessions, rings, the round of the ring thread, its
- * polling, sleeping, mail and status snapshots. Virtual: time, processes,
- * devices, pool memory, and the control thread. One actor runs at a time, in the
- * order of virtual dates, so that a seed repeats to the last step.
+ * polling, sleeping, mail and status snapshots; the control thread's attach,
+ * admission, quotas, administrators, ends of sessions and stop. Virtual: time,
+ * descriptors, connections, processes, devices and pool memory. One actor runs at
+ * a time, in the order of virtual dates, so that a seed repeats to the last step.
  */
 #ifndef SWAKV_SIM_H
 #define SWAKV_SIM_H
@@ -14,23 +15,30 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "control.h"
 #include "engine/engine.h"
 #include "events.h"
+#include "kernel.h"
 #include "memory.h"
+#include "orders.h"
 #include "ring/ring_thread.h"
 #include "rng.h"
 
 /* What may go wrong in a run; each can be left out, to find what a failure needs. */
 #define SIM_FAULTS(X)                                                                                                  \
-	X(DEATHS, "deaths")   /* a process ends at any point, its device works on for a while */                       \
-	X(STOPS, "stops")     /* a process is stopped, and goes on later */                                            \
-	X(LATE, "late")       /* device work takes long */                                                             \
-	X(MISSING, "missing") /* device work never ends */                                                             \
-	X(FORGED, "forged")   /* words, positions and commands that lie */                                             \
-	X(FULL, "full")       /* answers are not read for a while */                                                   \
-	X(STORMS, "storms")   /* many attach at once */                                                                \
-	X(LIMITS, "limits")   /* floors and ceilings change */                                                         \
-	X(POISON, "poison")   /* completions fail */
+	X(DEATHS, "deaths")       /* a process ends at any point, its device works on for a while */                   \
+	X(STOPS, "stops")         /* a process is stopped, and goes on later */                                        \
+	X(LATE, "late")           /* device work takes long */                                                         \
+	X(MISSING, "missing")     /* device work never ends */                                                         \
+	X(FORGED, "forged")       /* words, positions and commands that lie */                                         \
+	X(FULL, "full")           /* answers are not read for a while */                                               \
+	X(STORMS, "storms")       /* many attach at once */                                                            \
+	X(LIMITS, "limits")       /* floors and ceilings change */                                                     \
+	X(POISON, "poison")       /* completions fail */                                                               \
+	X(HALF_OPEN, "half-open") /* a hello that never comes, comes late, twice, or is none */                        \
+	X(ORDERS, "orders")       /* administrators drain, disconnect, kill, and leave */                              \
+	X(FILES, "files")         /* no descriptor is left for a while */                                              \
+	X(STOP, "stop")           /* the broker stops in the middle of it all */
 
 enum sim_fault {
 #define SIM_ENUM(name, text) SIM_##name,
@@ -46,11 +54,15 @@ struct sim_options {
 	bool trace;           /* prints what happens */
 };
 
-enum { SIM_MODELS = 4, SIM_WORKERS = 12, SIM_GROUPS = 3, SIM_STREAMS = 3, SIM_BATCH = 6 };
+enum { SIM_MODELS = 4, SIM_WORKERS = 12, SIM_GROUPS = 3, SIM_STREAMS = 3, SIM_BATCH = 6, SIM_USERS = 3 };
 
 /* What the seed decides before anything runs. */
 struct plan {
 	struct ring_options ring;
+	struct config config;
+	struct backend_pool pool;
+	uint32_t n_uids;
+	uid_t uids[SIM_USERS];
 	uint32_t n_models, n_workers;
 	struct model models[SIM_MODELS];
 	struct geometry geometry[SIM_MODELS][WIRE_MAX_GROUPS];
@@ -70,8 +82,21 @@ struct world {
 	struct events events;
 	struct memory memory;
 	struct ring_thread *ring;
-	struct event turn;     /* of the ring thread */
-	struct event populate; /* workers come and go, limits change */
+	struct status_writer *status;
+	struct kernel kernel;
+	struct control control;
+	struct listener listener, admin_listener;
+	struct gpu_watch watch;
+	uint32_t n_kept; /* page sizes that the configuration keeps */
+	uint64_t kept[ENGINE_MAX_CLASSES];
+	struct administrator administrators[3];
+	bool drained[SIM_MODELS], drained_all; /* it may be, by order; */
+	uint64_t drained_last[SIM_MODELS];     /* was last, where it is not any more */
+	bool ends, stopped;                    /* the broker stops; its control thread has left its loop */
+	struct event front;                    /* the control thread's turn, */
+	uint64_t front_at;                     /* which is due then */
+	struct event turn;                     /* of the ring thread */
+	struct event populate;                 /* workers come and go, limits change */
 	void *rung[RING_EDGE_EVENTS];
 	uint32_t n_rung;
 	struct worker *workers[SIM_WORKERS];
@@ -80,13 +105,15 @@ struct world {
 	bool limited[SIM_MODELS];         /* a ceiling may bind this model */
 	uint64_t floors[SIM_MODELS];
 	uint64_t healed; /* since when */
-	uint64_t commands, kernels, deaths, kicked, admitted, reclaimed;
+	uint64_t commands, kernels, deaths, attached, refused, orders, by_reference, admitted, kicked, reclaimed;
 	char broken[512]; /* the first rule that did not hold */
 };
 
 /* Notes that a rule did not hold; the run ends. */
 void world_break(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void world_trace(const struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Runs what is due until @until; false: nothing is left that is. */
+bool world_run_next(struct world *w, uint64_t until);
 /* The doorbell of @channel (NULL: of the ring thread's mailbox) rings. */
 void world_bell(struct world *w, void *channel);
 /* True when @f happens now. */

@@ -11,10 +11,12 @@
 #define GRACE_NS (100 * NS_PER_MS) /* a wake-up may come that much after its answer */
 
 static void on_step(void *arg);
-static void on_welcome(void *arg);
+static void on_hello(void *arg);
+static void on_news(void *arg);
 static void on_bell(void *arg);
 static void on_cont(void *arg);
-static void on_socket_end(void *arg);
+static void on_hang_up(void *arg);
+static void on_exit_now(void *arg);
 static void on_gone(void *arg);
 
 static void at(struct worker *v, struct event *e, void (*run)(void *), uint64_t date)
@@ -29,50 +31,6 @@ static void step_soon(struct worker *v)
 	at(v, &v->step, on_step, world_soon(v->world, v->world->plan.think_ns));
 }
 
-/* ---- memory shared with the broker ------------------------------------------------- */
-
-static unsigned char *zeroed(uint64_t bytes)
-{
-	unsigned char *p = aligned_alloc(CACHELINE, (bytes + CACHELINE - 1) / CACHELINE * CACHELINE);
-
-	if (!p)
-		abort();
-	return memset(p, 0, bytes);
-}
-
-static void make_channel(struct worker *v)
-{
-	struct channel *c = calloc(1, sizeof(*c));
-	struct session_layout *l = &c->memory.layout;
-
-	*c = (struct channel){
-		.id = v->index + 1,
-		.generation = v->number,
-		.tag = v->number & 0xffff,
-		.pid = (pid_t)v->number,
-		.attached_ns = v->world->now,
-		.model = *v->model,
-		.doorbell = 1000 + (int)v->index,
-		.owner = v,
-	};
-	c->model_name[0] = 'm';
-	c->model_name[1] = (char)('0' + v->model_index);
-	memcpy(c->geometry, v->world->plan.geometry[v->model_index], sizeof(c->geometry));
-	session_layout_init(l, v->model, c->geometry);
-	c->memory.session = zeroed(l->session_bytes);
-	c->memory.tables = zeroed(l->tables_bytes);
-	v->channel = c;
-}
-
-static void free_channel(struct worker *v)
-{
-	gpu_free(&v->gpu);
-	free(v->channel->memory.session);
-	free(v->channel->memory.tables);
-	free(v->channel);
-	v->channel = NULL;
-}
-
 /* ---- from start to end ---------------------------------------------------------------- */
 
 struct worker *worker_new(struct world *w, uint32_t index)
@@ -84,70 +42,176 @@ struct worker *worker_new(struct world *w, uint32_t index)
 	return v;
 }
 
+static void unmap(struct worker *v)
+{
+	if (!v->shared)
+		return;
+	gpu_free(&v->gpu);
+	shared_release(v->shared);
+	v->shared = NULL;
+}
+
 void worker_free(struct worker *v)
 {
-	if (v->channel)
-		free_channel(v);
+	unmap(v);
 	free(v);
 }
 
 bool worker_is_out(const struct worker *v)
 {
-	return v->control == CONTROL_NONE && (v->state == WORKER_OUT || v->state == WORKER_ENDED || v->process_gone);
+	return v->state == WORKER_OUT || v->is_gone;
 }
 
-/* Forgets what the last incarnation was, but for what is due. */
+/* Forgets what the last incarnation was. */
 static void reset(struct worker *v)
 {
 	struct world *w = v->world;
 	uint32_t index = v->index;
-	struct event *events[] = { &v->step, &v->welcome, &v->bell, &v->cont, &v->socket_end, &v->gone };
+	struct event *events[] = { &v->step, &v->hello, &v->news, &v->bell, &v->cont, &v->hang_up, &v->exit, &v->gone };
 
 	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
 		events_forget(&w->events, events[i]);
-	if (v->channel) /* its mapping lived on until now */
-		free_channel(v);
+	unmap(v);
 	*v = (struct worker){ .world = w, .index = index };
+}
+
+static void news(void *arg)
+{
+	struct worker *v = arg;
+
+	if (!v->news.token)
+		at(v, &v->news, on_news, world_soon(v->world, 50 * NS_PER_US));
+}
+
+/* When it says hello, if it does; what is wrong with it shows then. */
+static void draw_hello(struct worker *v)
+{
+	struct world *w = v->world;
+	uint64_t timeout = w->plan.config.hello_timeout_ms * NS_PER_MS;
+	uint64_t date = world_soon(w, 50 * NS_PER_US);
+
+	if (world_fault(w, SIM_HALF_OPEN))
+		switch (rng_between(&w->rng, 0, 3)) {
+		case 0: /* never; it leaves some time */
+			at(v, &v->exit, on_exit_now, world_soon(w, 3 * timeout));
+			return;
+		case 1: /* late, or too late */
+			date = world_soon(w, 2 * timeout);
+			break;
+		default:
+			v->connection->lies = true;
+		}
+	at(v, &v->hello, on_hello, date);
 }
 
 void worker_start(struct worker *v)
 {
 	struct world *w = v->world;
-	struct session_layout *l;
 
+	if (!w->kernel.listening[0])
+		return;
 	reset(v);
 	v->number = ++w->incarnations;
 	v->model_index = (uint32_t)rng_between(&w->rng, 0, w->plan.n_models - 1);
 	v->model = &w->plan.models[v->model_index];
-	make_channel(v);
-	l = &v->channel->memory.layout;
-	gpu_init(&v->gpu, w, v->number, v->model, v->channel->geometry,
-		 (struct wire_line *)(v->channel->memory.session + l->lines));
-	v->state = WORKER_ATTACHING;
-	v->control = CONTROL_ATTACHING;
-	mailbox_post_spsc(w->ring->inbox, MAIL_ATTACH, v->channel, 0);
-	world_trace(w, "worker %u attaches with model %u", v->number, v->model_index);
+	v->uid = w->plan.uids[rng_between(&w->rng, 0, w->plan.n_uids - 1)];
+	v->process = process_new(w, v);
+	v->process->number = v->number;
+	v->connection = connection_new(w, v->process, v->uid, false);
+	v->connection->news = news;
+	v->connection->arg = v;
+	v->connection->model_index = v->model_index;
+	v->state = WORKER_CONNECTED;
+	draw_hello(v);
+	world_trace(w, "worker %u connects as process %d, with model %u", v->number, v->process->pid, v->model_index);
 }
 
-static void on_welcome(void *arg)
+static void on_hello(void *arg)
 {
 	struct worker *v = arg;
-	const struct session_layout *l = &v->channel->memory.layout;
-	unsigned char *base = v->channel->memory.session;
+	struct world *w = v->world;
 
-	if (v->state != WORKER_ATTACHING)
+	if (v->state != WORKER_CONNECTED)
 		return;
+	hello_say(v);
+	v->state = WORKER_ATTACHING;
+	if (world_fault(w, SIM_HALF_OPEN) || world_fault(w, SIM_DEATHS)) /* before it is answered, or just after */
+		at(v, &v->exit, on_exit_now, world_soon(w, 200 * NS_PER_US));
+}
+
+static void welcomed(struct worker *v)
+{
+	struct connection *c = v->connection;
+	const struct session_layout *l = &c->shared->layout;
+	unsigned char *base = c->shared->session;
+
+	v->shared = c->shared; /* what was under way is its own now */
 	v->state = WORKER_LIVE;
+	v->process->on_gpu = true;
+	v->world->attached++;
 	ring_producer_init_spsc(&v->commands, (struct ring_control *)(base + l->commands_control),
 				base + l->commands_slots, l->ring_slots);
 	ring_consumer_init_spsc(&v->replies, (struct ring_control *)(base + l->replies_control),
 				base + l->replies_slots, l->ring_slots);
+	gpu_init(&v->gpu, v->world, v->number, v->model, v->world->plan.geometry[v->model_index],
+		 (struct wire_line *)(base + l->lines));
 	step_soon(v);
 }
 
-static void end_connection(struct worker *v)
+/* It takes no more part; its process ends some time. */
+static void retire(struct worker *v, uint64_t within_ns)
 {
-	at(v, &v->socket_end, on_socket_end, world_soon(v->world, 100 * NS_PER_US));
+	v->state = WORKER_ENDED;
+	v->sleeps = false;
+	event_cancel(&v->step);
+	if (!v->exit.token)
+		at(v, &v->exit, on_exit_now, world_soon(v->world, within_ns));
+}
+
+/* The broker has answered, or has hung up. */
+static void on_news(void *arg)
+{
+	struct worker *v = arg;
+	struct connection *c = v->connection;
+
+	if (v->stopped || v->state == WORKER_DEAD || v->state == WORKER_ENDED)
+		return;
+	if (v->state == WORKER_ATTACHING && c->answered && c->welcome.code == 0) {
+		welcomed(v);
+		v->hears_since = v->world->now;
+	}
+	if (!c->closed_there && !c->told_end)
+		return;
+	world_trace(v->world, "worker %u is hung up on", v->number);
+	at(v, &v->hang_up, on_hang_up, world_soon(v->world, 100 * NS_PER_US));
+	retire(v, 20 * NS_PER_MS);
+}
+
+static void on_hang_up(void *arg)
+{
+	struct worker *v = arg;
+
+	connection_close(v->world, v->connection);
+}
+
+/*
+ * The process ends now, or what there is of it on a device for @lag longer: on
+ * the host its work is its own, and on a GPU the driver ends it before the grace
+ * is over.
+ */
+static void end_process(struct worker *v, uint64_t lag)
+{
+	struct world *w = v->world;
+
+	if (w->plan.pool.backend == WIRE_BACKEND_CUDA) {
+		uint64_t grace = w->plan.config.reclaim_grace_ms * NS_PER_MS;
+
+		process_exit(w, v->process);
+		at(v, &v->gone, on_gone, w->now + (lag < grace ? lag : grace - 1));
+	} else {
+		at(v, &v->hang_up, on_hang_up, world_soon(w, 100 * NS_PER_US));
+		at(v, &v->gone, on_gone, w->now + lag);
+	}
 }
 
 void worker_die(struct worker *v)
@@ -167,112 +231,44 @@ void worker_die(struct worker *v)
 	v->sleeps = false;
 	event_cancel(&v->step);
 	event_cancel(&v->cont);
-	end_connection(v);
-	at(v, &v->gone, on_gone, w->now + later);
+	event_cancel(&v->exit);
+	end_process(v, later);
 	w->deaths++;
 }
 
-/* ---- what the control thread does ------------------------------------------------------- */
-
-/* Mails what has happened, as soon as the ring thread may be told. */
-static void tell(struct worker *v)
-{
-	struct world *w = v->world;
-
-	if (v->control != CONTROL_LIVE && v->control != CONTROL_ENDED)
-		return;
-	if (v->socket_ended && !v->told_socket) {
-		v->told_socket = true;
-		v->control = CONTROL_ENDED;
-		mailbox_post_spsc(w->ring->inbox, MAIL_SOCKET_ENDED, v->channel, 0);
-		world_bell(w, NULL);
-	}
-	if (v->process_gone && !v->told_gone) {
-		v->told_gone = true;
-		v->control = CONTROL_ENDED;
-		mailbox_post_spsc(w->ring->inbox, MAIL_PROCESS_GONE, v->channel, 0);
-		world_bell(w, NULL);
-	}
-}
-
-static void on_socket_end(void *arg)
+static void on_exit_now(void *arg)
 {
 	struct worker *v = arg;
 
-	v->socket_ended = true;
-	tell(v);
+	if (v->must_be_ended && !v->connection->closed_there && v->state != WORKER_DEAD)
+		world_break(v->world, "worker %u wrote a word above its armed value, and was believed", v->number);
+	if (v->stopped) /* it does not get to its end, either */
+		at(v, &v->exit, on_exit_now, world_soon(v->world, 20 * NS_PER_MS));
+	else
+		worker_die(v);
 }
 
 static void on_gone(void *arg)
 {
 	struct worker *v = arg;
 
-	if (v->must_be_ended && v->state != WORKER_DEAD && v->control == CONTROL_LIVE)
-		world_break(v->world, "worker %u wrote a word above its armed value, and was believed", v->number);
-	if (v->channel)
+	if (v->shared)
 		gpu_gone(&v->gpu);
-	v->process_gone = true;
-	v->socket_ended = true;
-	tell(v);
+	v->is_gone = true;
+	process_off_gpu(v->world, v->process);
+	process_exit(v->world, v->process);
 }
 
-static void forgotten(struct worker *v)
+void worker_check_forgotten(struct worker *v, const struct shared *s)
 {
-	v->control = CONTROL_NONE;
-	if (v->state != WORKER_DEAD && v->state != WORKER_ENDED && v->state != WORKER_CLOSING)
+	if (v->shared != s || v->is_gone || v->world->ends) /* whatever it is doing goes with the broker then */
+		return;
+	if (v->state != WORKER_DEAD && v->state != WORKER_ENDED && v->state != WORKER_CLOSING && !v->stopped &&
+	    !v->connection->closed_there)
 		world_break(v->world, "worker %u was forgotten while it lives", v->number);
-	if (!v->process_gone) {
-		for (uint32_t i = 0; i < v->model->n_streams; i++)
-			if (!gpu_idle(&v->gpu, i))
-				world_break(v->world, "worker %u was forgotten while its device works", v->number);
-	}
-}
-
-void worker_mail(struct worker *v, const struct mail *m)
-{
-	struct world *w = v->world;
-
-	switch (m->kind) {
-	case MAIL_ATTACHED:
-		if (m->value) {
-			world_break(w, "attach of worker %u was refused: %d", v->number, (int)m->value);
-			return;
-		}
-		v->control = CONTROL_LIVE;
-		at(v, &v->welcome, on_welcome, world_soon(w, 50 * NS_PER_US));
-		break;
-	case MAIL_CLOSED:
-		v->control = CONTROL_ENDED;
-		break;
-	case MAIL_KICKED:
-		world_trace(w, "worker %u was kicked", v->number);
-		if (v->kicked)
-			world_break(w, "worker %u was ended twice for a violation", v->number);
-		v->kicked = true;
-		w->kicked++;
-		v->control = CONTROL_ENDED;
-		if (!v->socket_ended)
-			on_socket_end(v);
-		if (v->state != WORKER_DEAD) { /* it notices, and ends */
-			v->state = WORKER_ENDED;
-			event_cancel(&v->step);
-			at(v, &v->gone, on_gone, world_soon(w, 20 * NS_PER_MS));
-		}
-		break;
-	case MAIL_RECLAIMED:
-		w->reclaimed += (uint64_t)m->value;
-		v->control = CONTROL_FORGETTING;
-		mailbox_post_spsc(w->ring->inbox, MAIL_FORGET, v->channel, 0);
-		world_bell(w, NULL);
-		break;
-	case MAIL_FORGOTTEN:
-		forgotten(v);
-		break;
-	default:
-		break;
-	}
-	if (m->kind != MAIL_FORGOTTEN)
-		tell(v);
+	for (uint32_t i = 0; i < v->model->n_streams; i++)
+		if (!gpu_idle(&v->gpu, i))
+			world_break(v->world, "worker %u was forgotten while its device works", v->number);
 }
 
 /* ---- steps -------------------------------------------------------------------------------- */
@@ -281,7 +277,8 @@ static void on_bell(void *arg)
 {
 	struct worker *v = arg;
 
-	world_bell(v->world, v->channel);
+	if (v->connection->doorbell->who) /* the broker may have let go of it */
+		world_bell(v->world, v->connection->doorbell->who);
 }
 
 void worker_ring(struct worker *v, bool must)
@@ -306,7 +303,9 @@ static void on_cont(void *arg)
 	if (v->hears_since < v->world->now)
 		v->hears_since = v->world->now;
 	world_trace(v->world, "worker %u goes on", v->number);
-	step_soon(v);
+	news(v);
+	if (v->state == WORKER_LIVE || v->state == WORKER_CLOSING)
+		step_soon(v);
 }
 
 void worker_heal(struct worker *v)
@@ -342,7 +341,8 @@ static void forge(struct worker *v)
 		message_begin(&m, WIRE_OP_FINISH, 1); /* the broker looks at the lines before it asks what this is */
 		message_add(&m, &fence, sizeof(fence));
 		/* Else the broker may not come to it, or the device may write another value before. */
-		v->must_be_ended = message_send(v, &m, 0) && v->n_nops == 0 && gpu_idle(&v->gpu, stream);
+		v->must_be_ended = message_send(v, &m, 0) && v->n_nops == 0 && v->state == WORKER_LIVE &&
+				   gpu_idle(&v->gpu, stream);
 		break;
 	case 1:
 		store_release(&line->armed, load_acquire(&line->armed) - 1);
@@ -364,8 +364,9 @@ static void forge(struct worker *v)
 	}
 	worker_ring(v, true);
 	/* Caught or not, it does nothing sensible any more, and ends. */
-	v->state = WORKER_ENDED;
-	at(v, &v->gone, on_gone, world_soon(v->world, 50 * NS_PER_MS));
+	if (v->must_be_ended) /* and is so before it ends by itself */
+		at(v, &v->exit, on_exit_now, v->world->now + 10 * NS_PER_MS);
+	retire(v, 50 * NS_PER_MS);
 }
 
 /* Sleeps until it is woken, when it has nothing to do but to wait for answers. */
@@ -466,8 +467,8 @@ static void on_step(void *arg)
 		return;
 	}
 	if (v->state == WORKER_CLOSING && v->n_calls == 0) {
-		v->state = WORKER_ENDED;
-		end_connection(v);
+		at(v, &v->hang_up, on_hang_up, world_soon(w, 100 * NS_PER_US));
+		retire(v, 20 * NS_PER_MS);
 		return;
 	}
 	if (v->state == WORKER_LIVE)

@@ -2,8 +2,8 @@
 /*
  * worker.h - one virtual process after another: it attaches, works, and ends one way or another
  *
- * What the control thread knows of it lies here, too: its connection, its
- * process and its session end independently of one another.
+ * Its connection, its process and what its device does end independently of one
+ * another; the broker may know it for long after.
  */
 #ifndef SWAKV_SIM_WORKER_H
 #define SWAKV_SIM_WORKER_H
@@ -12,21 +12,13 @@
 #include "sim.h"
 
 enum worker_state {
-	WORKER_OUT, /* no process, or one that has not attached yet */
+	WORKER_OUT,       /* no process yet */
+	WORKER_CONNECTED, /* and has not said hello */
 	WORKER_ATTACHING,
 	WORKER_LIVE,
 	WORKER_CLOSING, /* has said close */
-	WORKER_ENDED,   /* takes no more part: closed, or kicked and still running */
+	WORKER_ENDED,   /* takes no more part: closed, refused, or hung up on, and still running */
 	WORKER_DEAD,    /* its process has ended; its device may not have noticed yet */
-};
-
-/* As in client.c. */
-enum control_state {
-	CONTROL_NONE,
-	CONTROL_ATTACHING,
-	CONTROL_LIVE,
-	CONTROL_ENDED,
-	CONTROL_FORGETTING,
 };
 
 enum life_state { LIFE_NONE, LIFE_BEGINNING, LIFE_ADMITTED, LIFE_EXECUTING, LIFE_FINISHING, LIFE_ENDING };
@@ -47,6 +39,7 @@ struct life {
 	struct life_seq seqs[SIM_BATCH];
 	int64_t capacity;
 	bool called;   /* a command of it is under way */
+	bool early;    /* another stream still works on its slots: it is given back */
 	bool step;     /* the device has work of a prepared step; */
 	bool extends;  /* which is no plain decode, */
 	bool declared; /* and lies within what the model declared */
@@ -88,8 +81,11 @@ struct worker {
 	bool leaves;         /* begins nothing any more, and closes */
 	uint64_t deaf_until; /* it does not read answers */
 	bool woken, late;    /* from its sleep; it slept too long beside an answer */
-	struct event step, welcome, bell, cont;
-	struct channel *channel;
+	struct event step, hello, news, bell, cont, hang_up, exit, gone;
+	uid_t uid;
+	struct process *process;
+	struct connection *connection;
+	struct shared *shared; /* NULL: it has not been welcomed */
 	struct ring_producer_spsc commands;
 	struct ring_consumer_spsc replies;
 	struct gpu gpu;
@@ -99,35 +95,39 @@ struct worker {
 	uint32_t n_calls;
 	struct life lives[SIM_BATCH];
 	bool slot_used[SIM_BATCH];
-	uint64_t ended_handle; /* of a request that is no more */
-	uint32_t n_nops;       /* commands under way that ask for nothing */
-	uint64_t hears_since;  /* it has read its answers as they came */
-	bool must_be_ended;    /* it was caught lying */
-
-	/* ---- control thread ---- */
-	enum control_state control;
-	struct event socket_end, gone;
-	bool socket_ended, process_gone; /* has happened; */
-	bool kicked;
-	bool told_socket, told_gone; /* and the ring thread was told */
+	struct worker_slot {
+		uint32_t stream;  /* that it was admitted on last */
+		uint32_t applied; /* that the last updates of its rows were given to, */
+		uint64_t until;   /* and the value of its line that proves them done; 0: none */
+	} slots[SIM_BATCH];
+	uint32_t held[SIM_GROUPS][SIM_BATCH]; /* version of the row that was read or delivered last */
+	uint64_t ended_handle;                /* of a request that is no more */
+	uint32_t n_nops;                      /* commands under way that ask for nothing */
+	uint64_t hears_since;                 /* it has read its answers as they came */
+	bool must_be_ended;                   /* it was caught lying */
+	bool is_gone;                         /* nothing of it runs any more, on the device neither */
 };
 
 struct worker *worker_new(struct world *w, uint32_t index);
 void worker_free(struct worker *v);
 /* The next incarnation starts now: it attaches soon. */
 void worker_start(struct worker *v);
-/* A mail from the ring thread about it. */
-void worker_mail(struct worker *v, const struct mail *m);
+/* The broker lets go of the memory @s, which was @v's: nothing may use it any more. */
+void worker_check_forgotten(struct worker *v, const struct shared *s);
 /* Somebody woke it from its sleep on the wait word. */
 void worker_woken(struct worker *v);
 /* It goes on, if it was stopped, and reads its answers. */
 void worker_heal(struct worker *v);
 /* Its process ends here and now. */
 void worker_die(struct worker *v);
-/* True when nothing of its last incarnation is left, here or in the broker. */
+/* True when nothing of its last incarnation runs. */
 bool worker_is_out(const struct worker *v);
 /* Something was published: the broker is woken if it sleeps, after a moment. */
 void worker_ring(struct worker *v, bool must);
+
+/* ---- hello.c: what it says first ---------------------------------------------------- */
+
+void hello_say(struct worker *v);
 
 /* ---- life.c: what it asks the broker for ----------------------------------------- */
 

@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "clock.h"
+#include "front.h"
+#include "quota.h"
 #include "ring/ring_round.h"
 #include "worker.h"
 
@@ -100,26 +102,31 @@ static uint64_t edge_computed(void *arg)
 	return 0;
 }
 
+static struct kfile *bell_of(struct world *w, int fd)
+{
+	return fd < KERNEL_FIRST ? NULL : w->kernel.files[fd - KERNEL_FIRST]; /* else its own mailbox */
+}
+
 static bool edge_watch(void *arg, int fd, void *who)
 {
-	(void)arg;
-	(void)fd;
-	(void)who;
+	struct kfile *f = bell_of(arg, fd);
+
+	if (f)
+		f->who = who;
 	return true;
 }
 
 static void edge_unwatch(void *arg, int fd)
 {
 	struct world *w = arg;
+	struct kfile *f = bell_of(w, fd);
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < w->n_rung; i++) {
-		const struct channel *c = w->rung[i];
-
-		if (!c || c->doorbell != fd)
+	for (uint32_t i = 0; i < w->n_rung; i++)
+		if (!w->rung[i] || w->rung[i] != f->who)
 			w->rung[n++] = w->rung[i];
-	}
 	w->n_rung = n;
+	f->who = NULL;
 }
 
 static void edge_yield(void *arg)
@@ -134,18 +141,17 @@ static void edge_wake(void *arg, shm_u32 *word)
 	for (uint32_t i = 0; i < w->plan.n_workers; i++) {
 		struct worker *v = w->workers[i];
 
-		if (v->channel && &v->channel->wait->word == word)
+		if (v->shared && &((struct wire_wait *)(v->shared->session + v->shared->layout.wait))->word == word)
 			worker_woken(v);
 	}
 }
 
 static bool over(const struct world *w)
 {
-	return w->broken[0] || (!w->healing && w->steps >= w->options.steps);
+	return w->broken[0] || w->stopped || (!w->healing && !w->ends && w->steps >= w->options.steps);
 }
 
-/* Runs what is due until @until; false: nothing is left that is. */
-static bool run_next(struct world *w, uint64_t until)
+bool world_run_next(struct world *w, uint64_t until)
 {
 	struct event *e = events_next(&w->events, until, &w->now);
 
@@ -164,7 +170,7 @@ static int edge_sleep(void *arg, uint64_t ns, void *rung[RING_EDGE_EVENTS])
 	uint64_t until = w->now + ns;
 	uint32_t n;
 
-	while (w->n_rung == 0 && !over(w) && run_next(w, until))
+	while (w->n_rung == 0 && !over(w) && world_run_next(w, until))
 		;
 	if (over(w))
 		return -1; /* as if a signal had come */
@@ -178,27 +184,15 @@ static int edge_sleep(void *arg, uint64_t ns, void *rung[RING_EDGE_EVENTS])
 
 /* ---- turns of the broker -------------------------------------------------------------------- */
 
-static bool take_mail(struct world *w)
-{
-	struct mail m;
-	bool any = false;
-
-	while (mailbox_take_spsc(w->ring->outbox, &m)) {
-		any = true;
-		if (m.channel)
-			worker_mail(m.channel->owner, &m);
-	}
-	return any;
-}
-
 static void on_turn(void *arg)
 {
 	struct world *w = arg;
 	uint64_t commands = w->ring->counters.commands;
 
 	ring_turn(w->ring);
-	if (w->ring->counters.commands == commands && !take_mail(w))
+	if (w->ring->counters.commands == commands)
 		w->steps--; /* a turn that found nothing to do does not count */
+	front_look(w);
 	check_counts(w);
 	if (w->steps % FAIR_EVERY == 0)
 		fair_check(w);
@@ -233,13 +227,19 @@ static void populate(struct world *w)
 
 		if (!worker_is_out(v))
 			v->leaves |= rng_one_in(&w->rng, storm ? 3 : 4000);
-		else if (storm || rng_one_in(&w->rng, 20)) {
+		else if (storm || rng_one_in(&w->rng, 20))
 			worker_start(v);
-			world_bell(w, NULL);
-		}
 	}
 	if (world_fault(w, SIM_LIMITS))
 		change_limits(w);
+	for (size_t i = 0; i < sizeof(w->administrators) / sizeof(w->administrators[0]); i++)
+		if (world_fault(w, SIM_ORDERS) ||
+		    (i == 0 && (w->drained_all || w->drained[0]) && rng_one_in(&w->rng, 10)))
+			orders_come(w, &w->administrators[i]);
+	if (world_fault(w, SIM_FILES))
+		w->kernel.limit = w->kernel.n_files + (uint32_t)rng_between(&w->rng, 0, 4);
+	else if (rng_one_in(&w->rng, 10))
+		w->kernel.limit = KERNEL_FILES;
 }
 
 static void on_populate(void *arg)
@@ -253,6 +253,8 @@ static void on_populate(void *arg)
 
 static bool all_out(const struct world *w)
 {
+	if (!TAILQ_EMPTY(&w->control.registry.clients))
+		return false;
 	for (uint32_t i = 0; i < w->plan.n_workers; i++)
 		if (!worker_is_out(w->workers[i]))
 			return false;
@@ -274,10 +276,11 @@ static void heal(struct world *w)
 		engine_limit(w->ring->engine, name, NULL, &none, NULL);
 		w->limited[i] = false;
 	}
+	w->kernel.limit = KERNEL_FILES;
 	for (uint32_t i = 0; i < w->plan.n_workers; i++)
 		worker_heal(w->workers[i]);
 	while (!w->broken[0] && !all_out(w) && w->now < until)
-		if (!run_next(w, until))
+		if (!world_run_next(w, until))
 			break;
 	check_all(w);
 }
@@ -291,10 +294,11 @@ static void check_empty(struct world *w)
 		struct worker *v = w->workers[i];
 
 		if (!worker_is_out(v))
-			world_break(
-				w, "worker %u is still there long after the last fault: state %d, control %d, %u calls",
-				v->number, v->state, v->control, v->n_calls);
+			world_break(w, "worker %u is still there long after the last fault: state %d, %u calls",
+				    v->number, v->state, v->n_calls);
 	}
+	if (!TAILQ_EMPTY(&w->control.registry.clients))
+		world_break(w, "the broker still keeps a client long after the last has left");
 	for (uint32_t i = 0; engine_class_count(w->ring->engine, i, &c); i++)
 		if (c.leased || c.quarantined)
 			world_break(w, "%" PRId64 " pages leased and %" PRId64 " in quarantine, and nobody is there",
@@ -321,7 +325,7 @@ static bool world_make(struct world *w, const struct sim_options *o, struct stat
 	};
 	struct fault f;
 
-	*w = (struct world){ .options = *o, .rng = { o->seed }, .now = NS_PER_S };
+	*w = (struct world){ .options = *o, .rng = { o->seed }, .now = NS_PER_S, .status = status };
 	plan_make(&w->plan, &w->rng, o);
 	for (uint32_t i = 0; i < w->plan.n_models; i++) {
 		snprintf(names[i], sizeof(names[i]), "m%u", i);
@@ -338,6 +342,10 @@ static bool world_make(struct world *w, const struct sim_options *o, struct stat
 			return false;
 	}
 	memcpy(w->floors, w->plan.floors, sizeof(w->floors));
+	kernel_init(w);
+	quota_init(w);
+	if (!front_make(w))
+		return false;
 	for (uint32_t i = 0; i < w->plan.n_workers; i++)
 		w->workers[i] = worker_new(w, i);
 	return true;
@@ -345,10 +353,14 @@ static bool world_make(struct world *w, const struct sim_options *o, struct stat
 
 static void world_free(struct world *w)
 {
+	w->kicked = w->ring->counters.kicked;
+	w->reclaimed = w->ring->counters.reclaimed_pages;
 	/* A broker that stops lets go of whatever is there. */
 	ring_thread_deinit(w->ring);
+	front_free(w);
 	for (uint32_t i = 0; i < w->plan.n_workers; i++)
 		worker_free(w->workers[i]);
+	kernel_free(w);
 	free(w->ring);
 	memory_free(&w->memory);
 	events_free(&w->events);
@@ -364,12 +376,14 @@ bool world_run(struct world *w, const struct sim_options *o, struct status_write
 	w->populate = (struct event){ .run = on_populate, .arg = w };
 	event_at(&w->events, &w->turn, w->now);
 	event_at(&w->events, &w->populate, w->now + 1);
-	while (!over(w) && run_next(w, UINT64_MAX))
+	while (!over(w) && world_run_next(w, UINT64_MAX))
 		;
-	if (!w->broken[0] && !rng_one_in(&w->rng, 8)) { /* else the broker stops in the middle of it all */
+	if (!w->broken[0] && !world_fault(w, SIM_STOP)) { /* else the broker stops in the middle of it all */
 		heal(w);
 		check_empty(w);
 	}
+	if (!w->broken[0])
+		front_stop(w);
 	world_free(w);
 	return !w->broken[0];
 }
