@@ -47,6 +47,7 @@ enum wire_form {
 	WIRE_JOINED, /* all of it in one run of bytes; ids count both halves as one, from the K half on */
 	WIRE_FORM_COUNT
 };
+#define WIRE_FORM_NAMES "split", "joined"
 /* In which order a layer of a page has its parts. */
 enum wire_order {
 	WIRE_ORDER_K_V_EXTRA,
@@ -54,7 +55,8 @@ enum wire_order {
 	WIRE_ORDER_ROWS, /* K and V of a token side by side, then what is extra; joined pages only */
 	WIRE_ORDER_COUNT
 };
-#define WIRE_MAX_ALIGN 4096 /* bytes; the K half begins at a multiple of it */
+#define WIRE_ORDER_NAMES "k-v-extra", "extra-k-v", "rows"
+#define WIRE_MAX_ALIGN   4096 /* bytes; the K half begins at a multiple of it */
 enum wire_backend { WIRE_BACKEND_HOST = 1, WIRE_BACKEND_CUDA, WIRE_BACKEND_COUNT };
 #define WIRE_BACKEND_NAMES "none", "host", "cuda"
 /* Which pages a worker must fill with zeroes before it uses them. */

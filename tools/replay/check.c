@@ -112,7 +112,13 @@ static uint64_t page_bytes(const struct statement *st, uint32_t page_tokens, con
 					  .kv_heads = (uint32_t)g->kv_heads,
 					  .k_head_dim = (uint32_t)g->head_dim,
 					  .v_head_dim = (uint32_t)g->head_dim,
-					  .dtype = (uint32_t)statement_number(st, KEY_DTYPE, 0) + 1 };
+					  .dtype = (uint32_t)statement_number(st, KEY_DTYPE, 0) + 1,
+					  .k_bytes = (uint32_t)g->k_bytes,
+					  .v_bytes = (uint32_t)g->v_bytes,
+					  .extra_bytes = (uint32_t)g->extra_bytes,
+					  .align = (uint32_t)statement_number(st, KEY_ALIGN, 0),
+					  .form = (uint32_t)statement_number(st, KEY_FORM, WIRE_SPLIT),
+					  .order = (uint32_t)statement_number(st, KEY_ORDER, 0) };
 	struct page_shape shape;
 
 	return shape_find(&group, &shape) ? shape.page_bytes : 0;
@@ -131,15 +137,19 @@ static void fill_groups(struct script_model *m)
 		if (g->full)
 			g->window = 0;
 		g->layers = of_group(st, KEY_LAYERS, i, SCRIPT_LAYERS);
-		g->kv_heads = of_group(st, KEY_KV_HEADS, i, SCRIPT_KV_HEADS);
-		g->head_dim = of_group(st, KEY_HEAD_DIM, i, SCRIPT_HEAD_DIM);
+		g->k_bytes = of_group(st, KEY_K_BYTES, i, 0);
+		g->v_bytes = of_group(st, KEY_V_BYTES, i, 0);
+		g->extra_bytes = of_group(st, KEY_EXTRA_BYTES, i, 0);
+		g->kv_heads = of_group(st, KEY_KV_HEADS, i, g->k_bytes ? 0 : SCRIPT_KV_HEADS);
+		g->head_dim = of_group(st, KEY_HEAD_DIM, i, g->k_bytes ? 0 : SCRIPT_HEAD_DIM);
 		g->page_bytes = page_bytes(st, m->page_tokens, g);
 	}
 }
 
 static int check_model(struct walk *w)
 {
-	static const enum key lists[] = { KEY_LAYERS, KEY_KV_HEADS, KEY_HEAD_DIM };
+	static const enum key lists[] = { KEY_LAYERS,  KEY_KV_HEADS, KEY_HEAD_DIM,
+					  KEY_K_BYTES, KEY_V_BYTES,  KEY_EXTRA_BYTES };
 	const struct value *groups = statement_value(w->at, KEY_GROUPS);
 	size_t n_groups = groups ? groups->n : 1;
 	struct script *s = w->script;

@@ -12,7 +12,7 @@
 
 static size_t table_bytes(const struct device *d, const struct device_table *t)
 {
-	return (size_t)d->max_batch * 2 * (size_t)t->width * sizeof(*t->cells);
+	return (size_t)d->max_batch * (size_t)device_row_cells(t) * sizeof(*t->cells);
 }
 
 /* Reads the table back, and so waits for the updates before. */
@@ -25,7 +25,9 @@ static int read_table(struct device *d, struct device_table *t)
 
 static int launch_updates(struct device *d, const struct device_table *t, const struct swakv_update *updates, size_t n)
 {
-	struct kernel_apply p = { .table = t->address, .width = t->width, .num_pages = t->num_pages };
+	struct kernel_apply p = {
+		.table = t->address, .width = t->width, .num_pages = t->num_pages, .joined = t->joined
+	};
 	int rc = 0;
 
 	for (size_t i = 0; i < n && rc == 0; i += p.n_updates) {
@@ -78,15 +80,15 @@ static int device_apply(void *arg, uint32_t group, const struct swakv_update *up
 	if (group >= d->n_groups)
 		return -1;
 	t = &d->tables[group];
-	d->entries += 2 * n;
+	d->entries += (t->joined ? 1 : 2) * n;
 	if (d->driver)
 		return launch_updates(d, t, updates, n) || read_table(d, t) ? -1 : 0;
 	for (size_t i = 0; i < n; i++) {
-		int32_t *k = t->cells + (int64_t)updates[i].slot * 2 * t->width + updates[i].column;
+		int32_t *k = t->cells + updates[i].slot * device_row_cells(t) + updates[i].column;
 		int32_t page = updates[i].page;
 
 		k[0] = page;
-		k[t->width] = page < 0 ? -1 : page + t->num_pages;
+		k[device_v_column(t)] = page < 0 ? -1 : page + device_v_more(t);
 	}
 	return 0;
 }
@@ -149,6 +151,7 @@ int device_init(struct device *d, swakv_session *s, uint32_t max_batch)
 			d->tables[i] = (struct device_table){ .cells = (int32_t *)(uintptr_t)layout.table,
 							      .width = layout.width,
 							      .num_pages = layout.num_pages,
+							      .joined = layout.form == SWAKV_JOINED,
 							      .address = layout.table };
 	}
 	for (uint32_t i = 0; i < d->n_groups && info.cuda; i++)

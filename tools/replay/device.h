@@ -23,10 +23,28 @@ struct device_word {
 
 /* The device table of one layer group. */
 struct device_table {
-	int32_t *cells; /* [max_batch][2][width]; on a GPU what was read back behind the last update */
+	int32_t *cells; /* [max_batch][2][width], of a joined group [max_batch][1][width]; on a GPU what was read back
+			   behind the last update */
 	int32_t width, num_pages;
+	bool joined;
 	uint64_t address; /* on the GPU */
 };
+
+/* Cells from a row to the next, and from a K id to its V id, which is larger by device_v_more(); joined: itself. */
+static inline int64_t device_row_cells(const struct device_table *t)
+{
+	return (t->joined ? 1 : 2) * (int64_t)t->width;
+}
+
+static inline int32_t device_v_column(const struct device_table *t)
+{
+	return t->joined ? 0 : t->width;
+}
+
+static inline int32_t device_v_more(const struct device_table *t)
+{
+	return t->joined ? 0 : t->num_pages;
+}
 
 struct device {
 	int32_t max_batch;

@@ -58,20 +58,21 @@ static int add_sequence(struct run *r, const struct player *p, const json_t *gro
 			struct ranges *all)
 {
 	int64_t stride = field(group, "stride"), num_pages = field(group, "num_pages");
-	int64_t k_base = field(group, "k_base"), v_base = field(group, "v_base");
+	bool joined = json_is_true(json_object_get(group, "joined"));
+	int64_t first = field(group, "first"), v_base = field(group, "v_base");
 	json_t *page;
 	size_t i;
 
 	json_array_foreach(json_object_get(sequence, "pages"), i, page)
 	{
 		int64_t id = json_integer_value(page);
-		int64_t k = k_base + id * stride, v = v_base + (id + num_pages) * stride;
+		int64_t k = first + id * stride, v = v_base + (id + num_pages) * stride;
 
 		if (id < 0 || id >= num_pages)
 			return run_difference(r, "page ids of the pool", "worker %s: page %" PRId64 " of %" PRId64,
 					      p->name, id, num_pages);
 		if (!add_range(all, (struct range){ k, k + stride, p, id, 'K' }) ||
-		    !add_range(all, (struct range){ v, v + stride, p, id, 'V' }))
+		    (!joined && !add_range(all, (struct range){ v, v + stride, p, id, 'V' })))
 			return run_broken(r, "out of memory");
 	}
 	return 0;

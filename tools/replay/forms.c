@@ -13,6 +13,8 @@ static const char *const any_word[] = { "any", NULL };
 static const char *const full_word[] = { "full", NULL };
 NAMES(backend_words, BACKEND_WORD_COUNT + 1, BACKEND_WORDS, NULL);
 static const char *const chunk_words[] = { "retained", "mapped", NULL };
+NAMES(form_words, WIRE_FORM_COUNT + 1, WIRE_FORM_NAMES, NULL);
+NAMES(order_words, WIRE_ORDER_COUNT + 1, WIRE_ORDER_NAMES, NULL);
 NAMES(dtype_words, WIRE_DTYPE_COUNT, WIRE_DTYPE_NAMES, NULL);
 NAMES(fence_words, FENCE_WORD_COUNT + 1, FENCE_WORDS, NULL);
 NAMES(rows_words, ROWS_WORD_COUNT + 1, ROWS_WORDS, NULL);
@@ -30,6 +32,7 @@ static const char *const yes_words[] = { "no", "yes", NULL };
 /* What a broker can refuse passes here: only what does not fit the field is no number. */
 static const struct key_form keys[KEY_COUNT] = {
 	[KEY_ACCEPTED] = { "accepted", LIST32(no_words) },
+	[KEY_ALIGN] = { "align", COUNT32 },
 	[KEY_AS] = { "as", NAME },
 	[KEY_BACKEND] = { "backend", WORD(backend_words) },
 	[KEY_BEGIN] = { "begin", COUNT },
@@ -41,14 +44,17 @@ static const struct key_form keys[KEY_COUNT] = {
 	[KEY_END] = { "end", COUNT },
 	[KEY_ENDPOINT] = { "endpoint", COUNT },
 	[KEY_ENTRIES] = { "entries", COUNT },
+	[KEY_EXTRA_BYTES] = { "extra_bytes", TYPE_LIST, 0, UINT32_MAX, no_words },
 	[KEY_FENCE] = { "fence", WORD(fence_words) },
 	[KEY_FLOOR] = { "floor", BYTES },
+	[KEY_FORM] = { "form", WORD(form_words) },
 	[KEY_FREE] = { "free", COUNT },
 	[KEY_GROUP] = { "group", TYPE_INT, 0, 7, no_words },
 	[KEY_GROUPS] = { "groups", TYPE_LIST, 0, INT64_MAX, full_word }, /* VALUE_NONE is full, and no number */
 	[KEY_HEAD_DIM] = { "head_dim", TYPE_LIST, 0, UINT32_MAX, no_words },
 	[KEY_IN_FLIGHT] = { "in_flight", COUNT32 },
 	[KEY_KV_HEADS] = { "kv_heads", TYPE_LIST, 0, UINT32_MAX, no_words },
+	[KEY_K_BYTES] = { "k_bytes", TYPE_LIST, 0, UINT32_MAX, no_words },
 	[KEY_LAYERS] = { "layers", TYPE_LIST, 0, UINT32_MAX, no_words },
 	[KEY_LEASED] = { "leased", COUNT },
 	[KEY_LENS] = { "lens", LIST32(no_words) },
@@ -62,6 +68,7 @@ static const struct key_form keys[KEY_COUNT] = {
 	[KEY_MODEL] = { "model", TYPE_MODEL, 0, 0, no_words },
 	[KEY_NEW] = { "new", INT32(no_words) },
 	[KEY_OPEN] = { "open", COUNT },
+	[KEY_ORDER] = { "order", WORD(order_words) },
 	[KEY_PAGES] = { "pages", TYPE_INT, 1, INT32_MAX, no_words },
 	[KEY_PAGE_TOKENS] = { "page_tokens", COUNT32 },
 	[KEY_PENDING] = { "pending", TYPE_INT, 0, INT64_MAX, none_word },
@@ -77,6 +84,7 @@ static const struct key_form keys[KEY_COUNT] = {
 	[KEY_STEPS] = { "steps", TYPE_INT, 1, INT32_MAX, no_words },
 	[KEY_TOKENS] = { "tokens", LIST32(no_words) },
 	[KEY_VALID] = { "valid", WORD(yes_words) },
+	[KEY_V_BYTES] = { "v_bytes", TYPE_LIST, 0, UINT32_MAX, no_words },
 	[KEY_WAIT] = { "wait", COUNT32 },
 	[KEY_WINDOW] = { "window", TYPE_INT, INT64_MIN, INT64_MAX, no_words },
 };
@@ -104,8 +112,9 @@ static const struct key_form pending_of_request = { "pending", WORD(yes_words) }
 static const struct form forms[] = {
 	FORM("broker", BROKER, "", false, NEED(BACKEND), MAY(PAGES), MAY(BYTES), MAY(PAGE_TOKENS)),
 	FORM("model", MODEL, "M", false, MAY(WINDOW), MAY(GROUPS), NEED(MAX_BATCH), NEED(MAX_SEQ), MAY(PAGE_TOKENS),
-	     MAY(LAYERS), MAY(KV_HEADS), MAY(HEAD_DIM), MAY(DTYPE), MAY(MAX_ADVANCE), MAY(IN_FLIGHT), MAY(CHUNK),
-	     MAY(MAX_REWIND), MAY(FLOOR), MAY(CEILING)),
+	     MAY(LAYERS), MAY(KV_HEADS), MAY(HEAD_DIM), MAY(DTYPE), MAY(FORM), MAY(K_BYTES), MAY(V_BYTES),
+	     MAY(EXTRA_BYTES), MAY(ALIGN), MAY(ORDER), MAY(MAX_ADVANCE), MAY(IN_FLIGHT), MAY(CHUNK), MAY(MAX_REWIND),
+	     MAY(FLOOR), MAY(CEILING)),
 	FORM("attach", ATTACH, "W", true, NEED(MODEL)),
 	FORM("detach", DETACH, "W", true),
 	FORM("kill", KILL, "W", false),

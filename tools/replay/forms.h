@@ -23,7 +23,7 @@ struct key_form {
 };
 
 /* What follows the word, one character each: W a worker, R a request, M a model, L a label. */
-#define FORM_MAX_KEYS 20
+#define FORM_MAX_KEYS 26
 
 struct form {
 	const char *words; /* "expect row": the second word is part of the form */

@@ -15,12 +15,12 @@
 
 static const int32_t *device_row(const struct worker *w, uint32_t group, int32_t slot)
 {
-	return w->device.tables[group].cells + (int64_t)slot * 2 * w->device.tables[group].width;
+	return w->device.tables[group].cells + slot * device_row_cells(&w->device.tables[group]);
 }
 
 static const int32_t *host_row(const struct worker *w, uint32_t group, int32_t slot)
 {
-	return w->layouts[group].host_table + (int64_t)slot * 2 * w->device.tables[group].width;
+	return w->layouts[group].host_table + slot * device_row_cells(&w->device.tables[group]);
 }
 
 /* The group that a command is about. */
@@ -42,12 +42,12 @@ static const char *of_group(const struct worker *w, uint32_t group, char buf[24]
 
 /* ---- rows -------------------------------------------------------------------------- */
 
-/* K and V of column @c agree: both empty, or V = K + num_pages. */
+/* K and V of column @c agree: both empty, or V = K + num_pages; of joined pages one id is both. */
 static bool column_whole(const struct device_table *t, const int32_t *row, int32_t c)
 {
-	int32_t k = row[c], v = row[c + t->width];
+	int32_t k = row[c], v = row[c + device_v_column(t)];
 
-	return k == -1 ? v == -1 : k >= 0 && k < t->num_pages && v == k + t->num_pages;
+	return k == -1 ? v == -1 : k >= 0 && k < t->num_pages && v == k + device_v_more(t);
 }
 
 static int row_fault(const struct worker *w, uint32_t group, int32_t slot, int32_t c, char *buf, size_t size)
@@ -59,8 +59,8 @@ static int row_fault(const struct worker *w, uint32_t group, int32_t slot, int32
 	snprintf(buf, size,
 		 "slot %" PRId32 " column %" PRId32 "%s: the device table holds K %" PRId32 " V %" PRId32
 		 ", the broker's host table K %" PRId32 " V %" PRId32 " (num_pages %" PRId32 ")",
-		 slot, c, of_group(w, group, which), device[c], device[c + t->width], host[c], host[c + t->width],
-		 t->num_pages);
+		 slot, c, of_group(w, group, which), device[c], device[c + device_v_column(t)], host[c],
+		 host[c + device_v_column(t)], t->num_pages);
 	return -1;
 }
 
@@ -219,8 +219,9 @@ static int group_pages(struct worker *w, uint32_t group, json_t *object)
 			for (uint32_t q = 0; q < swakv_request_batch(w->requests[i].request) && code == 0; q++)
 				code = sequence_pages(&w->requests[i], q, group, sequences);
 	json_object_set_new(object, "sequences", sequences);
-	json_put(object, "k_base", (l->k_base - w->pool));
+	json_put(object, "first", (l->first_page - w->pool));
 	json_put(object, "v_base", (l->v_base - w->pool));
+	json_put_bool(object, "joined", l->form == SWAKV_JOINED);
 	json_put(object, "stride", l->page_stride);
 	json_put(object, "num_pages", l->num_pages);
 	return code;
@@ -257,17 +258,18 @@ static void add_line(json_t *lines, const char *format, ...)
 
 static void dump_table(const struct worker *w, uint32_t group, const char *name, const int32_t *table, json_t *lines)
 {
-	int32_t width = w->device.tables[group].width;
+	const struct device_table *t = &w->device.tables[group];
+	int32_t width = t->width, v = device_v_column(t);
 	char which[24];
 
 	for (int32_t slot = 0; slot < w->device.max_batch; slot++)
 		for (int32_t c = 0; c < width; c++) {
-			const int32_t *k = table + (int64_t)slot * 2 * width + c;
+			const int32_t *k = table + slot * device_row_cells(t) + c;
 
-			if (k[0] != -1 || k[width] != -1)
+			if (k[0] != -1 || k[v] != -1)
 				add_line(lines,
 					 "%s table%s slot %" PRId32 " column %" PRId32 ": K %" PRId32 " V %" PRId32,
-					 name, of_group(w, group, which), slot, c, k[0], k[width]);
+					 name, of_group(w, group, which), slot, c, k[0], k[v]);
 		}
 }
 

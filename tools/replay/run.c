@@ -197,7 +197,13 @@ static json_t *group_of(const struct script_model *m, const struct script_group 
 	json_put(group, "kv_heads", g->kv_heads);
 	json_put(group, "head_dim", g->head_dim);
 	/* The library counts its dtypes from 1. */
-	json_put(group, "dtype", statement_number(m->statement, KEY_DTYPE, 0) + 1);
+	json_put(group, "dtype", g->k_bytes ? 0 : statement_number(m->statement, KEY_DTYPE, 0) + 1);
+	json_put(group, "k_bytes", g->k_bytes);
+	json_put(group, "v_bytes", g->v_bytes);
+	json_put(group, "extra_bytes", g->extra_bytes);
+	json_put(group, "align", statement_number(m->statement, KEY_ALIGN, 0));
+	json_put(group, "form", statement_number(m->statement, KEY_FORM, 0));
+	json_put(group, "order", statement_number(m->statement, KEY_ORDER, 0));
 	return group;
 }
 

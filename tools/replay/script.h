@@ -59,6 +59,7 @@ enum statement_kind {
 enum key {
 	KEY_NONE, /* ends a list of keys */
 	KEY_ACCEPTED,
+	KEY_ALIGN,
 	KEY_AS,
 	KEY_BACKEND,
 	KEY_BEGIN,
@@ -70,14 +71,17 @@ enum key {
 	KEY_END,
 	KEY_ENDPOINT,
 	KEY_ENTRIES,
+	KEY_EXTRA_BYTES,
 	KEY_FENCE,
 	KEY_FLOOR,
+	KEY_FORM,
 	KEY_FREE,
 	KEY_GROUP,
 	KEY_GROUPS,
 	KEY_HEAD_DIM,
 	KEY_IN_FLIGHT,
 	KEY_KV_HEADS,
+	KEY_K_BYTES,
 	KEY_LAYERS,
 	KEY_LEASED,
 	KEY_LENS,
@@ -91,6 +95,7 @@ enum key {
 	KEY_MODEL,
 	KEY_NEW,
 	KEY_OPEN,
+	KEY_ORDER,
 	KEY_PAGES,
 	KEY_PAGE_TOKENS,
 	KEY_PENDING,
@@ -106,6 +111,7 @@ enum key {
 	KEY_STEPS,
 	KEY_TOKENS,
 	KEY_VALID,
+	KEY_V_BYTES,
 	KEY_WAIT,
 	KEY_WINDOW,
 	KEY_COUNT
@@ -154,9 +160,10 @@ struct statement {
 /* One layer group of a model. */
 struct script_group {
 	bool full;
-	int64_t window; /* 0 when full */
-	int64_t layers, kv_heads, head_dim;
-	uint64_t page_bytes; /* S; 0 when the geometry is impossible */
+	int64_t window;                        /* 0 when full */
+	int64_t layers, kv_heads, head_dim;    /* no heads where bytes are said */
+	int64_t k_bytes, v_bytes, extra_bytes; /* 0, or what a group says in bytes */
+	uint64_t page_bytes;                   /* S, or T of joined pages; 0 when the geometry is impossible */
 };
 
 struct script_model {

@@ -39,6 +39,12 @@ static struct swakv_group group_of(const json_t *command)
 		.kv_heads = (uint32_t)command_integer(command, "kv_heads"),
 		.head_dim = (uint32_t)command_integer(command, "head_dim"),
 		.dtype = (enum swakv_dtype)command_integer(command, "dtype"),
+		.k_bytes = (uint32_t)command_integer(command, "k_bytes"),
+		.v_bytes = (uint32_t)command_integer(command, "v_bytes"),
+		.extra_bytes = (uint32_t)command_integer(command, "extra_bytes"),
+		.align = (uint32_t)command_integer(command, "align"),
+		.form = (enum swakv_form)command_integer(command, "form"),
+		.order = (enum swakv_order)command_integer(command, "order"),
 	};
 }
 
