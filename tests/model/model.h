@@ -36,6 +36,7 @@ enum {
 	REF_REQUESTS = 16,         /* live in one session: at most max_batch */
 	REF_QUOTAS = 4,            /* names of models */
 	REF_WAITS = REF_SESSIONS * REF_BATCH,
+	REF_ASKED = 1024,    /* refusals that are known again */
 	REF_POINTS = 512,    /* open at once in one request */
 	REF_TAILS = 8192,    /* pages of ended requests behind points, in one session */
 	REF_GRAIN = 16,      /* bytes: every page size is a multiple */
@@ -124,7 +125,8 @@ struct ref_pool {
 	uint64_t stamp, wait_claim, claim_hold, claim_max;
 	const struct ref_quota *chosen[REF_EXTENTS + 1]; /* by whose claim; NULL: by none */
 	bool counting;                                   /* what an answer of the engine is compared with */
-	uint64_t n_rooms, n_missed;    /* refusals that hang on who gets which extents; those where there was a way */
+	/* refusals that hang on who gets which extents; those where there was a way; and which were counted */
+	uint64_t n_rooms, n_missed, asked[REF_ASKED];
 	uint8_t grain[2 * REF_GRAINS]; /* owners of each grain of the K half, then of the V half: at most 1 */
 	char error[512];               /* the first thing found wrong, empty: none */
 };

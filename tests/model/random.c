@@ -243,8 +243,8 @@ static void print_totals(const struct record *rec, double seconds)
  */
 static bool misses_too_many(const struct record *rec)
 {
-	/* of few one that comes again and again would be many */
-	return rec->n_rooms > 5000 && 200 * rec->n_missed > rec->n_rooms;
+	/* of few, those of one world would be many */
+	return rec->n_rooms > 3000 && 200 * rec->n_missed > rec->n_rooms;
 }
 
 static void report(struct record *rec, const struct options *o)

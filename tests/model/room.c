@@ -151,11 +151,34 @@ static bool some_way(const struct ref_pool *p, const int64_t *need, bool empty)
 
 /* ---- answers ------------------------------------------------------------------------ */
 
-/* What the model knows to be there, the engine says not to be. */
-static int missed(struct ref_pool *p, int code)
+static uint64_t mix(uint64_t hash, int64_t value)
 {
-	p->n_missed += p->counting;
-	return code;
+	return (hash ^ (uint64_t)value) * 0x100000001b3;
+}
+
+/* Such a refusal counts once, however often the same is asked for where the same is in use. */
+static bool is_new(struct ref_pool *p, const int64_t *all)
+{
+	uint64_t hash = 0xcbf29ce484222325, *known;
+
+	for (uint32_t x = 0; x < p->n_extents; x++)
+		hash = mix(mix(hash, p->live[x] ? p->holder[x] : -1), 2 * p->live[x] + (p->chosen[x] != NULL));
+	for (uint32_t i = 0; i < p->n_classes; i++)
+		hash = mix(hash, all[i]);
+	known = &p->asked[hash % REF_ASKED];
+	if (*known == hash)
+		return false;
+	*known = hash;
+	return true;
+}
+
+/* A refusal of @all, which only who gets which extents can justify; in small pools the model knows. */
+static void count_refusal(struct ref_pool *p, const int64_t *all, bool vague)
+{
+	if (!p->counting || !is_new(p, all))
+		return;
+	p->n_rooms++;
+	p->n_missed += p->n_extents <= FEW && !vague && some_way(p, all, false);
 }
 
 bool ref_never(struct ref_pool *p, const int64_t *need, int said)
@@ -209,8 +232,8 @@ int ref_provide_beside(struct ref_pool *p, const struct keep *k, const int64_t *
 			return SWAKV_ENOPAGES;
 	if (!k->vague && (classes_of(p, all) == 1 || room_for_all(p, all)))
 		return SWAKV_OK;
-	p->n_rooms += p->counting;
-	return p->n_extents <= FEW && !k->vague && some_way(p, all, false) ? missed(p, SWAKV_ENOPAGES) : SWAKV_ENOPAGES;
+	count_refusal(p, all, k->vague);
+	return SWAKV_ENOPAGES;
 }
 
 bool ref_floors_fit(struct ref_pool *p, const int64_t *need, int64_t whole, int said)
