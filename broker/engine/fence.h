@@ -11,7 +11,7 @@ struct resolved_fence {
 	bool reached;
 	uint64_t value; /* when neither */
 };
-/* @fence of a complete of @r; @armed is the armed value of its line. 0, or the code of why it is refused. */
+/* @fence of a complete of @r; @armed is the armed value of its line. 0, or SWAKV_EINVALID. */
 int fence_resolve(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
 		  struct resolved_fence *out, struct fault *f);
 /* The same for a finish or abandon, where the request's last completion point may be named, too. */

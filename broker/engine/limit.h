@@ -9,14 +9,14 @@
 /* Whose claims a request must respect: nobody's when it runs already. */
 enum claims { CLAIMS_NONE, CLAIMS_ALL };
 
-/* Whether a request of @needs (pages, one a group) can ever be, as the limits are now. 0, or the code of why not. */
+/* Whether a request of @needs (pages, one a group) can ever be, as the limits are now: 0, or SWAKV_ENEVER. */
 int session_check_never(const struct session *s, const int64_t *needs, struct fault *f);
 /*
  * Makes sure that @needs[g] pages of each group's class are free, all or nothing,
- * beside what the floors of other models lack and what is claimed: 0, or the
- * code of why not, and nothing changed. Never, when @held[g] more beside them
- * (NULL: none), which are there already, could not be. The pages are taken
- * before anything else happens in the engine.
+ * beside what the floors of other models lack and what is claimed: 0, or
+ * SWAKV_ENOPAGES, and nothing changed. SWAKV_ENEVER, when they could not be even
+ * in an empty pool with @held[g] more beside them (NULL: none), which are there
+ * already. The pages are taken before anything else happens in the engine.
  */
 int session_provide(struct session *s, const int64_t *needs, const int64_t *held, enum claims claims, struct fault *f);
 /* Pages of class @index that could be admitted now: beside what is claimed. */

@@ -30,7 +30,10 @@ struct request {
 	int32_t reservation[WIRE_MAX_GROUPS]; /* pages of each sequence */
 };
 
-/* The live request of @handle. 0, or why there is none: the session has ended, or the request, or it never was. */
+/*
+ * The live request of @handle. 0; SWAKV_EGONE: the session has ended; SWAKV_EINVALID:
+ * the request has, or it never was.
+ */
 int request_find(const struct session *s, uint64_t handle, struct request **r, struct fault *f);
 /* The handle of @r, which is live. */
 uint64_t request_handle(const struct session *s, const struct request *r);

@@ -17,7 +17,7 @@ static inline uint32_t points_spare(const struct session *s)
 	return s->max_points - s->n_points - POINTS_PER_TRANSITION * s->n_transitions - s->n_requests;
 }
 
-/* What every prepare refuses first: an ended or poisoned session, a handle that is not live. */
+/* What every prepare refuses first: SWAKV_EGONE or SWAKV_EPOISONED, as the session is; SWAKV_EINVALID: the handle. */
 static inline int request_check_prepare(struct session *s, uint64_t handle, struct request **out, struct fault *f)
 {
 	if (s->ended)
@@ -27,7 +27,7 @@ static inline int request_check_prepare(struct session *s, uint64_t handle, stru
 	return request_find(s, handle, out, f);
 }
 
-/* The same, and then a request that is not executing, or between a prepare and its complete. */
+/* The same, and SWAKV_EPHASE: a request that is not executing, or between a prepare and its complete. */
 static inline int request_check_executing(struct session *s, uint64_t handle, struct request **out, struct fault *f)
 {
 	int code = request_check_prepare(s, handle, out, f);
@@ -59,7 +59,7 @@ static inline void transition_end(struct session *s, struct request *r)
 	s->change++;
 }
 
-/* 0 when @t is what is pending. */
+/* 0 when @t is what is pending, else SWAKV_EPHASE. */
 static inline int transition_check(const struct request *r, enum transition t, struct fault *f)
 {
 	if (r->transition != t)

@@ -34,7 +34,7 @@ struct wait {
 };
 TAILQ_HEAD(wait_list, wait);
 
-/* Queues @b, which needs @needs. SWAKV_EAGAIN, or the code of why it may not wait. */
+/* Queues @b, which needs @needs. SWAKV_EAGAIN, or SWAKV_EBUSY: too many of the session wait. */
 int wait_add(struct session *s, const struct begin *b, const int64_t *needs, struct fault *f);
 int wait_add_take(struct session *s, const struct take *t, const int64_t *needs, struct fault *f);
 /*
