@@ -14,7 +14,7 @@ struct span;
 struct group {
 	struct page_class *class;
 	struct page_class *spare; /* made in case that it is new, or one that it has replaced; NULL: none */
-	uint32_t index; /* in the session */
+	uint32_t index;           /* in the session */
 	struct page_key key;
 	uint32_t class_index;
 	uint32_t serial;      /* names the group to the page class, for as long as the engine lives */
