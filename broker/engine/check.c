@@ -204,9 +204,25 @@ static void check_point(struct checker *k, const struct session *s, uint32_t lin
 			hold(k, s, g, page, PAGE_LEASED, "a releasing point");
 }
 
+/* All that are open, in the order of their stamps. */
+static void check_ages(struct checker *k, const struct session *s)
+{
+	int32_t last = -1;
+	uint32_t n = 0;
+
+	for (int32_t i = s->oldest_point; i >= 0 && n <= s->n_points; i = s->points[i].newer, n++) {
+		if (s->points[i].older != last || (last >= 0 && s->points[i].stamp < s->points[last].stamp))
+			violated(k, "session %u: point %" PRId32 " is not behind the one that is older", s->tag, i);
+		last = i;
+	}
+	if (n != s->n_points || s->newest_point != last)
+		violated(k, "session %u: %u points by age, counted %u", s->tag, n, s->n_points);
+}
+
 static void check_lines(struct checker *k, const struct session *s)
 {
 	uint32_t points = 0;
+	int64_t behind = 0;
 
 	for (uint32_t l = 0; l < s->model.n_streams; l++) {
 		uint64_t last = s->lines[l].reached;
@@ -214,11 +230,27 @@ static void check_lines(struct checker *k, const struct session *s)
 		for (int32_t i = s->lines[l].first_point; i >= 0; i = s->points[i].next, points++) {
 			check_point(k, s, l, &s->points[i], last);
 			last = s->points[i].value;
+			FOR_EACH_GROUP (g, s)
+				behind += point_chain(s, &s->points[i], g->index)->n;
 		}
 		check_quarantine(k, s, l);
 	}
 	if (points != s->n_points)
 		violated(k, "session %u: %u points open, counted %u", s->tag, s->n_points, points);
+	if (behind != s->n_behind)
+		violated(k, "session %u: %" PRId64 " pages behind points, counted %" PRId64, s->tag, s->n_behind,
+			 behind);
+	check_ages(k, s);
+}
+
+static int64_t count_reserved(const struct session *s, const struct group *g)
+{
+	int64_t n = 0;
+
+	for (int32_t i = s->first_request; i >= 0; i = s->requests[i].next)
+		for (uint32_t q = 0; q < s->requests[i].n_seqs; q++)
+			n += seq_span(g, request_seq(s, &s->requests[i], q))->n_reserved;
+	return n;
 }
 
 static void check_managed(struct checker *k, const struct session *s)
@@ -260,10 +292,14 @@ static void check_session(struct checker *k, const struct session *s)
 	check_free_slots(k, s);
 	check_lines(k, s);
 	check_managed(k, s);
-	FOR_EACH_GROUP (g, s)
+	FOR_EACH_GROUP (g, s) {
 		if (k->held[g->index] != g->n_held || g->n_promised != 0)
 			violated(k, "session %u group %u: holds %" PRId64 " pages, counted %" PRId64, s->tag, g->index,
 				 g->n_held, k->held[g->index]);
+		if (count_reserved(s, g) != g->n_unbound)
+			violated(k, "session %u group %u: %" PRId64 " reserved pages, counted %" PRId64, s->tag,
+				 g->index, g->n_unbound, count_reserved(s, g));
+	}
 }
 
 static void check_class(struct checker *k, const struct engine *e, int index)

@@ -91,6 +91,9 @@ Test(plan, a_half_is_cut_into_8192_extents_at_most)
 	c.pool.table_area.value = 65536;
 	c.pool.extent.value = 65536;
 	cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+	c.pool.size.value += 32; /* a short one more */
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), EXIT_CODE_CONFIG);
+	c.pool.size.value -= 32;
 	c.pool.extent.value = 65536 - 4096;
 	cr_assert_eq(plan_pool(&pool, &c, 0, why), EXIT_CODE_CONFIG);
 	cr_assert(strstr(why, "8192") && strstr(why, "64.0 KiB or larger"), "%s", why);
