@@ -204,6 +204,21 @@ static void check_point(struct checker *k, const struct session *s, uint32_t lin
 			hold(k, s, g, page, PAGE_LEASED, "a releasing point");
 }
 
+/* Those of @r, the newest first. */
+static void check_points_of(struct checker *k, const struct session *s, const struct request *r)
+{
+	int32_t after = -1;
+	uint32_t n = 0;
+
+	for (int32_t i = r->first_point; i >= 0 && n <= r->n_points; i = s->points[i].same_request, n++) {
+		if (s->points[i].after != after || &s->requests[s->points[i].request] != r)
+			violated(k, "session %u: point %" PRId32 " is not in its place among its request's", s->tag, i);
+		after = i;
+	}
+	if (n != r->n_points)
+		violated(k, "session %u: %u points of a request, counted %u", s->tag, r->n_points, n);
+}
+
 /* All that are open, in the order of their stamps. */
 static void check_ages(struct checker *k, const struct session *s)
 {
@@ -281,6 +296,7 @@ static void check_session(struct checker *k, const struct session *s)
 		const struct request *r = &s->requests[i];
 
 		transitions += r->transition != TRANSITION_NONE;
+		check_points_of(k, s, r);
 		for (uint32_t n = 0; n < r->n_seqs; n++)
 			check_sequence(k, s, r, n);
 		if (r->phase != PHASE_ADMITTED && r->transition != TRANSITION_PREFILL)

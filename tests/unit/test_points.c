@@ -237,6 +237,24 @@ Test(points, the_oldest_need_not_have_the_smallest_value)
 	expect_oldest(100, 0);
 }
 
+/* ---- values that fall --------------------------------------------------------------------- */
+
+Test(points, points_of_a_request_whose_values_fall_leave_in_any_order)
+{
+	static const uint64_t values[] = { 5, 3, 9, 4, 9, 7 };
+	uint64_t h = executing(0);
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		cr_assert_eq(decode_prepare(&w, h), 0);
+		cr_assert_eq(decode_complete(&w, h, fence_line(&w, 0, values[i])), 0);
+	}
+	cr_expect_eq(request_state(&w, h).open_points, 5, "the second 9 joins the first");
+	for (uint64_t word = 1; word <= 9; word++)
+		reach(&w, 0, word);
+	cr_expect_eq(request_state(&w, h).open_points, 0);
+	cr_expect_eq(finish(&w, h, fence_done), 0);
+}
+
 /* ---- pages behind them -------------------------------------------------------------------- */
 
 static int64_t behind(void)
