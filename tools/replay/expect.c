@@ -107,6 +107,7 @@ static int expect_counts(struct run *r)
 	const struct value *name = statement_value(r->at, KEY_MODEL);
 	const struct script_model *m = name ? script_model_find(r->script, name->text) : &r->script->models[0];
 	uint64_t bytes = m->groups[statement_number(r->at, KEY_GROUP, 0)].page_bytes;
+	uint64_t whole = (statement_number(m->statement, KEY_FORM, WIRE_SPLIT) == WIRE_JOINED ? 1 : 2) * bytes;
 	struct comparison c = { .run = r };
 	const struct status_class *class;
 	struct status_class none = { 0 };
@@ -115,7 +116,7 @@ static int expect_counts(struct run *r)
 		return -1;
 	class = broker_class(&r->broker, bytes);
 	if (!class) { /* nobody has attached such a model: all that is unassigned would serve it */
-		none.available = bytes ? (int64_t)(r->broker.snapshot->pool_free / 2 / bytes) : 0;
+		none.available = bytes ? (int64_t)(r->broker.snapshot->pool_free / whole) : 0;
 		class = &none;
 	}
 	compare(&c, KEY_FREE, class->available);
