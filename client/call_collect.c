@@ -31,8 +31,14 @@ static int call_collect(struct swakv_session *s, struct call *c)
 	return r;
 }
 
-/* 0 when answered; SWAKV_ETIMEDOUT. */
-static int call_wait(struct swakv_session *s, struct call *c)
+/* How long the call @c is waited for: the session's time, and what it may wait itself. */
+static uint64_t call_patience(const struct swakv_session *s, const struct call *c)
+{
+	return s->timeout_ns + c->wait_ms * (uint64_t)1000000;
+}
+
+/* Waits for up to @ns. 0 when answered; SWAKV_ETIMEDOUT. */
+static int call_wait(struct swakv_session *s, struct call *c, uint64_t ns)
 {
 	uint64_t deadline = 0;
 
@@ -48,12 +54,12 @@ static int call_wait(struct swakv_session *s, struct call *c)
 		if (c->state == CALL_ANSWERED)
 			break;
 		if (deadline == 0) {
-			deadline = clock_ns() + s->timeout_ns + c->wait_ms * (uint64_t)1000000;
+			deadline = clock_ns() + ns;
 		} else if (clock_ns() >= deadline) {
 			session_look(s, 0, true);
 			if (c->state == CALL_ANSWERED)
 				break;
-			return session_late(s, "not answered");
+			return session_late(s, "not answered", ns);
 		}
 		session_wait(s, 0, deadline);
 	}
@@ -73,7 +79,7 @@ int call_return(struct swakv_session *s, struct call *c, swakv_ticket *ticket)
 			events_answered(s, c);
 		return 0;
 	}
-	r = call_wait(s, c);
+	r = call_wait(s, c, call_patience(s, c));
 	if (r < 0) {
 		c->orphan = true;
 		c->out = NULL;
@@ -144,6 +150,17 @@ int swakv_wait(swakv_session *s, swakv_ticket ticket)
 
 	if (!c)
 		return r;
-	r = call_wait(s, c);
+	r = call_wait(s, c, call_patience(s, c));
+	return r < 0 ? r : call_collect(s, c);
+}
+
+int swakv_wait_for(swakv_session *s, swakv_ticket ticket, uint32_t ms)
+{
+	int r;
+	struct call *c = call_of_ticket(s, ticket, &r);
+
+	if (!c)
+		return r;
+	r = call_wait(s, c, ms * (uint64_t)1000000);
 	return r < 0 ? r : call_collect(s, c);
 }

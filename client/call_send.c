@@ -38,7 +38,7 @@ static int call_wait_space(struct swakv_session *s, uint32_t n)
 		if (deadline == 0)
 			deadline = clock_ns() + s->timeout_ns;
 		else if (clock_ns() >= deadline)
-			return session_late(s, "taken no command");
+			return session_late(s, "taken no command", s->timeout_ns);
 		session_wait(s, n, deadline);
 	}
 }

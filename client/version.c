@@ -6,6 +6,11 @@
 
 #include "launch.h"
 
+#define SIZE_OF(s)                                                                                                     \
+	{                                                                                                              \
+#s, sizeof(struct s)                                                                                   \
+	}
+
 /* What came after version 1 of the ABI. A name stays. */
 static const char *const features[] = {
 	"attach-wait",   /* swakv_attach_options.wait_ms */
@@ -28,4 +33,33 @@ bool swakv_has(const char *feature)
 		if (strcmp(features[i], feature) == 0)
 			return true;
 	return false;
+}
+
+size_t swakv_struct_size(const char *name)
+{
+	static const struct {
+		const char *name;
+		size_t size;
+	} structs[] = {
+		SIZE_OF(swakv_attach_options),
+		SIZE_OF(swakv_begin_options),
+		SIZE_OF(swakv_binding),
+		SIZE_OF(swakv_cuda_options),
+		SIZE_OF(swakv_fence),
+		SIZE_OF(swakv_group),
+		SIZE_OF(swakv_layout),
+		SIZE_OF(swakv_model),
+		SIZE_OF(swakv_request_state),
+		SIZE_OF(swakv_sequence_state),
+		SIZE_OF(swakv_session_counters),
+		SIZE_OF(swakv_session_info),
+		SIZE_OF(swakv_step),
+		SIZE_OF(swakv_stream_ops),
+		SIZE_OF(swakv_update),
+	};
+
+	for (size_t i = 0; name && i < sizeof(structs) / sizeof(structs[0]); i++)
+		if (strcmp(structs[i].name, name) == 0)
+			return structs[i].size;
+	return 0;
 }

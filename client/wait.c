@@ -109,12 +109,12 @@ void session_look(struct swakv_session *s, uint64_t now, bool at_once)
 		      s->broker);
 }
 
-int session_late(struct swakv_session *s, const char *what)
+int session_late(struct swakv_session *s, const char *what, uint64_t ns)
 {
 	char silence[PROCESS_SILENCE];
 
-	return session_error(s, SWAKV_ETIMEDOUT, "the broker has %s for %" PRIu64 " ms; %s", what,
-			     s->timeout_ns / 1000000, process_silence(silence, s->broker_pid, s->look));
+	return session_error(s, SWAKV_ETIMEDOUT, "the broker has %s for %" PRIu64 " ms; %s", what, ns / 1000000,
+			     process_silence(silence, s->broker_pid, s->look));
 }
 
 void session_wait(struct swakv_session *s, uint32_t want, uint64_t deadline)

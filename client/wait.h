@@ -20,7 +20,7 @@ void session_wait(struct swakv_session *s, uint32_t want, uint64_t deadline);
  * The error of a wait whose time is up: for how long the broker has not done @what,
  * and what to do about it. Returns SWAKV_ETIMEDOUT.
  */
-int session_late(struct swakv_session *s, const char *what);
+int session_late(struct swakv_session *s, const char *what, uint64_t ns);
 /*
  * Looks at the socket, @at_once or at most every 250 ms; its end breaks the
  * session after the last answers were taken.

@@ -60,6 +60,20 @@ Test(client_call, answers_may_come_in_another_order)
 	cr_expect_str_eq(swakv_session_error(session), "the broker is stopping");
 }
 
+Test(client_call, a_wait_of_a_stated_time_leaves_the_ticket_and_says_how_long_it_was)
+{
+	swakv_ticket t;
+	struct fake_command c;
+
+	cr_assert_eq(swakv_session_ping(session, &t), 0);
+	fake_take(&fake, WIRE_OP_NOP, &c);
+	cr_expect_eq(swakv_wait_for(session, t, 3), SWAKV_ETIMEDOUT);
+	cr_expect(strstr(swakv_session_error(session), "not answered for 3 ms"), "%s", swakv_session_error(session));
+	fake_answer(&fake, &c, 0, 0, NULL, 0);
+	cr_expect_eq(swakv_wait_for(session, t, 0), 0, "what is there is taken");
+	cr_expect_eq(swakv_wait_for(session, t, 0), SWAKV_EINVALID);
+}
+
 Test(client_call, collected_ticket_names_nothing)
 {
 	swakv_ticket t;

@@ -50,6 +50,14 @@ Test(client_version, the_library_says_its_own)
 	cr_expect_not(swakv_has(NULL));
 }
 
+Test(client_version, the_size_of_each_struct_can_be_asked_for)
+{
+	cr_expect_eq(swakv_struct_size("swakv_layout"), sizeof(struct swakv_layout));
+	cr_expect_eq(swakv_struct_size("swakv_fence"), sizeof(struct swakv_fence));
+	cr_expect_eq(swakv_struct_size("layout"), 0);
+	cr_expect_eq(swakv_struct_size(NULL), 0);
+}
+
 Test(client_version, what_is_filled_may_be_longer_and_never_beyond_its_size)
 {
 	LONGER(swakv_session_info) info = { 0 };

@@ -269,7 +269,7 @@ int swakv_session_get_counters(const swakv_session *s, struct swakv_session_coun
  * effects of one call may happen while another is being collected.
  *
  * Up to 65,536 tickets may be out. A result other than SWAKV_EAGAIN, or
- * SWAKV_ETIMEDOUT of swakv_wait(), collects the ticket, which then names nothing.
+ * SWAKV_ETIMEDOUT of swakv_wait() or swakv_wait_for(), collects the ticket, which then names nothing.
  *
  * A synchronous call that is not answered in time returns SWAKV_ETIMEDOUT. Its
  * outcome is then unknown to the caller, but not lost: a late answer still takes
@@ -288,6 +288,12 @@ int swakv_poll(swakv_session *s, swakv_ticket ticket);
  * SWAKV_EGONE, SWAKV_EFORKED.
  */
 int swakv_wait(swakv_session *s, swakv_ticket ticket);
+/*
+ * The same for up to @ms milliseconds, for callers that look at something else in between.
+ * Errors: those of the call, and SWAKV_ETIMEDOUT (the ticket stays as it was), SWAKV_EINVALID (no such ticket),
+ * SWAKV_EGONE, SWAKV_EFORKED.
+ */
+int swakv_wait_for(swakv_session *s, swakv_ticket ticket, uint32_t ms);
 
 /*
  * A descriptor for poll() or epoll in the caller's own loop, of a session that

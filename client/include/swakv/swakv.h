@@ -71,6 +71,11 @@ uint32_t swakv_version(void);
  * name that it does not know. Names, and what each stands for: swakv(7).
  */
 bool swakv_has(const char *feature);
+/*
+ * Bytes of struct @name of these headers in the library that is loaded, for
+ * callers without a C compiler; 0 for NULL, and for a name that it does not know.
+ */
+size_t swakv_struct_size(const char *name);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus
