@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C ABI of libswakv-client: structs, functions, constants. Names as in <swakv/*.h>.
+
+Structs that begin with `size` get it when they are made. Structs only ever grow at their end, so a newer library reads
+an older package's structs, and the other way round as long as nothing new is asked for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Sequence
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    c_bool,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint8,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)  # fmt: skip
+from pathlib import Path
+from typing import Any
+
+LIBRARY = "libswakv-client.so.1"
+
+SLIDING, FULL = 1, 2
+DTYPES = {"f16": 1, "bf16": 2, "f32": 3, "fp8": 4}
+CHUNKS = {"retained": 0, "mapped": 1}
+FENCE_DONE, FENCE_LINE, FENCE_FAILED = 0, 1, 2
+WRITER_AUTO, WRITER_STREAM_WRITE, WRITER_HOST_FUNCTION, WRITER_COUNTER = 0, 1, 2, 3
+COMPACT_MOVE_ROWS = 1
+EAGAIN = -17
+
+
+class _Struct(ctypes.Structure):
+    """One that says its size, which stands first."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(size=ctypes.sizeof(self), **values)
+
+
+class Group(_Struct):
+    _fields_ = [
+        ("size", c_uint32),
+        ("kind", c_int),
+        ("window", c_int64),
+        ("page_tokens", c_uint32),
+        ("layers", c_uint32),
+        ("kv_heads", c_uint32),
+        ("head_dim", c_uint32),
+        ("v_head_dim", c_uint32),
+        ("dtype", c_int),
+        ("k_bytes", c_uint32),
+        ("v_bytes", c_uint32),
+        ("extra_bytes", c_uint32),
+        ("align", c_uint32),
+        ("form", c_int),
+        ("order", c_int),
+        ("tag", c_char_p),
+    ]
+
+
+class Model(_Struct):
+    _fields_ = [
+        ("size", c_uint32),
+        ("n_groups", c_uint32),
+        ("name", c_char_p),
+        ("groups", POINTER(Group)),
+        ("max_seq", c_int64),
+        ("max_batch", c_uint32),
+        ("in_flight", c_uint32),
+        ("max_advance", c_int64),
+        ("max_rewind", c_uint32),
+        ("chunk", c_int),
+    ]
+
+
+class Update(ctypes.Structure):
+    _fields_ = [("slot", c_int32), ("column", c_int32), ("page", c_int32), ("old_page", c_int32)]
+
+
+OnUpdates = CFUNCTYPE(None, c_void_p, c_uint32, c_uint32, POINTER(Update), c_size_t)
+
+
+class AttachOptions(_Struct):
+    _fields_ = [
+        ("size", c_uint32),
+        ("n_streams", c_uint32),
+        ("broker", c_char_p),
+        ("socket", c_char_p),
+        ("pool", c_char_p),
+        ("cuda_library", c_char_p),
+        ("timeout_ms", c_uint32),
+        ("spin_us", c_uint32),
+        ("on_updates", OnUpdates),
+        ("on_updates_arg", c_void_p),
+        ("wait_ms", c_uint32),
+        ("flags", c_uint32),
+    ]
+
+
+class SessionInfo(_Struct):
+    _fields_ = [
+        ("size", c_uint32),
+        ("session_id", c_uint32),
+        ("generation", c_uint32),
+        ("n_groups", c_uint32),
+        ("n_streams", c_uint32),
+        ("cuda", c_bool),
+        ("device", c_char_p),
+        ("pool", c_void_p),
+        ("pool_device", c_uint64),
+        ("pool_bytes", c_uint64),
+        ("boot_id", c_uint8 * 16),
+        ("device_uuid", c_uint8 * 16),
+    ]
+
+
+class Layout(_Struct):
+    _fields_ = [
+        ("size", c_uint32),
+        ("num_pages", c_int32),
+        ("k_base", c_uint64),
+        ("v_base", c_uint64),
+        ("table", c_uint64),
+        ("page_stride", c_uint64),
+        ("layer_stride", c_uint64),
+        ("host_table", c_void_p),
+        ("width", c_int32),
+        ("private_pages", c_int32),
+        ("page_tokens", c_uint32),
+        ("layers", c_uint32),
+        ("kv_heads", c_uint32),
+        ("head_dim", c_uint32),
+        ("v_head_dim", c_uint32),
+        ("element_bytes", c_uint32),
+        ("kind", c_int),
+        ("dtype", c_int),
+        ("wide_offsets", c_bool),
+        ("window", c_int64),
+        ("first_page", c_uint64),
+        ("v_first", c_uint64),
+        ("extra_first", c_uint64),
+        ("k_token_stride", c_uint64),
+        ("v_token_stride", c_uint64),
+        ("k_bytes", c_uint32),
+        ("v_bytes", c_uint32),
+        ("extra_bytes", c_uint32),
+        ("align", c_uint32),
+        ("form", c_int),
+        ("order", c_int),
+        ("tag", c_char_p),
+    ]
+
+
+class Fence(ctypes.Structure):
+    _fields_ = [("kind", c_int), ("line", c_uint32), ("value", c_uint64)]
+
+
+class CudaOptions(_Struct):
+    _fields_ = [
+        ("size", c_uint32),
+        ("writer", c_int),
+        ("graph_steps", c_uint32),
+        ("cu_stream", c_void_p),
+    ]
+
+
+class BeginOptions(_Struct):
+    _fields_ = [
+        ("size", c_uint32),
+        ("stream", c_uint32),
+        ("slots", POINTER(c_int32)),
+        ("n_slots", c_uint32),
+        ("wait_ms", c_uint32),
+        ("max_tokens", c_int64),
+    ]
+
+
+class Step(_Struct):
+    _fields_ = [
+        ("size", c_uint32),
+        ("result", c_int32),
+        ("request", c_void_p),
+        ("tokens", POINTER(c_int32)),
+        ("accepted", POINTER(c_int32)),
+        ("fence", Fence),
+    ]
+
+
+class RequestState(_Struct):
+    _fields_ = [
+        ("size", c_uint32),
+        ("phase", c_int),
+        ("transition", c_int),
+        ("stream", c_uint32),
+        ("batch", c_uint32),
+        ("open_points", c_uint32),
+        ("pending_batch", c_int32),
+    ]
+
+
+class Binding(ctypes.Structure):
+    _fields_ = [("logical_page", c_int32), ("page", c_int32)]
+
+
+class SequenceState(_Struct):
+    _fields_ = [
+        ("size", c_uint32),
+        ("slot", c_int32),
+        ("generation", c_uint32),
+        ("page_tokens", c_int32),
+        ("window", c_int64),
+        ("endpoint", c_int64),
+        ("pending_endpoint", c_int64),
+        ("retained_begin", c_int32),
+        ("retained_end", c_int32),
+        ("input_length", c_int32),
+        ("pending_map", c_int32),
+        ("n_bindings", c_uint32),
+        ("n_reserved", c_uint32),
+        ("n_new", c_uint32),
+        ("n_retiring", c_uint32),
+        ("n_staged", c_uint32),
+        ("bindings", POINTER(Binding)),
+        ("new_bindings", POINTER(Binding)),
+        ("retiring", POINTER(Binding)),
+        ("reserved", POINTER(c_int32)),
+        ("staged", POINTER(c_int32)),
+    ]
+
+
+_INTS = POINTER(c_int32)
+_TICKET = POINTER(c_uint64)
+_S = c_void_p  # a swakv_session or swakv_request
+
+# Name: result, then arguments.
+FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "swakv_version": (c_uint32,),
+    "swakv_has": (c_bool, c_char_p),
+    "swakv_struct_size": (c_size_t, c_char_p),
+    "swakv_error_name": (c_char_p, c_int),
+    "swakv_error_text": (c_char_p, c_int),
+    "swakv_session_attach": (
+        c_int, POINTER(AttachOptions), POINTER(Model), POINTER(c_void_p), c_char_p, c_size_t,
+    ),
+    "swakv_session_close": (None, _S),
+    "swakv_session_shutdown": (c_int, _S),
+    "swakv_session_error": (c_char_p, _S),
+    "swakv_session_ping": (c_int, _S, _TICKET),
+    "swakv_session_get_info": (c_int, _S, POINTER(SessionInfo)),
+    "swakv_session_get_layout": (c_int, _S, c_uint32, POINTER(Layout)),
+    "swakv_session_group_free_pages": (c_int, _S, c_uint32, POINTER(c_int64)),
+    "swakv_poll": (c_int, _S, c_uint64),
+    "swakv_wait_for": (c_int, _S, c_uint64, c_uint32),
+    "swakv_stream_bind_host": (c_int, _S, c_uint32, c_bool),
+    "swakv_stream_bind_cuda2": (c_int, _S, c_uint32, POINTER(CudaOptions)),
+    "swakv_stream_set_unordered": (c_int, _S, c_uint32, c_bool),
+    "swakv_stream_cuda": (c_void_p, _S, c_uint32),
+    "swakv_stream_mark": (c_int, _S, c_uint32, POINTER(Fence)),
+    "swakv_stream_synchronize": (c_int, _S, c_uint32),
+    "swakv_stream_capture_begin": (c_int, _S, c_uint32),
+    "swakv_stream_capture_end": (c_int, _S, c_uint32),
+    "swakv_stream_set_replay": (c_int, _S, c_uint32, c_bool),
+    "swakv_stream_replay": (c_int, _S, c_uint32, c_void_p, POINTER(Fence)),
+    "swakv_fence_reached": (c_bool, _S, Fence),
+    "swakv_fence_wait": (c_int, _S, Fence, c_uint32),
+    "swakv_request_begin": (c_int, _S, POINTER(BeginOptions), POINTER(c_void_p), _TICKET),
+    "swakv_request_withdraw": (c_int, _S, c_uint64, _TICKET),
+    "swakv_request_reserve": (c_int, _S, c_int64, _TICKET),
+    "swakv_request_finish": (c_int, _S, _TICKET),
+    "swakv_request_abandon": (c_int, _S, _TICKET),
+    "swakv_request_free": (None, _S),
+    "swakv_request_valid": (c_bool, _S),
+    "swakv_request_batch": (c_uint32, _S),
+    "swakv_request_slot": (c_int32, _S, c_uint32),
+    "swakv_request_get_state": (c_int, _S, POINTER(RequestState)),
+    "swakv_sequence_get_group_state": (c_int, _S, c_uint32, c_uint32, POINTER(SequenceState)),
+    "swakv_sequence_state_clear": (None, POINTER(SequenceState)),
+    "swakv_prefill_prepare": (c_int, _S, _INTS, c_uint32, _TICKET),
+    "swakv_prefill_complete": (c_int, _S, Fence, _TICKET),
+    "swakv_decode_prepare": (c_int, _S, _TICKET),
+    "swakv_decode_complete": (c_int, _S, Fence, _TICKET),
+    "swakv_extend_prepare": (c_int, _S, _INTS, c_uint32, _TICKET),
+    "swakv_extend_complete": (c_int, _S, Fence, _INTS, c_uint32, _TICKET),
+    "swakv_rewind": (c_int, _S, _INTS, c_uint32, _TICKET),
+    "swakv_step_prepare": (c_int, _S, POINTER(Step), c_uint32, _TICKET),
+    "swakv_step_complete": (c_int, _S, POINTER(Step), c_uint32, _TICKET),
+    "swakv_compact_begin": (c_int, _S, _INTS, c_uint32, c_int32, c_uint32, c_uint64, _TICKET),
+    "swakv_compact_complete": (c_int, _S, Fence, _TICKET),
+}  # fmt: skip
+
+# C name of each struct whose size never changes, so that it must be the library's.
+STRUCTS = {
+    "swakv_group": Group, "swakv_model": Model, "swakv_update": Update, "swakv_attach_options": AttachOptions,
+    "swakv_session_info": SessionInfo, "swakv_layout": Layout, "swakv_fence": Fence,
+    "swakv_cuda_options": CudaOptions, "swakv_begin_options": BeginOptions, "swakv_step": Step,
+    "swakv_request_state": RequestState, "swakv_binding": Binding, "swakv_sequence_state": SequenceState,
+}  # fmt: skip
+
+
+def candidates() -> list[str]:
+    """Where the library is looked for: $SWAKV_LIBRARY alone if it is set, else beside this file, then the loader's way."""
+    named = os.environ.get("SWAKV_LIBRARY")
+    if named:
+        return [named]
+    beside = Path(__file__).parent / LIBRARY
+    return [str(beside), LIBRARY] if beside.exists() else [LIBRARY]
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The library, loaded once. Raises ImportError with what was tried."""
+    failed = []
+    for name in candidates():
+        try:
+            lib = ctypes.CDLL(name)
+        except OSError as e:
+            failed.append(f"{name}: {e}")
+            continue
+        _declare(lib, name)
+        return lib
+    raise ImportError(
+        f"the swakv client library cannot be loaded ({'; '.join(failed)}); install swakv, "
+        f"or set SWAKV_LIBRARY to the path of {LIBRARY}"
+    )
+
+
+def _declare(lib: ctypes.CDLL, name: str) -> None:
+    for function, (result, *arguments) in FUNCTIONS.items():
+        try:
+            f = getattr(lib, function)
+        except AttributeError:
+            raise ImportError(
+                f"{name} has no {function}(): it is older than this package; install both from one source"
+            ) from None
+        f.restype, f.argtypes = result, arguments
+    for struct, mine in STRUCTS.items():
+        theirs = lib.swakv_struct_size(struct.encode())
+        if theirs < ctypes.sizeof(mine) or (theirs != ctypes.sizeof(mine) and not issubclass(mine, _Struct)):
+            raise ImportError(
+                f"struct {struct} has {theirs} bytes in {name} and {ctypes.sizeof(mine)} in this package; "
+                "install both from one source"
+            )
+
+
+def text(value: str | None) -> bytes | None:
+    return None if value is None else os.fsencode(value)
+
+
+def milliseconds(what: str, seconds: float) -> int:
+    if not 0 <= seconds <= 4_000_000:
+        raise ValueError(f"{what} is {seconds} seconds; wanted: 0 to 4,000,000")
+    return round(seconds * 1000)
+
+
+def array(kind: Any, values: Sequence[Any]) -> Any:
+    return (kind * len(values))(*values)
+
+
+def int32s(values: Sequence[int]) -> Any:
+    """An array of int32; a value outside raises instead of being cut."""
+    for i, v in enumerate(values):
+        if not -(1 << 31) <= v < 1 << 31:
+            raise ValueError(f"number {i} is {v}, which is not an int32")
+    return (c_int32 * len(values))(*values)

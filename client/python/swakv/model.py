@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a worker declares about its model (spec section 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from . import _abi
+
+DType = Literal["f16", "bf16", "f32", "fp8"]
+Chunk = Literal["retained", "mapped"]
+
+
+def _choice(what: str, value: str, known: dict[str, int]) -> int:
+    if value not in known:
+        raise ValueError(f"{what} is {value!r}; known: {', '.join(known)}")
+    return known[value]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Layers that share a window, a head count and a head size.
+
+    layers, kv_heads, head_dim: counts; v_head_dim: of V, 0: as K.
+    window: tokens that stay readable, the current one included; None: all of them (full attention).
+    page_tokens: tokens a page, a power of two from 16 to 256; 0: 128.
+    """
+
+    layers: int
+    kv_heads: int
+    head_dim: int
+    window: int | None = None
+    page_tokens: int = 0
+    v_head_dim: int = 0
+    dtype: DType = "bf16"
+
+    def to_c(self) -> _abi.Group:
+        return _abi.Group(
+            kind=_abi.FULL if self.window is None else _abi.SLIDING,
+            window=self.window or 0,
+            page_tokens=self.page_tokens,
+            layers=self.layers,
+            kv_heads=self.kv_heads,
+            head_dim=self.head_dim,
+            v_head_dim=self.v_head_dim,
+            dtype=_choice("dtype", self.dtype, _abi.DTYPES),
+        )
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model: its layer groups, how many sequences run at once, and how they advance.
+
+    name: key of the model's floor and ceiling, shown in status and logs.
+    groups: 1 to 8; each has a table, page ids and a reservation of its own.
+    max_batch: slots, 1 to 4096. max_seq: tokens that one sequence may reach.
+    max_advance: tokens of the longest step that may never lack a page; 0: any.
+    in_flight: steps prepared and not yet seen complete; 0: 2.
+    max_rewind: how many tokens a sequence may go back.
+    chunk: pages that a step of several tokens binds, see enum swakv_chunk.
+    """
+
+    name: str
+    groups: Sequence[Group] = field(default_factory=tuple)
+    max_batch: int = 1
+    max_seq: int = 4096
+    max_advance: int = 0
+    in_flight: int = 0
+    max_rewind: int = 0
+    chunk: Chunk = "retained"
+
+    def to_c(self) -> _abi.Model:
+        """The C struct; it keeps alive what it points to."""
+        groups = _abi.array(_abi.Group, [g.to_c() for g in self.groups])
+        return _abi.Model(
+            name=self.name.encode(),
+            groups=groups,
+            n_groups=len(self.groups),
+            max_batch=self.max_batch,
+            max_seq=self.max_seq,
+            max_advance=self.max_advance,
+            in_flight=self.in_flight,
+            max_rewind=self.max_rewind,
+            chunk=_choice("chunk", self.chunk, _abi.CHUNKS),
+        )

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session's pool and tables as torch tensors, without a copy.
+
+A tensor keeps the session attached: Session.close() refuses as long as one is alive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from .layout import Layout
+from .session import Session
+from .views import View
+
+DTYPES = {
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+    "fp8": torch.float8_e4m3fn,
+    "i32": torch.int32,
+    "u8": torch.uint8,
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+def tensor(view: View) -> torch.Tensor:
+    """The view's memory as a tensor of its shape, strides and type."""
+    dtype = DTYPES[view.dtype]
+    if view.device is None:
+        strides = [s // view.element_bytes for s in view.strides]
+        return torch.frombuffer(view.buffer(), dtype=dtype).as_strided(view.shape, strides)
+    # The interface has no name for the types that NumPy lacks: take integers of their size.
+    raw = view.as_type("u16") if view.element_bytes == 2 else view
+    as_cuda = torch.as_tensor(raw, device=f"cuda:{view.device}")
+    return as_cuda if as_cuda.dtype == dtype else as_cuda.view(dtype)
+
+
+@dataclass(frozen=True)
+class GroupTensors:
+    """One layer group. k, v: [num_pages, layers, page_tokens, kv_heads, head_dim]; table: int32 [max_batch, 2, width].
+
+    V ids in the table are page + num_pages; host_table is the broker's copy, in this process's memory, not to be written.
+    """
+
+    layout: Layout
+    k: torch.Tensor
+    v: torch.Tensor
+    table: torch.Tensor
+    host_table: torch.Tensor
+
+
+def group(layout: Layout) -> GroupTensors:
+    """The tensors of one layer group."""
+    import warnings
+
+    with warnings.catch_warnings():  # torch warns that nothing may write to what a read-only buffer holds
+        warnings.filterwarnings("ignore", message=".*not writable.*")
+        host_table = tensor(layout.host_table)
+    return GroupTensors(layout, tensor(layout.k_pages), tensor(layout.v_pages), tensor(layout.table), host_table)
+
+
+def bind(session: Session, index: int = 0) -> None:
+    """Binds stream @index: to torch's current CUDA stream, or to the host."""
+    if session.info.cuda:
+        session.stream(index).bind_cuda(torch.cuda.current_stream())
+    else:
+        session.stream(index).bind_host()
