@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models with random weights on swakv pages: every logit equals that of the library's own dynamic cache."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import processes  # noqa: E402
+import swakv  # noqa: E402
+import swakv.transformers  # noqa: E402
+
+WINDOW = 32
+SMALL = dict(
+    vocab_size=128,
+    hidden_size=64,
+    intermediate_size=96,
+    num_hidden_layers=4,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=16,
+    max_position_embeddings=2048,
+    sliding_window=WINDOW,
+    bos_token_id=1,
+    eos_token_id=None,
+    pad_token_id=0,
+)
+MIXED = ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"]
+SHAPES: dict[str, dict[str, Any]] = {
+    "mistral": {},
+    "gemma3_text": dict(layer_types=MIXED),
+    "gpt_oss": dict(num_local_experts=4, num_experts_per_tok=2, layer_types=MIXED[2:] * 2),
+}
+
+
+def make(kind: str, dtype: torch.dtype) -> Any:
+    config = transformers.AutoConfig.for_model(kind, **SMALL, **SHAPES[kind])
+    torch.manual_seed(7)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
+    with torch.no_grad():  # large enough that outputs differ
+        for p in model.parameters():
+            if p.dim() > 1:
+                p.normal_(0, 0.12)
+    return model
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[processes.Broker]:
+    with processes.Broker(size="32M") as b:
+        yield b
+
+
+def attach(pool: processes.Broker, model: Any, **more: Any) -> swakv.Session:
+    declared = dict(max_batch=16, max_seq=1024, dtype=model.dtype, page_tokens=16, max_rewind=24) | more
+    session = swakv.attach(swakv.transformers.model_of(model.config, **declared), socket=pool.socket_path)
+    return session
+
+
+def stock(model: Any) -> Any:
+    return transformers.DynamicCache(config=model.config)
+
+
+def passes(model: Any, cache: Any, chunks: list[Any], mask: Any = None) -> list[Any]:
+    """Logits of each pass over a chunk of token ids [batch, n]."""
+    out, seen = [], 0
+    for chunk in chunks:
+        seen += chunk.shape[1]
+        with torch.no_grad():
+            out.append(
+                model(
+                    input_ids=chunk,
+                    past_key_values=cache,
+                    use_cache=True,
+                    attention_mask=None if mask is None else mask[:, :seen],
+                ).logits
+            )
+    return out
+
+
+def ids(batch: int, n: int, seed: int = 0) -> Any:
+    return torch.randint(2, 128, (batch, n), generator=torch.Generator().manual_seed(seed))
+
+
+def equal(mine: list[Any], theirs: list[Any]) -> None:
+    for i, (a, b) in enumerate(zip(mine, theirs, strict=True)):
+        assert torch.equal(a, b), f"pass {i}: {(a != b).sum()} of {a.numel()} logits differ, by {(a - b).abs().max()}"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        pytest.param([1] * 5, id="from-nothing"),
+        pytest.param([20, *[1] * 60], id="across-the-window"),
+        pytest.param([100, *[1] * 40], id="prompt-longer-than-the-window"),
+        pytest.param([31, 1, 1, 1, 64, 5, 1, 1], id="to-the-edge"),
+        pytest.param([40, 50, 60, 3, 2, *[1] * 20], id="chunked-prompt"),
+    ],
+)
+def test_every_logit_is_equal(pool: processes.Broker, kind: str, dtype: torch.dtype, lengths: list[int]) -> None:
+    model = make(kind, dtype)
+    tokens = ids(2, sum(lengths))
+    chunks = list(torch.split(tokens, lengths, dim=1))
+    expected = passes(model, stock(model), chunks)
+    with attach(pool, model) as session:
+        cache = swakv.transformers.Cache(session, model.config)
+        equal(passes(model, cache, chunks), expected)
+        cache.close()
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_left_padding(pool: processes.Broker, kind: str) -> None:
+    model = make(kind, torch.float32)
+    lengths = [50, *[1] * 30]
+    tokens = ids(3, sum(lengths))
+    mask = torch.ones_like(tokens)
+    mask[0, :17], mask[2, :40] = 0, 0
+    chunks = list(torch.split(tokens, lengths, dim=1))
+    with attach(pool, model) as session:
+        cache = swakv.transformers.Cache(session, model.config)
+        equal(passes(model, cache, chunks, mask), passes(model, stock(model), chunks, mask))
+        cache.close()
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize(
+    "how", [dict(do_sample=False), dict(num_beams=3), dict(do_sample=True), dict(num_beams=2, num_return_sequences=2)],
+    ids=["greedy", "beams", "sampled", "beams-returned"],
+)  # fmt: skip
+def test_generate_gives_the_same_tokens(pool: processes.Broker, kind: str, how: dict[str, Any]) -> None:
+    model = make(kind, torch.float32)
+    inputs = dict(input_ids=ids(2, 40), attention_mask=torch.ones(2, 40, dtype=torch.long), max_new_tokens=40)
+    transformers.set_seed(3)
+    expected = model.generate(**inputs, **how)
+    with attach(pool, model) as session:
+        cache = swakv.transformers.Cache(session, model.config)
+        transformers.set_seed(3)
+        assert torch.equal(model.generate(**inputs, **how, past_key_values=cache), expected)
+        cache.close()
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("back", [1, 5, 24])
+def test_crop_is_a_rewind(pool: processes.Broker, kind: str, back: int) -> None:
+    model = make(kind, torch.float32)
+    first, again = ids(2, 70), ids(2, 30, seed=1)
+    steps = [first[:, :60], *torch.split(first[:, 60:], 1, dim=1)]
+    rest = list(torch.split(again, [3, 7, *[1] * 20], dim=1))
+    whole = [torch.cat([first[:, : 70 - back], again[:, :3]], dim=1), *rest[1:]]
+    expected = passes(model, stock(model), whole)
+    with attach(pool, model) as session:
+        cache = swakv.transformers.Cache(session, model.config)
+        passes(model, cache, steps)
+        cache.crop(-back)
+        assert cache.get_seq_length() == 70 - back
+        got = passes(model, cache, rest)
+        torch.testing.assert_close(got[0], expected[0][:, -3:])  # other chunks, so not bit by bit
+        for a, b in itertools.zip_longest(got[1:], expected[1:]):
+            torch.testing.assert_close(a, b)
+        cache.close()
+
+
+def test_crop_beyond_max_rewind_is_refused(pool: processes.Broker) -> None:
+    model = make("mistral", torch.float32)
+    with attach(pool, model, max_rewind=4) as session:
+        cache = swakv.transformers.Cache(session, model.config)
+        passes(model, cache, [ids(1, 60)])
+        with pytest.raises(swakv.Error, match="5"):
+            cache.crop(-5)
+        assert cache.get_seq_length() == 60
+        cache.close()
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize(
+    "select", [[2, 0, 1], [1], [2, 1], [0, 0, 2], [1, 1], [0, 0, 1, 1, 2, 2]], ids=lambda s: "".join(map(str, s))
+)
+def test_rows_are_selected_reordered_and_repeated(pool: processes.Broker, kind: str, select: list[int]) -> None:
+    model = make(kind, torch.float32)
+    tokens = ids(3, 50)
+    after = [ids(len(select), 1, seed=i) for i in range(40)]
+    theirs = stock(model)
+    chunks = [tokens[:, :45], *torch.split(tokens[:, 45:], 1, dim=1)]
+    passes(model, theirs, chunks)
+    with attach(pool, model) as session:
+        mine = swakv.transformers.Cache(session, model.config)
+        passes(model, mine, chunks)
+        for cache in (mine, theirs):
+            cache.batch_select_indices(torch.tensor(select))
+        equal(passes(model, mine, after), passes(model, theirs, after))
+        mine.close()
+
+
+def test_pages_come_back(pool: processes.Broker) -> None:
+    model = make("gpt_oss", torch.float32)
+    with attach(pool, model) as session:
+        free = [session.free_pages(g) for g in range(2)]
+        for how in ("close", "reset", "drop"):
+            cache = swakv.transformers.Cache(session, model.config)
+            passes(model, cache, [ids(4, 100), ids(4, 1)])
+            assert session.free_pages(0) < free[0]
+            if how == "drop":
+                del cache
+            else:
+                getattr(cache, how)()
+            assert [session.free_pages(g) for g in range(2)] == free, how
+
+
+def test_a_session_of_another_model_is_refused(pool: processes.Broker) -> None:
+    with attach(pool, make("mistral", torch.float32)) as session, pytest.raises(ValueError, match="layer groups"):
+        swakv.transformers.Cache(session, make("gpt_oss", torch.float32).config)
