@@ -6,7 +6,8 @@ usage: check_options.py ROOT TOOL...
 
 Reads the usage that each tool prints. -b is --broker, -s --socket, -j --json and -h --help wherever they are. What two
 tools call alike takes the same kind of value and has the same letter, where it has one in both. Each begins with "usage:
-NAME", writes "--option VALUE" and "(default: ...)", has no line of more than 120 characters, and says its exit status. Each manual page has all options of the usage, no others, and says EXIT STATUS and EXAMPLES.
+NAME", writes "--option VALUE" and "(default: ...)", has no line of more than 120 characters, and says its exit status. Each
+manual page has all options of the usage, no others, and says EXIT STATUS and EXAMPLES.
 """
 import pathlib
 import re

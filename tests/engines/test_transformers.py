@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import processes  # noqa: E402
+
 import swakv  # noqa: E402
 import swakv.transformers  # noqa: E402
 

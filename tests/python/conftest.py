@@ -16,6 +16,7 @@ os.environ.setdefault("SWAKV_LIBRARY", str(BUILD / "client" / "libswakv-client.s
 sys.path[:0] = [str(ROOT / "client/python"), str(ROOT / "tests/fault")]
 
 import processes  # noqa: E402
+
 import swakv  # noqa: E402
 
 

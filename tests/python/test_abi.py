@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from swakv import _abi, errors, state
 
 RECORD = (Path(__file__).resolve().parents[1] / "abi/record").read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+
 import swakv
 from swakv import _abi
 

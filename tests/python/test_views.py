@@ -8,6 +8,7 @@ import gc
 from collections.abc import Callable
 
 import pytest
+
 import swakv
 
 np = pytest.importorskip("numpy")
