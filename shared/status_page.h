@@ -47,7 +47,7 @@ enum status_session_state {
 #define STATUS_SESSION_STATE_NAMES "none", "attached", "closing", "dead", "ended"
 
 struct status_class {
-	uint64_t page_bytes; /* S */
+	uint64_t page_bytes; /* S, of joined pages T */
 	int64_t pages;       /* of its extents: free + leased + quarantined */
 	int64_t free;
 	int64_t leased;
@@ -57,7 +57,7 @@ struct status_class {
 	uint32_t extents;
 	uint32_t sessions;
 	uint32_t empty; /* extents of it that no live page touches: others may have them */
-	uint32_t reserved;
+	uint32_t joined;
 };
 
 /* What the sessions of one model's name share. */

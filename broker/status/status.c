@@ -21,6 +21,7 @@ static void fill_pool(struct status_snapshot *s, const struct ring_thread *t)
 	while (s->n_classes < STATUS_MAX_CLASSES && engine_class_count(t->engine, s->n_classes, &k))
 		s->classes[s->n_classes++] = (struct status_class){
 			.page_bytes = k.page_bytes,
+			.joined = k.joined,
 			.pages = k.pages,
 			.free = k.free,
 			.leased = k.leased,

@@ -105,6 +105,7 @@ static void known_sessions(struct status_snapshot *s)
 	};
 	s->classes[1] = (struct status_class){
 		.page_bytes = 16384,
+		.joined = 1,
 		.pages = 50,
 		.free = 43,
 		.leased = 0,

@@ -110,6 +110,7 @@ class Content(Sums):
         self.assertEqual(page["pid"], f.process.pid)
         self.assertEqual(page["pool"]["bytes"]["total"], 1000000)
         self.assertEqual([c["page_bytes"] for c in page["classes"]], [65536, 16384])
+        self.assertEqual([c["form"] for c in page["classes"]], ["split", "joined"])
         self.assertEqual(page["classes"][0]["pages"]["available"], 81)
         self.assertEqual([s["state"] for s in page["sessions"]], ["attached", "attached", "dead", "ended", "closing"])
         self.assertEqual([s["poisoned"] for s in page["sessions"]], [False, True, False, False, False])

@@ -124,6 +124,7 @@ Test(status, bytes_and_pages_are_the_engines)
 
 		cr_assert(engine_class_count(ring.engine, i, &k));
 		cr_expect_eq(c->page_bytes, k.page_bytes);
+		cr_expect_eq(c->joined, k.joined);
 		cr_expect(c->pages == k.pages && c->pages > 0);
 		cr_expect(c->free == k.free && c->leased == k.leased && c->leased > 0 && c->free != c->leased);
 		cr_expect_eq(c->quarantined, k.quarantined);

@@ -98,6 +98,7 @@ static json_t *classes(const struct status_snapshot *snap)
 		json_put(pages, "ids", c->num_pages);
 		json_put(object, "index", i);
 		put_unsigned(object, "page_bytes", c->page_bytes);
+		json_put_text(object, "form", c->joined ? "joined" : "split");
 		json_put(object, "extents", c->extents);
 		json_put(object, "empty_extents", c->empty);
 		json_put(object, "sessions", c->sessions);
