@@ -111,8 +111,9 @@ static void admit_sequence(struct session *s, struct request *r, uint32_t i, int
 	}
 	t->seq = index;
 	t->generation++;
+	if (t->line != r->stream) /* which is through with it; on the same one what was before is still ahead of others */
+		t->value = 0;
 	t->line = r->stream;
-	t->value = 0;
 	s->order[r->first + i] = index;
 }
 

@@ -123,7 +123,8 @@ static void dissolve_sequence(struct session *s, struct request *r, struct seq *
 	}
 	t->seq = -1;
 	t->line = r->stream;
-	t->value = slot_value;
+	if (slot_value > t->value) /* or it has done no work behind that of the slot's last request */
+		t->value = slot_value;
 	s->free_seqs[s->n_free_seqs++] = q->index;
 	s->n_sequences--;
 }

@@ -103,7 +103,7 @@ struct ref_request *ref_begin_request(struct ref_session *s, const struct ref_be
 	for (uint32_t i = 0; i < b->n; i++) {
 		begin_seq(s, &r->seqs[i], b->slots[i]);
 		s->slots[b->slots[i]].owner = index;
-		s->slots[b->slots[i]].stream = b->stream;
+		ref_take_slot(&s->slots[b->slots[i]], b->stream);
 	}
 	return r;
 }
@@ -349,15 +349,12 @@ static void move_rows(struct ref_session *s, struct ref_request *r, const int32_
 	for (int32_t j = 0; j < n_slots; j++) {
 		struct ref_slot *l = &s->slots[slots[j]];
 
-		l->stream = r->stream;
 		if (j < r->n_seqs) {
 			l->owner = index;
-			l->blocked = 0;
 			r->seqs[j].slot = slots[j];
 			r->seqs[j].generation = l->generation;
 		} else {
-			l->owner = -1;
-			l->blocked = w->now ? 0 : w->value;
+			ref_leave_slot(l, w->now ? 0 : w->value);
 		}
 	}
 }
@@ -383,10 +380,13 @@ int ref_compact_complete(struct ref_session *s, uint64_t handle, const struct wi
 	memcpy(old, r->seqs, (size_t)n * sizeof *old);
 	for (int32_t i = 0; i < n; i++) {
 		slots[i] = old[i].slot;
-		if (old[i].pending_map < 0)
+		if (old[i].pending_map < 0) {
 			ref_give_up_seq(s, r, &old[i], &drop);
-		else
+			if (!(r->compact_flags & WIRE_COMPACT_MOVE_ROWS))
+				ref_leave_slot(&s->slots[slots[i]], drop.now ? 0 : drop.value);
+		} else {
 			r->seqs[old[i].pending_map] = old[i];
+		}
 	}
 	r->n_seqs = r->pending_batch;
 	for (int32_t i = 0; i < r->n_seqs; i++)

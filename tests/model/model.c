@@ -513,6 +513,21 @@ static void give_up_page(struct ref_session *s, const struct ref_request *r, uin
 		s->tails[s->n_tails++] = (struct ref_tail){ g, page, r->stream, w->value };
 }
 
+void ref_take_slot(struct ref_slot *l, uint32_t stream)
+{
+	if (l->stream != stream)
+		l->blocked = 0;
+	l->stream = stream;
+}
+
+/* What an earlier request did on that stream counts as well, and may be later. */
+void ref_leave_slot(struct ref_slot *l, uint64_t value)
+{
+	l->owner = -1;
+	if (value > l->blocked)
+		l->blocked = value;
+}
+
 void ref_give_up_seq(struct ref_session *s, const struct ref_request *r, struct ref_seq *q, const struct when *w)
 {
 	for (uint32_t g = 0; g < s->n_groups; g++) {
@@ -526,15 +541,14 @@ void ref_give_up_seq(struct ref_session *s, const struct ref_request *r, struct 
 		for (int32_t i = 0; i < t->n_staged; i++)
 			give_up_page(s, r, g, t->staged[i].page, w);
 	}
-	s->slots[q->slot].owner = -1;
-	s->slots[q->slot].stream = r->stream;
-	s->slots[q->slot].blocked = w->now || w->failed ? 0 : w->value;
 }
 
 void ref_end_request(struct ref_session *s, struct ref_request *r, const struct when *w)
 {
-	for (int32_t i = 0; i < r->n_seqs; i++)
+	for (int32_t i = 0; i < r->n_seqs; i++) {
 		ref_give_up_seq(s, r, &r->seqs[i], w);
+		ref_leave_slot(&s->slots[r->seqs[i].slot], w->now || w->failed ? 0 : w->value);
+	}
 	if (w->failed)
 		s->poisoned = true;
 	if (s->n_ended == s->cap_ended) {

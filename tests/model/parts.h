@@ -33,6 +33,10 @@ void ref_leave(struct ref_session *s, const struct ref_request *r, struct ref_se
 /* Binds the new pages of the pending transition in every group: reserved ones, and from the class what those lack. */
 void ref_bind_new(struct ref_session *s, const struct ref_request *r, struct ref_seq *q);
 
+/* A request on @stream takes the slot @l, which other streams are through with; it leaves it, and others wait for
+ * @value. */
+void ref_take_slot(struct ref_slot *l, uint32_t stream);
+void ref_leave_slot(struct ref_slot *l, uint64_t value);
 void ref_give_up_seq(struct ref_session *s, const struct ref_request *r, struct ref_seq *q, const struct when *w);
 
 void ref_end_request(struct ref_session *s, struct ref_request *r, const struct when *w);

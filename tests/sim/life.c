@@ -47,20 +47,14 @@ bool life_is_over(const struct worker *v)
 
 /* ---- begin -------------------------------------------------------------------------------- */
 
-static bool through(const struct worker *v, uint32_t stream)
-{
-	return line_reached(v, stream, v->armed[stream]);
-}
-
-/* Slots of the stream first of all, and some that were another's, which is through with its work. */
+/* Slots of the stream first of all, and some that were another's: the broker waits until that is through. */
 static uint32_t draw_slots(struct worker *v, uint32_t stream, int32_t *slots)
 {
 	uint32_t n = 0;
 	struct rng *r = &v->world->rng;
 
 	for (int32_t i = 0; i < v->model->max_batch; i++)
-		if (!v->slot_used[i] &&
-		    (v->slots[i].stream == stream || (rng_one_in(r, 4) && through(v, v->slots[i].stream))) &&
+		if (!v->slot_used[i] && (v->slots[i].stream == stream || rng_one_in(r, 4)) &&
 		    (n == 0 || rng_one_in(r, 2)))
 			slots[n++] = i;
 	return n;

@@ -136,6 +136,22 @@ Test(behind, a_slot_behind_a_point_of_another_stream_is_waited_for_as_well)
 	expect_decided(0, 0);
 }
 
+/* The former request's work is still ahead: one that came in between on its stream, and did none, takes nothing from
+ * it. */
+Test(behind, a_request_without_work_does_not_free_its_slots_for_another_stream)
+{
+	uint64_t h;
+
+	open_with(8, 16, P, 8, 256);
+	end_behind(&w, 0, 2, 1);
+	cr_assert_eq(take(&w, 0, 0, 2, 0, &h), 0);
+	cr_assert_eq(finish(&w, h, fence_point), 0);
+	cr_assert_eq(take(&w, 1, 0, 2, 0, &h), SWAKV_EPENDING);
+	cr_assert_eq(w.f.reason, FAULT_SLOT_PENDING);
+	reach(&w, 0, 1);
+	cr_assert_eq(take(&w, 1, 0, 2, 0, &h), 0);
+}
+
 Test(behind, when_its_time_is_up_it_is_pending)
 {
 	uint64_t h;
