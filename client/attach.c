@@ -192,6 +192,7 @@ static int session_map(struct attach *a)
 	ring_consumer_init_spsc(&s->replies, (void *)(base + w->replies.control_offset), base + w->replies.slots_offset,
 				w->replies.n_slots);
 	s->wait = (void *)(base + w->wait_offset);
+	s->boards = (void *)(base + w->boards_offset);
 	s->doorbell = steal_fd(&fds[WIRE_FD_DOORBELL]);
 	s->sock = steal_fd(&a->connection.sock);
 	return 0;

@@ -209,3 +209,51 @@ int swakv_pages_give(swakv_session *s, uint32_t group, const int32_t *ids, uint3
 	r = give_send(s, group, ids, n, fences, n_fences, &c);
 	return r < 0 ? r : call_return(s, c, ticket);
 }
+
+/* ---- without a command -------------------------------------------------------------- */
+
+/* The board of @group; NULL: there is none. */
+static struct wire_board *board_of(const struct swakv_session *s, uint32_t group)
+{
+	if (!s || !process_is(s->incarnation) || s->gone || group >= s->welcome.n_groups)
+		return NULL;
+	return &s->boards[group];
+}
+
+/* Whatever the other side may write there, it is no more than there are pages. */
+static int64_t pages_read(const struct swakv_session *s, uint32_t group, shm_u64 *at)
+{
+	uint64_t n = load_relaxed(at), most = (uint64_t)s->tables[group].target->num_pages;
+
+	return (int64_t)(n < most ? n : most);
+}
+
+int64_t swakv_pages_takeable(const swakv_session *s, uint32_t group)
+{
+	struct wire_board *b = board_of(s, group);
+
+	return b ? pages_read(s, group, &b->takeable) : 0;
+}
+
+int64_t swakv_pages_wanted(const swakv_session *s, uint32_t group, uint64_t *since_ns)
+{
+	struct wire_board *b = board_of(s, group);
+	int64_t n = b ? pages_read(s, group, &b->wanted) : 0;
+
+	if (since_ns)
+		*since_ns = n > 0 ? load_relaxed(&b->since) : 0;
+	return n;
+}
+
+int swakv_pages_offer(swakv_session *s, uint32_t group, int64_t n)
+{
+	int r = session_enter(s);
+
+	if (r < 0)
+		return r;
+	if (group >= s->welcome.n_groups || n < 0)
+		return session_error(s, SWAKV_EINVALID,
+				     "%" PRId64 " pages of layer group %" PRIu32 " cannot be offered", n, group);
+	store_relaxed(&s->boards[group].offered, (uint64_t)n);
+	return 0;
+}

@@ -53,6 +53,7 @@ struct swakv_session {
 	struct ring_consumer_spsc replies;
 	struct wire_wait *wait;
 	struct events events;
+	struct wire_board *boards; /* [welcome.n_groups] */
 	uint64_t spin_ns;
 	uint64_t timeout_ns;
 	uint64_t looked_ns; /* last look at the socket */

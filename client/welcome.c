@@ -71,6 +71,8 @@ static int check_session(const struct wire_welcome *w, struct text *why)
 		return impossible(why, "offset of the timeline", w->lines_offset);
 	if (!inside(w->wait_offset, sizeof(struct wire_wait), w->session_bytes, sizeof(shm_u32)))
 		return impossible(why, "offset of the wait word", w->wait_offset);
+	if (!inside(w->boards_offset, w->n_groups * sizeof(struct wire_board), w->session_bytes, CACHELINE))
+		return impossible(why, "offset of the boards", w->boards_offset);
 	return 0;
 }
 

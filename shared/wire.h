@@ -16,6 +16,7 @@
 #include "atomics.h"
 #include "fault.h"
 #include "ring.h"
+#include "wire_board.h"
 
 #define WIRE_MAGIC       0x31766b6177736b76ull
 #define WIRE_VERSION_MIN 2
@@ -210,9 +211,10 @@ struct wire_welcome {
 	struct wire_pool pools[WIRE_MAX_POOLS];
 	struct wire_layout layouts[WIRE_MAX_GROUPS];
 	struct wire_table tables[WIRE_MAX_TABLES];
-	uint64_t spin_ns; /* how long the broker spins before it sleeps: a hint */
-	uint64_t scrub;   /* enum wire_scrub_policy: which pages the deliveries call dirty */
-	uint64_t reserved[6];
+	uint64_t spin_ns;       /* how long the broker spins before it sleeps: a hint */
+	uint64_t scrub;         /* enum wire_scrub_policy: which pages the deliveries call dirty */
+	uint64_t boards_offset; /* in the session memory; struct wire_board [n_groups] */
+	uint64_t reserved[5];
 };
 
 /* ---- session memory ----------------------------------------------------- */
@@ -360,9 +362,7 @@ struct wire_compact { /* COMPACT_BEGIN; then int32 old_to_new[n] */
 	int32_t new_batch;
 	uint32_t flags;
 };
-enum {
-	WIRE_TAKE_OVERWRITES = 1, /* no byte of a page is read before it was written */
-};
+enum { WIRE_TAKE_OVERWRITES = 1 /* no byte of a page is read before it was written */ };
 struct wire_take { /* TAKE; `n`: pages at most, up to WIRE_MAX_PAGES */
 	uint32_t group;
 	uint32_t stream; /* that scrubs */

@@ -207,6 +207,7 @@ int request_admit(struct session *s, const struct begin *b, uint64_t *handle, st
 	if (!slice_holds(s, SLICE_PLACE * begin_pages(s, needs)))
 		group_promise(s, needs);
 	*handle = begin(s, b, reservation);
+	press_given(s);
 	return 0;
 }
 

@@ -27,6 +27,7 @@
 #include "managed.h"
 #include "model.h"
 #include "prefill.h"
+#include "press.h"
 #include "query.h"
 #include "reserve.h"
 #include "rewind.h"

@@ -120,6 +120,8 @@ static int check_extend(struct session *s, struct request *r, const struct count
 	/* Pages that are not there come before a limit. */
 	if ((worst == 0 || worst == SWAKV_ELIMIT) && total > 0 &&
 	    (code = session_provide(s, lacking, NULL, CLAIMS_NONE, f))) {
+		if (code == SWAKV_ENOPAGES)
+			press_refused(s, lacking);
 		if (f && f->reason == FAULT_NO_PAGES)
 			f->reason = FAULT_STEP_NO_PAGES;
 		return code;

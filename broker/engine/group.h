@@ -26,6 +26,11 @@ struct group {
 	int64_t n_promised;    /* of these: not placed yet (slice.h) */
 	int64_t n_managed;     /* of these: taken by the session itself (managed.h), */
 	uint64_t *managed;     /* [managed_words()], a bit for each page: which ones */
+	uint64_t offered;      /* of the managed ones: so many it could give, as the session says */
+	int64_t wanted;        /* pages that it is asked for (press.h), */
+	uint64_t wanted_since; /* from this stamp on */
+	int64_t asked;         /* the same while that is decided */
+	int64_t refused;       /* pages that it was refused last */
 	int64_t n_unbound;     /* of these: reserved by sequences, and in no row */
 	struct span *spans;    /* [max_batch], by sequence */
 	int32_t *reserved;     /* [max_batch][most_reserved]: stack of each sequence */

@@ -43,17 +43,19 @@ struct engine {
 	struct wait_list waits; /* oldest first */
 	struct wait_list refused;
 	uint32_t n_waiting;
-	uint64_t last_wait;     /* number */
-	uint64_t returned_seen; /* of pool.returned: what changed since may help somebody */
-	bool retry;             /* so may something else */
-	bool hindered;          /* a head waits for points or entries of its own session */
-	bool admitting;         /* one that waits is being tried */
-	struct wait *next_try;  /* of the sweep that is going on; NULL: none is */
-	struct wait *next_late; /* of the search for those whose time is up; NULL: none goes on */
-	struct wait *in_time;   /* the first that is not overdue */
-	uint64_t later_due;     /* next_due of those that the search has seen */
-	uint64_t next_due;      /* stamp: a begin's */
-	uint64_t claims_due;    /* a claim's, 0: none */
+	uint64_t press_due; /* stamp: when the first refusal counts no longer, 0: none does */
+	bool pressed;                  /* somebody was refused lately, or is asked for pages (press.h) */
+	uint64_t last_wait;            /* number */
+	uint64_t returned_seen;        /* of pool.returned: what changed since may help somebody */
+	bool retry;                    /* so may something else */
+	bool hindered;                 /* a head waits for points or entries of its own session */
+	bool admitting;                /* one that waits is being tried */
+	struct wait *next_try;         /* of the sweep that is going on; NULL: none is */
+	struct wait *next_late;        /* of the search for those whose time is up; NULL: none goes on */
+	struct wait *in_time;          /* the first that is not overdue */
+	uint64_t later_due;            /* next_due of those that the search has seen */
+	uint64_t next_due;             /* stamp: a begin's */
+	uint64_t claims_due;           /* a claim's, 0: none */
 	int32_t taken[WIRE_MAX_PAGES]; /* what a take that has waited gets */
 };
 

@@ -115,6 +115,7 @@ static void take(struct session *s, const struct take *t, int32_t *ids, int32_t 
 		slice_spend(s, part);
 	}
 	s->change++;
+	press_given(s);
 }
 
 int pages_admit(struct session *s, const struct take *t, int32_t *ids, uint32_t *n, struct fault *f)

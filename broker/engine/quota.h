@@ -28,7 +28,8 @@ struct quota {
 	struct floor_share shares[WIRE_MAX_GROUPS];
 	struct wait_list queue;
 	uint32_t n_waiting;
-	struct claim claim; /* of the first in the queue */
+	struct claim claim;         /* of the first in the queue */
+	uint64_t above, above_left; /* scratch of engine_press(): bytes above the floor */
 };
 TAILQ_HEAD(quota_list, quota);
 

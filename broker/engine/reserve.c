@@ -68,6 +68,8 @@ int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, stru
 		held[i] = (int64_t)r->reservation[i] * r->n_seqs;
 	}
 	code = session_provide(s, needs, held, CLAIMS_NONE, f);
+	if (code == SWAKV_ENOPAGES)
+		press_refused(s, needs);
 	if (code == SWAKV_ENOPAGES && behind_suffices(s, needs))
 		return fault_set(f, FAULT_BEGIN_PENDING, -1, begin_pages(s, needs), 0);
 	if (code)

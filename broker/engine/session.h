@@ -62,7 +62,8 @@ struct session {
 	int32_t *agenda; /* [2 * max_batch]: the sequences of each request as a heap by `due` */
 	uint32_t order_top;
 
-	struct wait *waits; /* [ENGINE_MAX_WAITS] */
+	struct wait *waits;     /* [ENGINE_MAX_WAITS] */
+	uint64_t refused_until; /* stamp: till then a refusal for want of pages counts as a lack (press.h) */
 	struct wait *free_wait;
 	uint32_t n_waits;
 	struct wait_list queued; /* of them, oldest first */

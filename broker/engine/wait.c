@@ -134,6 +134,8 @@ int wait_or_not(struct session *s, int code, bool in_turn, uint64_t wait, const 
 	}
 	if (wait)
 		return SWAKV_EAGAIN;
+	if (code == SWAKV_ENOPAGES)
+		press_refused(s, needs);
 	if (code == SWAKV_ENOPAGES && in_turn && behind_suffices(s, needs))
 		return fault_set(f, FAULT_BEGIN_PENDING, -1, begin_pages(s, needs), 0);
 	return code;

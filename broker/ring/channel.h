@@ -85,10 +85,11 @@ struct channel {
 	struct ring_producer_spsc replies;
 	struct wire_line *lines;
 	struct wire_wait *wait;
-	uint32_t n_waiting;     /* begins and takes that wait: their answers have their room in the reply ring: */
-	uint32_t waiting_slots; /* so many slots */
-	bool may_begin;         /* its worker may begin a step yet: nothing but its process's end proves that it does not */
-	bool drained;           /* takes no new requests, by order of an administrator */
+	struct wire_board *boards; /* [n_groups] */
+	uint32_t n_waiting;        /* begins and takes that wait: their answers have their room in the reply ring: */
+	uint32_t waiting_slots;    /* so many slots */
+	bool may_begin; /* its worker may begin a step yet: nothing but its process's end proves that it does not */
+	bool drained;   /* takes no new requests, by order of an administrator */
 	uint32_t blocked_slots; /* reply slots a command waits for, 0: not blocked */
 	uint64_t silent_since;  /* its work was there, and it is expected to ring (ring_bell.h); 0: it is not */
 	bool at_work;           /* its command is being executed */

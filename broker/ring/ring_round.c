@@ -20,6 +20,7 @@
 #include "clock.h"
 #include "operation.h"
 #include "ring_bell.h"
+#include "ring_boards.h"
 #include "ring_end.h"
 #include "ring_mail.h"
 #include "ring_poll.h"
@@ -361,6 +362,7 @@ static void look_up(struct ring_thread *t)
 	if (engine_waiting(t->engine) > 0)
 		admit_waiting(t);
 	ring_watch_points(t);
+	ring_boards(t);
 	if ((t->changed && t->now >= t->next_snapshot) || t->now >= t->idle_snapshot) {
 		ring_publish(t);
 		t->idle_snapshot = t->now + HEARTBEAT;

@@ -4,6 +4,7 @@
 
 #include "clock.h"
 #include "ring_bell.h"
+#include "ring_boards.h"
 #include "ring_end.h"
 #include "ring_poll.h"
 #include "ring_publish.h"
@@ -40,6 +41,7 @@ static void awake(struct ring_thread *t)
 static uint64_t sleep_ns(const struct ring_thread *t)
 {
 	uint64_t until = t->now + HEARTBEAT, due = engine_due(t->engine), bell = ring_bell_deadline(t);
+	uint64_t boards = ring_boards_deadline(t);
 
 	if (ring_any_open(t) && t->next_poll < until)
 		until = t->next_poll;
@@ -47,6 +49,8 @@ static uint64_t sleep_ns(const struct ring_thread *t)
 		until = t->next_snapshot;
 	if (due && due < until)
 		until = due;
+	if (boards < until)
+		until = boards;
 	if (bell < until)
 		until = bell;
 	return until > t->now ? until - t->now : 0;

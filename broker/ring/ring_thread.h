@@ -80,6 +80,8 @@ struct ring_thread {
 	uint64_t poll_interval;
 	uint64_t next_poll;
 	uint64_t next_watch;
+	uint64_t next_boards;
+	bool boards_due; /* something has changed since they were written */
 	uint64_t next_snapshot;
 	uint64_t idle_snapshot; /* at the latest */
 	int32_t credit;         /* turns until the next look at the clock */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pages that a worker manages itself (spec section 8), on a real broker. */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "live.h"
@@ -189,5 +191,148 @@ Test(pages, a_session_that_closes_leaves_none_behind)
 	LIVE_OK(b, swakv_pages_take(b, 0, 0, 0, 10, 10, 0, ids, &n, NULL));
 	swakv_session_close(b);
 	b = NULL;
+	live_expect_free(a, pages);
+}
+
+/* ---- two that cache all they can ------------------------------------------------------ */
+
+/* A block pool that keeps every page, and offers those that nothing refers to. */
+struct cacher {
+	swakv_session *s;
+	int32_t held[SWAKV_MAX_PAGES];
+	uint32_t n, used; /* the first ones are referred to */
+};
+
+static void cache(struct cacher *c, const int32_t *list, uint32_t count)
+{
+	cr_assert_leq(c->n + count, SWAKV_MAX_PAGES);
+	memcpy(c->held + c->n, list, count * sizeof(*list));
+	c->n += count;
+	LIVE_OK(c->s, swakv_pages_offer(c->s, 0, c->n - c->used));
+}
+
+/* Gives what it is asked for, as far as nothing refers to it; how many. */
+static uint32_t yield(struct cacher *c)
+{
+	int64_t want = swakv_pages_wanted(c->s, 0, NULL);
+	uint32_t count = want < c->n - c->used ? (uint32_t)want : c->n - c->used;
+
+	if (count == 0)
+		return 0;
+	c->n -= count;
+	LIVE_OK(c->s, swakv_pages_offer(c->s, 0, c->n - c->used));
+	LIVE_OK(c->s, give(c->s, c->held + c->n, count));
+	return count;
+}
+
+/* @c takes @count pages that @other has to give. */
+static void burst(struct cacher *c, struct cacher *other, uint32_t count)
+{
+	int32_t list[SWAKV_MAX_PAGES];
+	swakv_ticket ticket;
+	uint32_t n_list = 0, given = 0;
+	int r = SWAKV_EAGAIN;
+
+	LIVE_OK(c->s, swakv_pages_take(c->s, 0, 0, 0, count, count, LIVE_PATIENCE, list, &n_list, &ticket));
+	for (int i = 0; (r = swakv_poll(c->s, ticket)) == SWAKV_EAGAIN && i < LIVE_PATIENCE; i++) {
+		given += yield(other);
+		usleep(100);
+	}
+	cr_assert_eq(r, 0, "the burst was not served: %s", swakv_session_error(c->s));
+	cr_expect_eq(swakv_pages_wanted(c->s, 0, NULL), 0, "who waits is not asked");
+	cr_expect_leq(given, count, "%u pages were asked for, and %u are lacking", given, count);
+	cache(c, list, n_list);
+}
+
+Test(pages, one_ones_burst_is_served_by_what_the_other_caches_a_hundred_times)
+{
+	struct cacher x = { .s = a }, y = { .s = b };
+
+	LIVE_OK(a, swakv_pages_take(a, 0, 0, 0, 1, SWAKV_MAX_PAGES, 0, ids, &n, NULL));
+	x.used = y.used = n / 8;
+	cache(&x, ids, n);
+	for (int i = 0; i < 100; i++) {
+		struct cacher *c = i % 2 ? &x : &y, *other = i % 2 ? &y : &x;
+
+		burst(c, other, other->n - other->used);
+		cr_expect_geq(other->n, other->used, "a page was given that was referred to");
+	}
+	LIVE_OK(a, give(a, x.held, x.n));
+	LIVE_OK(b, give(b, y.held, y.n));
+	live_expect_free(a, pages);
+}
+
+static void wait_for_takeable(swakv_session *s, int64_t want)
+{
+	int64_t now = -1;
+
+	for (int i = 0; (now = swakv_pages_takeable(s, 0)) != want && i < LIVE_PATIENCE; i++)
+		usleep(1000);
+	cr_assert_eq(now, want, "%lld pages can be taken, as it says", (long long)now);
+}
+
+Test(pages, what_can_be_taken_and_is_wanted_is_read_without_a_call)
+{
+	struct swakv_session_counters before, after;
+	uint64_t since = 1;
+
+	wait_for_takeable(a, pages);
+	LIVE_OK(a, swakv_pages_take(a, 0, 0, 0, (uint32_t)pages, (uint32_t)pages, 0, ids, &n, NULL));
+	wait_for_takeable(a, 0);
+	cr_expect_eq(swakv_pages_wanted(a, 0, &since), 0);
+	cr_expect_eq(since, 0);
+	before.size = after.size = sizeof(before);
+	swakv_session_get_counters(a, &before);
+	cr_expect_eq(swakv_pages_take(b, 0, 0, 0, 5, 5, 0, ids + pages, &n, NULL), SWAKV_ENOPAGES);
+	for (int i = 0; swakv_pages_wanted(a, 0, &since) != 5 && i < LIVE_PATIENCE; i++)
+		usleep(1000);
+	cr_expect_eq(swakv_pages_wanted(a, 0, &since), 5);
+	cr_expect_gt(since, 0);
+	for (int i = 0; swakv_pages_wanted(a, 0, &since) != 0 && i < LIVE_PATIENCE; i++)
+		usleep(1000);
+	cr_expect_eq(swakv_pages_wanted(a, 0, &since), 0, "a refusal is no lack for ever");
+	swakv_session_get_counters(a, &after);
+	cr_expect_eq(before.commands, after.commands);
+	cr_expect_eq(swakv_pages_wanted(NULL, 0, NULL), 0);
+	cr_expect_eq(swakv_pages_wanted(a, 1, NULL), 0);
+	cr_expect_eq(swakv_pages_takeable(NULL, 0), 0);
+	cr_expect_eq(swakv_pages_offer(a, 1, 0), SWAKV_EINVALID);
+	cr_expect_eq(swakv_pages_offer(a, 0, -1), SWAKV_EINVALID);
+}
+
+/* A program that manages its pages is killed beside one that has requests. */
+Test(pages, a_killed_block_pool_leaves_its_pages_to_the_others)
+{
+	const int32_t slot = 0, length = 64;
+	const struct swakv_begin_options o = { .size = sizeof(o), .slots = &slot, .n_slots = 1 };
+	swakv_request *r;
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	if (live_is_cuda())
+		return;
+	cr_assert_eq(pipe(ready), 0);
+	LIVE_OK(b, swakv_request_begin(b, &o, &r, NULL));
+	live_prefill(b, r, &length, 1);
+	pid = fork();
+	if (pid == 0) {
+		swakv_session *s = attach();
+
+		if (swakv_pages_take(s, 0, 0, 0, 20, 20, 0, ids, &n, NULL) == 0 && write(ready[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(ready[1]);
+	cr_assert_eq(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	for (int i = 0; i < 40; i++)
+		live_decode(b, r);
+	cr_assert_eq(kill(pid, SIGKILL), 0);
+	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+	for (int i = 0; i < 40; i++)
+		live_decode(b, r);
+	LIVE_OK(b, swakv_request_finish(r, NULL));
+	swakv_request_free(r);
 	live_expect_free(a, pages);
 }

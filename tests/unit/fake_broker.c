@@ -59,6 +59,7 @@ static void welcome_fill(struct fake *f)
 		.tables_bytes = TABLES_BYTES,
 		.lines_offset = 1024,
 		.wait_offset = 512,
+		.boards_offset = 12288,
 		.commands = { .control_offset = 0, .slots_offset = 4096, .n_slots = FAKE_SLOTS },
 		.replies = { .control_offset = 256, .slots_offset = 8192, .n_slots = FAKE_SLOTS },
 	};

@@ -45,6 +45,29 @@ int swakv_pages_take(swakv_session *s, uint32_t group, uint32_t stream, uint32_t
 int swakv_pages_give(swakv_session *s, uint32_t group, const int32_t *ids, uint32_t n, const struct swakv_fence *fences,
 		     uint32_t n_fences, swakv_ticket *ticket);
 
+/* ---- what others lack ------------------------------------------------------------- */
+
+/* All three ask nobody, and cost as much as a load or a store. */
+
+/*
+ * Pages of @group that could be taken about now: a hint, some milliseconds old.
+ * 0 for NULL, for a group that there is not, and when the session is over.
+ */
+int64_t swakv_pages_takeable(const swakv_session *s, uint32_t group);
+/*
+ * Says that @n of the pages that the session has taken in @group could be given,
+ * since nothing refers to them (a prefix cache, say): when others lack pages, those
+ * are asked for first.
+ * Errors: common.
+ */
+int swakv_pages_offer(swakv_session *s, uint32_t group, int64_t n);
+/*
+ * Pages of @group that the session is asked to give, since others lack them: 0 when
+ * it is not asked, or no longer. @since_ns (may be NULL) gets since when, by
+ * CLOCK_MONOTONIC, else 0. Nobody is forced.
+ */
+int64_t swakv_pages_wanted(const swakv_session *s, uint32_t group, uint64_t *since_ns);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * press.c - see press.h
+ *
+ * All of it is computed anew each time: so a lack that many have is asked for
+ * once, what was given meanwhile is not asked for again, and a want ends with its
+ * cause. First those are asked that hold pages of the size that is lacking; only
+ * what they do not have is asked, in bytes, of others, whose extents must come
+ * empty for it. Of each, first what sessions say they could give.
+ */
+#include "press.h"
+
+#include "internal.h"
+#include "limit.h"
+
+/* Begins and takes that wait, and that are looked at. */
+#define WAITS_SEEN 64
+
+/* What is lacking of each class, in pages. */
+struct lacks {
+	int64_t pages[POOL_MAX_CLASSES];
+	bool any;
+};
+
+void press_refused(struct session *s, const int64_t *needs)
+{
+	FOR_EACH_GROUP (g, s)
+		g->refused = needs[g->index];
+	s->refused_until = s->engine->stamp + PRESS_REFUSED_MS * s->engine->stamps_a_ms;
+	s->engine->pressed = true;
+	if (!s->engine->press_due)
+		s->engine->press_due = s->refused_until;
+}
+
+void press_given(struct session *s)
+{
+	s->refused_until = 0;
+}
+
+static bool was_refused(const struct session *s)
+{
+	return !s->ended && s->refused_until > s->engine->stamp;
+}
+
+/* It lacks pages itself: it is not asked for those of others. */
+static bool lacks_pages(const struct session *s)
+{
+	return s->n_waits > 0 || was_refused(s);
+}
+
+static bool below_ceiling(const struct session *s, const int64_t *needs)
+{
+	const struct quota *q = s->quota;
+
+	return !q->ceiling || quota_used(q) + needs_bytes(s, needs) <= q->ceiling;
+}
+
+/* The session is in want of @needs. */
+static void add_lack(struct lacks *l, const struct session *s, const int64_t *needs)
+{
+	if (!below_ceiling(s, needs)) /* no page of another would help */
+		return;
+	FOR_EACH_GROUP (g, s) {
+		l->pages[g->class_index] += needs[g->index];
+		l->any |= needs[g->index] > 0;
+	}
+}
+
+/* What is there for those who lack pages of class @index, or is on its way. */
+static int64_t pages_coming(struct engine *e, const struct pool_keep *keep, uint32_t index)
+{
+	const struct page_class *c = e->pool.classes[index];
+	int64_t n = engine_available(e, index) + c->n_withheld + keep->claims[index] - keep->floors[index];
+	const struct session *s;
+
+	n = n > 0 ? n : 0;
+	LIST_FOREACH (s, &e->sessions, siblings)
+		FOR_EACH_GROUP (g, s)
+			n += g->class_index == index && !s->ended ? g->n_leaving : 0;
+	return n;
+}
+
+static void find_lacks(struct engine *e, struct lacks *l)
+{
+	const struct session *s, *one = NULL;
+	const struct wait *w;
+	struct pool_keep keep;
+	int seen = 0;
+
+	*l = (struct lacks){ 0 };
+	TAILQ_FOREACH (w, &e->waits, in_engine) {
+		if (seen++ == WAITS_SEEN)
+			break;
+		if (w->refusal)
+			continue;
+		add_lack(l, w->session, w->needs);
+		one = w->session;
+	}
+	LIST_FOREACH (s, &e->sessions, siblings) {
+		int64_t needs[WIRE_MAX_GROUPS];
+
+		if (!was_refused(s) || s->n_waits > 0)
+			continue;
+		FOR_EACH_GROUP (g, s)
+			needs[g->index] = g->refused;
+		add_lack(l, s, needs);
+		one = s;
+	}
+	if (!l->any)
+		return;
+	keep_for_others(&keep, e, one->quota, true);
+	l->any = false;
+	for (int i = 0; i < e->pool.n_classes; i++) {
+		if (l->pages[i] == 0)
+			continue;
+		l->pages[i] -= pages_coming(e, &keep, (uint32_t)i);
+		l->pages[i] = l->pages[i] > 0 ? l->pages[i] : 0;
+		l->any |= l->pages[i] > 0;
+	}
+}
+
+/* ---- who is asked ------------------------------------------------------------------ */
+
+/* Of whom, and how far. */
+struct asking {
+	int32_t class;   /* those of this class, */
+	bool others;     /* or of all others */
+	bool spare_only; /* no more than what they say they could give */
+};
+
+/* Bytes that the session holds above its model's floor and manages in @g: in that proportion it is asked. */
+static uint64_t weight_of(const struct session *s, const struct group *g)
+{
+	uint64_t managed = (uint64_t)g->n_managed * page_class_whole(g->class);
+
+	return managed < s->quota->above ? managed : s->quota->above;
+}
+
+/* Bytes that it can be asked for beyond those that it is. */
+static uint64_t room_of(const struct session *s, const struct group *g, const struct asking *a)
+{
+	uint64_t each = page_class_whole(g->class), most = (uint64_t)g->n_managed;
+
+	if (s->ended || lacks_pages(s) || ((int32_t)g->class_index == a->class) == a->others)
+		return 0;
+	if (a->spare_only && g->offered < most)
+		most = g->offered;
+	if (most <= (uint64_t)g->asked)
+		return 0;
+	most = (most - (uint64_t)g->asked) * each;
+	return most < s->quota->above_left ? most : s->quota->above_left / each * each;
+}
+
+static uint64_t ask(struct session *s, struct group *g, uint64_t bytes, uint64_t room)
+{
+	uint64_t each = page_class_whole(g->class), pages = (bytes + each - 1) / each;
+
+	pages = pages * each <= room ? pages : room / each;
+	g->asked += (int64_t)pages;
+	s->quota->above_left -= pages * each;
+	return pages * each;
+}
+
+/* @bytes are asked of them, in proportion to their weights, as far as they have them; what is left. */
+static uint64_t ask_all(struct engine *e, const struct asking *a, uint64_t bytes)
+{
+	unsigned __int128 total = 0;
+	uint64_t left = bytes;
+	struct session *s;
+
+	LIST_FOREACH (s, &e->sessions, siblings)
+		FOR_EACH_GROUP (g, s)
+			total += room_of(s, g, a) ? weight_of(s, g) : 0;
+	for (int whole = 0; whole < 2 && total > 0; whole++) {
+		LIST_FOREACH (s, &e->sessions, siblings) {
+			FOR_EACH_GROUP (g, s) {
+				uint64_t room = room_of(s, g, a), share = left, asked;
+
+				if (!whole) /* then whoever still has some */
+					share = (uint64_t)(bytes * (unsigned __int128)weight_of(s, g) / total);
+				asked = room ? ask(s, g, share < left ? share : left, room) : 0;
+				left -= asked < left ? asked : left;
+			}
+		}
+	}
+	return left;
+}
+
+static void ask_for(struct engine *e, uint32_t index, int64_t pages)
+{
+	uint64_t left = (uint64_t)pages * page_class_whole(e->pool.classes[index]);
+
+	for (int i = 0; i < 4 && left > 0; i++) {
+		const struct asking a = { .class = (int32_t)index, .others = i >= 2, .spare_only = i % 2 == 0 };
+
+		left = ask_all(e, &a, left);
+	}
+}
+
+void engine_press(struct engine *e)
+{
+	struct session *s;
+	struct lacks l;
+	struct quota *q;
+
+	find_lacks(e, &l);
+	TAILQ_FOREACH (q, &e->quotas, link) {
+		uint64_t used = quota_used(q);
+
+		q->above = q->above_left = used > q->floor ? used - q->floor : 0;
+	}
+	LIST_FOREACH (s, &e->sessions, siblings)
+		FOR_EACH_GROUP (g, s)
+			g->asked = 0;
+	for (int i = 0; i < e->pool.n_classes && l.any; i++)
+		if (l.pages[i] > 0)
+			ask_for(e, (uint32_t)i, l.pages[i]);
+	e->pressed = false;
+	e->press_due = 0;
+	LIST_FOREACH (s, &e->sessions, siblings) {
+		e->pressed |= was_refused(s);
+		if (was_refused(s) && (!e->press_due || s->refused_until < e->press_due))
+			e->press_due = s->refused_until;
+		FOR_EACH_GROUP (g, s) {
+			if ((g->wanted > 0) != (g->asked > 0))
+				g->wanted_since = e->stamp;
+			g->wanted = g->asked;
+			e->pressed |= g->wanted > 0;
+		}
+	}
+}
+
+bool engine_presses(const struct engine *e)
+{
+	return e->pressed || e->n_waiting > 0;
+}
+
+uint64_t engine_press_due(const struct engine *e)
+{
+	return e->press_due;
+}
+
+void session_set_spare(struct session *s, uint32_t group, uint64_t pages)
+{
+	s->groups[group].offered = pages;
+}
+
+int64_t session_wanted_pages(const struct session *s, uint32_t group, uint64_t *since)
+{
+	const struct group *g = &s->groups[group];
+
+	*since = g->wanted > 0 ? g->wanted_since : 0;
+	return g->wanted;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * press.h - who is asked for pages that others lack (spec section 8)
+ *
+ * Somebody waits, or was refused lately: what is lacking above that which is free
+ * or on its way is asked of sessions that hold managed pages above the floor of
+ * their model. Nobody is forced.
+ */
+#ifndef SWAKV_ENGINE_PRESS_H
+#define SWAKV_ENGINE_PRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine;
+struct session;
+
+/* A refusal counts as a lack for so long, in milliseconds, or until its session is given pages. */
+#define PRESS_REFUSED_MS 1000
+
+/*
+ * Decides anew who is asked, from what is lacking, free and held now, as of the
+ * last engine_stamp(). Looks at each session a few times.
+ */
+void engine_press(struct engine *e);
+/* True when somebody lacks pages or is asked, so that engine_press() is to be called soon. */
+bool engine_presses(const struct engine *e);
+/* The stamp at which it is to be called at the latest, 0: never, unless something else happens. */
+uint64_t engine_press_due(const struct engine *e);
+
+/* Of the pages that it manages in @group the session could give @pages, as it says: any number. */
+void session_set_spare(struct session *s, uint32_t group, uint64_t pages);
+/* Pages of @group that the session is asked for, 0: none; *@since: the stamp since which it is asked. */
+int64_t session_wanted_pages(const struct session *s, uint32_t group, uint64_t *since);
+
+/* ---- inside of the engine ------------------------------------------------ */
+
+/* @needs were refused to the session, which did not wait for them; or it has been given pages. */
+void press_refused(struct session *s, const int64_t *needs);
+void press_given(struct session *s);
+
+#endif

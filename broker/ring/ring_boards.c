@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ring_boards.c - see ring_boards.h */
+#include "ring_boards.h"
+
+#include "clock.h"
+
+#define BOARDS_EVERY (2 * NS_PER_MS)
+#define BOARDS_SHARE 100 /* of their cost: not more than 1 % of the time */
+
+static bool has_board(const struct channel *c)
+{
+	return c->state == CHANNEL_ATTACHED && session_entered(c->session);
+}
+
+static void read_offers(struct channel *c)
+{
+	for (uint32_t g = 0; g < c->memory.layout.n_groups; g++)
+		session_set_spare(c->session, g, load_relaxed(&c->boards[g].offered));
+}
+
+/* A store takes the line from a worker that reads it: only what is new is stored. */
+static void put(shm_u64 *at, uint64_t value)
+{
+	if (load_relaxed(at) != value)
+		store_relaxed(at, value);
+}
+
+static void write_boards(struct channel *c)
+{
+	for (uint32_t g = 0; g < c->memory.layout.n_groups; g++) {
+		struct wire_board *b = &c->boards[g];
+		uint64_t since;
+		int64_t wanted = session_wanted_pages(c->session, g, &since);
+
+		put(&b->takeable, (uint64_t)session_takeable_pages(c->session, g));
+		put(&b->since, since);
+		put(&b->wanted, (uint64_t)wanted);
+	}
+}
+
+uint64_t ring_boards_deadline(const struct ring_thread *t)
+{
+	uint64_t due = engine_press_due(t->engine);
+
+	if (t->boards_due)
+		return t->next_boards;
+	if (!due)
+		return UINT64_MAX;
+	return due > t->next_boards ? due : t->next_boards;
+}
+
+void ring_boards(struct ring_thread *t)
+{
+	uint64_t before, share;
+	struct channel *c;
+
+	t->boards_due |= t->changed;
+	if (t->now < t->next_boards || !(t->boards_due || engine_presses(t->engine)))
+		return;
+	before = t->edge.computed(t->edge.arg);
+	if (engine_presses(t->engine)) {
+		TAILQ_FOREACH (c, &t->channels, link)
+			if (has_board(c))
+				read_offers(c);
+		engine_press(t->engine);
+	}
+	TAILQ_FOREACH (c, &t->channels, link)
+		if (has_board(c))
+			write_boards(c);
+	t->boards_due = false;
+	share = (t->edge.computed(t->edge.arg) - before) * BOARDS_SHARE;
+	t->next_boards = t->now + (share > BOARDS_EVERY ? share : BOARDS_EVERY);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire_board.h - what broker and worker read of each other without a command */
+#ifndef SWAKV_WIRE_BOARD_H
+#define SWAKV_WIRE_BOARD_H
+
+#include <stdint.h>
+
+#include "atomics.h"
+
+/*
+ * What broker and worker let each other know of the pages of a group that the
+ * worker manages itself, without a command. Each reads what the other writes as
+ * it is at the moment, and trusts none of it.
+ */
+struct wire_board {
+	/* the broker's */
+	_Alignas(CACHELINE) shm_u64 takeable; /* pages that could be taken now: a hint */
+	shm_u64 wanted;                       /* pages that others lack and the worker is asked for, 0: none, */
+	shm_u64 since;                        /* since then: CLOCK_MONOTONIC, ns */
+	/* the worker's */
+	_Alignas(CACHELINE) shm_u64 offered; /* pages that it could give, since nothing refers to them */
+};
+_Static_assert(sizeof(struct wire_board) == 2 * CACHELINE, "wire_board");
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_press.c - who is asked for pages that others lack (spec section 8) */
+#include "engine_fixture.h"
+
+enum { PAGES = 64, TOKENS = 16, WORKERS = 4 };
+#define PAGE_BYTES ((uint64_t)TOKENS * TOKEN_BYTES) /* of K */
+
+static struct engine *engine;
+static struct worker w[WORKERS]; /* the last one has pages of twice the size */
+static int32_t got[WORKERS][PAGES];
+static uint32_t held[WORKERS];
+
+static void setup(void)
+{
+	const char *names[] = { "a", "b", "c", "d" };
+	uint64_t half = PAGES * PAGE_BYTES;
+
+	engine = engine_new(&(struct engine_config){
+		.half_bytes = half, .extent_bytes = half / 16, .stamps_a_ms = 1, .wait_claim = 100000 });
+	cr_assert_not_null(engine);
+	for (int i = 0; i < WORKERS; i++) {
+		uint32_t tokens = i == 3 ? 2 * TOKENS : TOKENS;
+
+		worker_open(&w[i], engine, make_model(tokens, tokens, 4, 16 * tokens), half, (uint32_t)i + 1);
+		cr_assert_eq(session_join(w[i].s, names[i]), 0);
+		held[i] = 0;
+	}
+	engine_stamp(engine, 5);
+}
+
+static void close_all(void)
+{
+	for (int i = 0; i < WORKERS; i++)
+		worker_close(&w[i]);
+	engine = engine_free(engine);
+}
+
+TestSuite(press, .init = setup, .fini = close_all);
+
+static int take(int i, uint32_t n, uint64_t wait)
+{
+	const struct take t = { .min = n, .max = n, .wait = wait, .ticket = n };
+	uint32_t more;
+	int code = pages_take(w[i].s, &t, got[i] + held[i], &more, &w[i].f);
+
+	held[i] += more;
+	check_all(engine);
+	return code;
+}
+
+static void give(int i, uint32_t n)
+{
+	const struct give g = { .ids = got[i] + held[i] - n, .n = n };
+
+	cr_assert_eq(pages_give(w[i].s, &g, w[i].armed, &w[i].f), 0);
+	held[i] -= n;
+}
+
+static int64_t wanted(int i)
+{
+	uint64_t since;
+
+	engine_press(engine);
+	return session_wanted_pages(w[i].s, 0, &since);
+}
+
+static void limit(const char *name, uint64_t floor_pages, uint64_t ceiling_pages)
+{
+	uint64_t floor = floor_pages * 2 * PAGE_BYTES, ceiling = ceiling_pages * 2 * PAGE_BYTES;
+
+	cr_assert_eq(engine_limit(engine, name, &floor, &ceiling, NULL), 0);
+}
+
+Test(press, nobody_is_asked_while_nobody_lacks_anything)
+{
+	cr_assert_eq(take(0, PAGES, 0), 0);
+	cr_expect_eq(wanted(0), 0);
+	cr_expect(!engine_presses(engine));
+}
+
+Test(press, what_a_take_lacks_is_asked_for_once)
+{
+	cr_assert_eq(take(0, 60, 0), 0);
+	cr_expect_eq(take(1, 10, 1000), SWAKV_EAGAIN);
+	cr_expect(engine_presses(engine));
+	for (int i = 0; i < 3; i++)
+		cr_expect_eq(wanted(0), 6, "4 are free");
+	cr_expect_eq(wanted(1), 0, "it waits itself");
+}
+
+Test(press, a_want_ends_with_its_cause)
+{
+	struct admission d;
+	uint64_t since;
+
+	cr_assert_eq(take(0, 60, 0), 0);
+	cr_expect_eq(take(1, 10, 1000), SWAKV_EAGAIN);
+	cr_expect_eq(wanted(0), 6);
+	engine_stamp(engine, 9);
+	give(0, 2);
+	cr_expect_eq(wanted(0), 4);
+	cr_expect_eq(session_wanted_pages(w[0].s, 0, &since), 4);
+	cr_expect_eq(since, 5, "asked since then");
+	give(0, 4);
+	cr_expect_eq(wanted(0), 0);
+	cr_assert(engine_admit(engine, &d));
+	cr_expect_eq(d.n_pages, 10);
+	cr_expect_eq(wanted(0), 0);
+	cr_expect(!engine_presses(engine));
+}
+
+Test(press, a_want_ends_when_the_one_that_waits_is_gone)
+{
+	cr_assert_eq(take(0, 60, 0), 0);
+	cr_expect_eq(take(1, 10, 1000), SWAKV_EAGAIN);
+	cr_expect_eq(wanted(0), 6);
+	session_end(w[1].s);
+	cr_expect_eq(wanted(0), 0);
+}
+
+Test(press, a_refusal_counts_for_a_second)
+{
+	cr_assert_eq(take(0, 60, 0), 0);
+	cr_expect_eq(take(1, 10, 0), SWAKV_ENOPAGES);
+	cr_expect_eq(wanted(0), 6);
+	engine_stamp(engine, 5 + PRESS_REFUSED_MS - 1);
+	cr_expect_eq(wanted(0), 6);
+	engine_stamp(engine, 5 + PRESS_REFUSED_MS);
+	cr_expect_eq(wanted(0), 0);
+	cr_expect(!engine_presses(engine));
+}
+
+Test(press, a_refusal_is_over_when_pages_were_given_since)
+{
+	cr_assert_eq(take(0, 60, 0), 0);
+	cr_expect_eq(take(1, 10, 0), SWAKV_ENOPAGES);
+	cr_assert_eq(take(1, 4, 0), 0);
+	cr_expect_eq(wanted(0), 0);
+}
+
+Test(press, begins_lack_pages_too)
+{
+	int32_t slot = 0;
+	uint64_t h;
+
+	cr_assert_eq(take(0, PAGES, 0), 0);
+	cr_expect_eq(begin_on(&w[1], 0, &h, 1, &slot), SWAKV_ENOPAGES);
+	cr_expect_eq(wanted(0), w[1].g.private_pages);
+}
+
+Test(press, what_is_offered_is_asked_for_first)
+{
+	cr_assert_eq(take(0, 30, 0), 0);
+	cr_assert_eq(take(1, 34, 0), 0);
+	session_set_spare(w[1].s, 0, 8);
+	cr_expect_eq(take(2, 6, 1000), SWAKV_EAGAIN);
+	cr_expect_eq(wanted(0), 0);
+	cr_expect_eq(wanted(1), 6);
+	cr_expect_eq(take(2, 12, 1000), SWAKV_EAGAIN);
+	cr_expect_geq(wanted(1), 8, "18 are lacking, 8 are offered");
+	cr_expect_eq(wanted(0) + wanted(1), 18);
+	session_set_spare(w[1].s, 0, UINT64_MAX);
+	cr_expect_eq(wanted(1), 18, "what it says is no more than it has");
+	cr_expect_eq(wanted(0), 0);
+}
+
+Test(press, asked_in_proportion_to_what_is_held_above_the_floor)
+{
+	limit("a", 20, 0);
+	cr_assert_eq(take(0, 30, 0), 0);
+	cr_assert_eq(take(1, 30, 0), 0);
+	cr_expect_eq(take(2, 12, 1000), SWAKV_EAGAIN);
+	cr_expect_eq(wanted(0) + wanted(1), 8);
+	cr_expect_eq(wanted(0), 2, "10 above its floor, the other 30");
+}
+
+Test(press, the_floor_is_not_asked_for)
+{
+	limit("a", 30, 0);
+	cr_assert_eq(take(0, 30, 0), 0);
+	cr_assert_eq(take(1, 30, 0), 0);
+	session_set_spare(w[0].s, 0, 30);
+	cr_expect_eq(take(2, 12, 1000), SWAKV_EAGAIN);
+	cr_expect_eq(wanted(0), 0);
+	cr_expect_eq(wanted(1), 8);
+}
+
+Test(press, a_ceiling_is_no_lack)
+{
+	limit("b", 0, 10);
+	cr_assert_eq(take(0, 50, 0), 0);
+	cr_assert_eq(take(1, 8, 0), 0);
+	cr_expect_eq(take(1, 3, 0), SWAKV_ENOPAGES);
+	cr_expect_eq(wanted(0), 0);
+}
+
+Test(press, pages_on_their_way_are_not_asked_for)
+{
+	const struct wire_fence fence = fence_line(&w[0], 0, 1);
+	const struct give g = { .ids = got[0], .n = 5, .fences = &fence, .n_fences = 1 };
+
+	cr_assert_eq(take(0, PAGES, 0), 0);
+	cr_expect_eq(take(1, 8, 1000), SWAKV_EAGAIN);
+	cr_assert_eq(pages_give(w[0].s, &g, w[0].armed, &w[0].f), 0);
+	cr_expect_eq(wanted(0), 3);
+}
+
+Test(press, other_page_sizes_are_asked_when_those_of_the_same_have_no_more)
+{
+	cr_assert_eq(take(3, 22, 0), 0); /* 44 of the others */
+	cr_assert_eq(take(0, 20, 0), 0);
+	cr_expect_eq(take(1, 8, 1000), SWAKV_EAGAIN);
+	cr_expect_eq(wanted(0), 8);
+	cr_expect_eq(wanted(3), 0);
+	cr_expect_eq(take(1, 20, 1000), SWAKV_EAGAIN);
+	cr_expect_eq(wanted(0), 20);
+	cr_expect_eq(wanted(3), 4);
+}
