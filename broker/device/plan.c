@@ -17,7 +17,7 @@
 
 #include "area.h"
 #include "engine/engine.h"
-#include "engine/floor.h"
+#include "engine/floor_extents.h"
 #include "extent.h"
 #include "size.h"
 

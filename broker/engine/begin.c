@@ -6,8 +6,8 @@
 
 #include "behind.h"
 #include "bug.h"
+#include "floor_ceiling.h"
 #include "internal.h"
-#include "limit.h"
 #include "quarantine.h"
 #include "quota.h"
 #include "slice.h"
@@ -111,7 +111,8 @@ static void admit_sequence(struct session *s, struct request *r, uint32_t i, int
 	}
 	t->seq = index;
 	t->generation++;
-	if (t->line != r->stream) /* which is through with it; on the same one what was before is still ahead of others */
+	/* The other stream is through with it; on the same one what was before is still ahead of others. */
+	if (t->line != r->stream)
 		t->value = 0;
 	t->line = r->stream;
 	s->order[r->first + i] = index;

@@ -11,8 +11,8 @@
 
 #include <string.h>
 
+#include "floor_ceiling.h"
 #include "internal.h"
-#include "limit.h"
 #include "slice.h"
 
 /* Pages of each group that go back to its class then. */

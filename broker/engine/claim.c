@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "bug.h"
+#include "floor_ceiling.h"
 #include "internal.h"
-#include "limit.h"
 
 void claim_init(struct claim *c)
 {

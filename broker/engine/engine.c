@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "bug.h"
-#include "limit.h"
+#include "floor_ceiling.h"
 #include "slice.h"
 
 struct engine *engine_new(const struct engine_config *config)

@@ -168,7 +168,7 @@ int64_t session_reclaim(struct session *s);
  * NULL: as it was. @floor: always there for it; @ceiling: no more, 0: no limit.
  * Below what is in use nothing is taken away. 0; SWAKV_EINVALID: a floor above
  * the ceiling, or floors that are not there together, in bytes or in whole extents
- * (floor.h), when it is raised; SWAKV_EBUSY: limits of too many models that have no
+ * (floor_extents.h), when it is raised; SWAKV_EBUSY: limits of too many models that have no
  * session; SWAKV_ENOPAGES: memory is short.
  */
 int engine_limit(struct engine *e, const char *name, const uint64_t *floor, const uint64_t *ceiling, struct fault *f);

@@ -12,7 +12,7 @@
 
 #include "agenda.h"
 #include "delivery.h"
-#include "limit.h"
+#include "floor_ceiling.h"
 #include "slice.h"
 #include "transition.h"
 

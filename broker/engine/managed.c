@@ -8,8 +8,8 @@
  */
 #include "managed.h"
 
+#include "floor_ceiling.h"
 #include "internal.h"
-#include "limit.h"
 #include "quarantine.h"
 #include "slice.h"
 #include "transition.h"

@@ -11,7 +11,7 @@
 #include "press.h"
 
 #include "internal.h"
-#include "limit.h"
+#include "floor_ceiling.h"
 
 /* Begins and takes that wait, and that are looked at. */
 #define WAITS_SEEN 64

@@ -3,7 +3,7 @@
  * quota.c - see quota.h
  *
  * A model is found by its name. What a sequence of it takes is noted as its last
- * session declared it: by that its floor is split over page sizes (limit.c).
+ * session declared it: by that its floor is split over page sizes (floor_ceiling.c).
  */
 #include "quota.h"
 

@@ -11,7 +11,7 @@
 
 #include "claim.h"
 #include "engine.h"
-#include "floor.h"
+#include "floor_extents.h"
 #include "pool.h"
 #include "wait.h"
 

@@ -7,7 +7,7 @@
 #include "agenda.h"
 #include "begin.h"
 #include "behind.h"
-#include "limit.h"
+#include "floor_ceiling.h"
 #include "quota.h"
 #include "sequence.h"
 #include "slice.h"

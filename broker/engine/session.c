@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "bug.h"
+#include "floor_ceiling.h"
 #include "internal.h"
-#include "limit.h"
 #include "managed.h"
 #include "quarantine.h"
 #include "slice.h"

@@ -39,7 +39,7 @@ ROWS = {
     "page sizes in use at a time": ("N", ("broker/engine/engine.h", "ENGINE_MAX_CLASSES", 0)),
     "bytes of its name, and of its pool's": ("N", ("shared/wire.h", "WIRE_NAME", 1)),
     "bytes of its socket's path": ("N", ("shared/instance.h", "SOCKET_PATH_SIZE", 1)),
-    "models with limits and without a session": ("N", ("broker/engine/limit.c", "QUOTAS_WITHOUT_SESSION", 0)),
+    "models with limits and without a session": ("N", ("broker/engine/floor_ceiling.c", "QUOTAS_WITHOUT_SESSION", 0)),
     "models that are drained": ("N", ("shared/admin_wire.h", "ADMIN_MAX_DRAINED", 0)),
     "[model] sections": ("N", ("broker/config/config.h", "CONFIG_MAX_MODELS", 0)),
     "users or groups of a list": ("N", ("broker/config/config.h", "CONFIG_MAX_IDS", 0)),

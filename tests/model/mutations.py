@@ -80,7 +80,7 @@ MUTATIONS = [
         ("\tif (r->move_rows)\n", "\tif (r->move_rows && r->n_seqs > 2)\n")]),
     ("row not cleared when its slot is given up", "request.c", [
         ("\tif (s->ended)\n\t\treturn;\n\tpage_table_open", "\tif (!s->ended)\n\t\treturn;\n\tpage_table_open")]),
-    ("a refused begin takes one page", "limit.c", [
+    ("a refused begin takes one page", "floor_ceiling.c", [
         ("\tif (!limited)\n\t\treturn fault_set(f, FAULT_NO_PAGES",
          "\tif (!limited && need[missing].class->n_free > 0)\n\t\tpage_class_take(need[missing].class);\n"
          "\tif (!limited)\n\t\treturn fault_set(f, FAULT_NO_PAGES")]),
@@ -222,18 +222,18 @@ MUTATIONS = [
     ("rewound extras return before the last point", "rewind.c", [
         ("\tleaving_init(s, r, 0, &leaving);\n", "\tleaving_init(s, r, 0, &leaving);\n\tleaving.through = true;\n")]),
     # limits, and begins that wait
-    ("a floor is not honoured", "limit.c", [
+    ("a floor is not honoured", "floor_ceiling.c", [
         ("\tif (q->floor > used)\n", "\tif (q->floor > used && q->ceiling)\n")]),
-    ("a floor is kept for its own model, too", "limit.c", [
+    ("a floor is kept for its own model, too", "floor_ceiling.c", [
         ("\t\tif (q != own)\n\t\t\tadd_floor", "\t\tadd_floor")]),
-    ("a ceiling does not count what is held", "limit.c", [
+    ("a ceiling does not count what is held", "floor_ceiling.c", [
         ("if (!q->ceiling || used + bytes <= q->ceiling)", "if (!q->ceiling || bytes <= q->ceiling)")]),
     ("a model's ceiling is that of one session", "quota.c", [
         ("\tLIST_FOREACH (s, &q->sessions, sharers)\n\t\tFOR_EACH_GROUP (g, s)\n",
          "\ts = LIST_FIRST(&q->sessions);\n\tif (s)\n\t\tFOR_EACH_GROUP (g, s)\n")]),
-    ("a request above its ceiling is told to come again", "limit.c", [
+    ("a request above its ceiling is told to come again", "floor_ceiling.c", [
         ("if (ceiling && bytes > ceiling)", "if (ceiling && bytes > 2 * ceiling)")]),
-    ("free pages are not kept for a claim", "limit.c", [
+    ("free pages are not kept for a claim", "floor_ceiling.c", [
         ("\tif (claims && e->n_claims)\n\t\tclaims_keep", "\tif (claims && e->n_claims > 1)\n\t\tclaims_keep")]),
     ("what comes free in a chosen extent is open to all", "free_stack.c", [
         ("\tc->n_free -= n;\n\tc->n_withheld += n;\n", "")]),
@@ -264,7 +264,7 @@ MUTATIONS = [
         ("return hold < most ? hold : most;", "return hold;")]),
     ("a claim that would exceed its ceiling", "claim.c", [
         ("\treturn q->ceiling && quota_used", "\treturn q->ceiling && 2 * quota_used(q) < quota_used")]),
-    ("who runs cannot take what is claimed", "limit.c", [
+    ("who runs cannot take what is claimed", "floor_ceiling.c", [
         ("if (code != SWAKV_ENOPAGES || !e->n_claims || (claims == CLAIMS_ALL && !floored))",
          "if (code != SWAKV_ENOPAGES || !e->n_claims || !floored)")]),
     ("a claim leaves the floors of others nothing", "choice.c", [
@@ -283,6 +283,6 @@ MUTATIONS = [
         ("if (s->slots[slots[i]].seq >= 0 || s->slots[slots[i]].waiting)", "if (s->slots[slots[i]].seq >= 0)")]),
     ("a begin waits beyond its time", "wait.c", [
         ("\t\tif (e->stamp >= w->deadline && !w->session->busy)\n", "\t\tif (e->stamp > w->deadline && !w->session->busy)\n")]),
-    ("a limit that is lifted wakes nobody", "limit.c", [
+    ("a limit that is lifted wakes nobody", "floor_ceiling.c", [
         ("\tq->ceiling = high;\n\te->retry = true;\n", "\tq->ceiling = high;\n")]),
 ]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * limit.c - floors and ceilings of models, and what an admission must leave to others
+ * floor_ceiling.c - floors and ceilings of models, and what an admission must leave to others
  *
  * A ceiling is a number to compare with. A floor is a promise: what a model has
  * not used of it must be there the moment it is asked for, so it is kept as free
@@ -17,7 +17,7 @@
  * such as stay within their model's floor, owe a claim nothing: what they cannot
  * have beside it they take from it.
  */
-#include "limit.h"
+#include "floor_ceiling.h"
 
 #include <string.h>
 

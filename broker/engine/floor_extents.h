@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * floor.h - what the floors of several models take, in pages and in whole extents
+ * floor_extents.h - what the floors of several models take, in pages and in whole extents
  *
  * A floor in bytes becomes pages in the proportion in which one sequence of
  * max_seq takes them. Each size of pages lies in extents of its own, so floors
  * that fit in bytes need not fit. Arithmetic only: a pool need not exist.
  */
-#ifndef SWAKV_FLOOR_H
-#define SWAKV_FLOOR_H
+#ifndef SWAKV_FLOOR_EXTENTS_H
+#define SWAKV_FLOOR_EXTENTS_H
 
 #include "fault.h"
 #include "fit.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* floor.c - see floor.h */
-#include "floor.h"
+/* floor_extents.c - see floor_extents.h */
+#include "floor_extents.h"
 
 uint64_t floor_pages(uint64_t bytes, const struct floor_share *shares, uint32_t n, uint32_t i)
 {

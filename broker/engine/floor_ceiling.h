@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* limit.h - floors and ceilings of models, and what an admission must leave to others */
-#ifndef SWAKV_ENGINE_LIMIT_H
-#define SWAKV_ENGINE_LIMIT_H
+#ifndef SWAKV_FLOOR_CEILING_H
+#define SWAKV_FLOOR_CEILING_H
 
 #include "provision.h"
 #include "quota.h"
