@@ -45,6 +45,16 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* When this program first asked: ages that are told from it are never less than was meant, however late a reader is. */
+static uint64_t start_ns(void)
+{
+	static uint64_t start;
+
+	if (!start)
+		start = now_ns();
+	return start;
+}
+
 static void fill_head(struct status_head *head)
 {
 	strcpy(head->pool, "main");
@@ -77,9 +87,9 @@ static struct status_session known_session(uint32_t id, const char *model, uint3
 		.max_batch = 64,
 		.n_groups = 1,
 		.groups = { { .kind = WIRE_GROUP_SLIDING, .window = 1024, .page_tokens = 128, .private_pages = 19 } },
-		.attached_ns = now_ns() - 90000 * ms,
+		.attached_ns = start_ns() - 90000 * ms,
 		.last_op = WIRE_OP_STEP_COMPLETE,
-		.last_ns = now_ns() - 40 * ms,
+		.last_ns = start_ns() - 40 * ms,
 		.commands = 100 * id,
 		.refused = id,
 	};
@@ -122,8 +132,8 @@ static void known_sessions(struct status_snapshot *s)
 	s->sessions[0].leased = 38;
 	s->sessions[0].behind_points = 2;
 	s->sessions[0].open_points = 1;
-	s->sessions[0].oldest_point_ns = now_ns() - 3000 * ms;
-	s->sessions[0].oldest_lease_ns = now_ns() - 5000 * ms;
+	s->sessions[0].oldest_point_ns = start_ns() - 3000 * ms;
+	s->sessions[0].oldest_lease_ns = start_ns() - 5000 * ms;
 	s->sessions[1] = known_session(2, "gemma", STATUS_ATTACHED);
 	s->sessions[1].poisoned = 1;
 	s->sessions[1].quarantined = 4;
@@ -142,7 +152,7 @@ static void known_sessions(struct status_snapshot *s)
 	s->sessions[4].last_op = 0;
 	s->sessions[4].last_ns = 0;
 	for (int i = 2; i < 5; i++)
-		s->sessions[i].ended_ns = now_ns() - 1000 * ms;
+		s->sessions[i].ended_ns = start_ns() - 1000 * ms;
 	for (int i = 0; i < 5; i++)
 		s->sessions[i].groups[0].held = s->sessions[i].leased + s->sessions[i].quarantined;
 }
@@ -154,7 +164,7 @@ static void known_models(struct status_snapshot *s)
 		.name = "gemma",
 		.floor = 300000,
 		.used = 200000,
-		.oldest_wait_ns = now_ns() - 4000 * ms,
+		.oldest_wait_ns = start_ns() - 4000 * ms,
 		.sessions = 3,
 		.waiting = 2,
 		.claims = 1,
@@ -176,14 +186,14 @@ static void known_requests(struct status_snapshot *s)
 		.handle = 0xabc00000001,
 		.n_sequences = 2,
 		.open_points = 1,
-		.begun_ns = now_ns() - 5000 * ms,
+		.begun_ns = start_ns() - 5000 * ms,
 	};
 	s->requests[1] = (struct status_request){
 		.phase = PHASE_ADMITTED,
 		.handle = UINT64_MAX - 1,
 		.first_sequence = 2,
 		.n_sequences = 1,
-		.begun_ns = now_ns() - 10 * ms,
+		.begun_ns = start_ns() - 10 * ms,
 	};
 	s->n_sequences = 3;
 	s->sequences[0] = (struct status_sequence){
@@ -286,7 +296,7 @@ static void hostile_snapshot(struct status_writer *w, struct status_snapshot *s)
 /* One of everything, and no number twice: test_fields.py knows whose each is. */
 static void distinct_snapshot(struct status_snapshot *s)
 {
-	const uint64_t now = now_ns();
+	const uint64_t now = start_ns();
 
 	s->pool_total = 1001;
 	s->pool_held = 1002;
