@@ -13,6 +13,7 @@
 #include "agenda.h"
 #include "bug.h"
 #include "delivery.h"
+#include "dirty.h"
 #include "extend.h"
 #include "slice.h"
 #include "transition.h"

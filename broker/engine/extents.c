@@ -7,6 +7,7 @@
  * held, start being usable for the other.
  */
 #include "extents.h"
+#include "dirty.h"
 
 #include "bug.h"
 

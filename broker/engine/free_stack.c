@@ -6,6 +6,7 @@
  * so memory of its class is touched only for pages that were really handed out.
  */
 #include "free_stack.h"
+#include "dirty.h"
 
 #include "bug.h"
 #include "choice.h"

@@ -7,6 +7,7 @@
  * back when the give is refused. The session's own next command waits meanwhile.
  */
 #include "managed.h"
+#include "dirty.h"
 
 #include "floor_ceiling.h"
 #include "internal.h"

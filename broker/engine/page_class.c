@@ -7,6 +7,7 @@
  * taken comes from an extent that is in use anyway, as long as there is one.
  */
 #include "page_class.h"
+#include "dirty.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,14 +67,6 @@ void page_class_join(struct page_class *c, struct pool *p)
 	}
 }
 
-/* Under the policy `always` a page that is given out again is dirty for everybody. */
-static void forget_users(struct page_class *c, const int32_t *pages, int32_t n)
-{
-	for (int32_t i = 0; i < n; i++)
-		if (c->user[pages[i]] != PAGE_FRESH)
-			c->user[pages[i]] = PAGE_USED;
-}
-
 void page_class_take_many(struct page_class *c, int32_t *out, int32_t n)
 {
 	MUST(c->n_free >= n);
@@ -84,7 +77,7 @@ void page_class_take_many(struct page_class *c, int32_t *out, int32_t n)
 		return;
 	}
 	free_stack_take(c, out, n);
-	forget_users(c, out, n);
+	dirty_forget_users(c, out, n);
 }
 
 void page_class_promise(struct page_class *c, int32_t n)
@@ -102,7 +95,7 @@ void page_class_place(struct page_class *c, int32_t *out, int32_t n)
 	c->n_owed -= n;
 	free_stack_place(c, out, n);
 	if (c->scrub == WIRE_SCRUB_ALWAYS)
-		forget_users(c, out, n);
+		dirty_forget_users(c, out, n);
 }
 
 int32_t page_class_take(struct page_class *c)

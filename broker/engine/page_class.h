@@ -29,8 +29,6 @@ enum page_state {
 	PAGE_QUARANTINED,
 };
 
-enum { PAGE_FRESH = 0, PAGE_USED = UINT32_MAX }; /* nobody yet; somebody, whoever asks */
-
 /* What an extent of a class has: live pages (leased or quarantined) that touch it, free ones that start in it. */
 enum extent_kind {
 	EXTENT_EMPTY, /* none live, some free: may leave the class */
@@ -66,7 +64,7 @@ struct page_class {
 	int32_t *owner; /* [num_pages], the holder's mark while a page is chained */
 	int32_t *place; /* [num_pages], the extent it starts in, its complement when it ends in another */
 	uint8_t *state; /* [num_pages], enum page_state */
-	uint32_t *user; /* [num_pages], who bound the page last: a session's serial, PAGE_FRESH or PAGE_USED */
+	uint32_t *user; /* [num_pages], who bound the page last: see dirty.h */
 	uint32_t scrub; /* as the pool's */
 	bool fresh_is_dirty;
 	struct extent *extents; /* the pool's */
@@ -111,28 +109,6 @@ void page_class_place(struct page_class *c, int32_t *out, int32_t n);
 void page_class_put(struct page_class *c, int32_t page);
 /* Gives @n leased pages back, in order. */
 void page_class_put_many(struct page_class *c, const int32_t *pages, int32_t n);
-/*
- * A leased page has been bound by the session of @serial: true when it is dirty,
- * that is when it must be scrubbed first. From then on it counts as clean for
- * that session. Who had it says enough: a session has one element type in a
- * class. A page that comes back without having been bound keeps its last user,
- * since it was never scrubbed for the one that held it.
- */
-static inline bool page_class_bind(struct page_class *c, int32_t page, uint32_t serial)
-{
-	uint32_t former = c->user[page];
-
-	c->user[page] = serial;
-	return former != serial && (former != PAGE_FRESH || c->fresh_is_dirty);
-}
-/* The same where the page counts as dirty for the one that had it last, too. */
-static inline bool page_class_bind_anew(struct page_class *c, int32_t page, uint32_t serial)
-{
-	uint32_t *user = &c->user[page], former = *user;
-
-	*user = serial;
-	return former != PAGE_FRESH || c->fresh_is_dirty;
-}
 /* A leased page becomes quarantined. */
 void page_class_quarantine(struct page_class *c, int32_t page);
 

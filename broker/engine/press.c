@@ -10,8 +10,8 @@
  */
 #include "press.h"
 
-#include "internal.h"
 #include "floor_ceiling.h"
+#include "internal.h"
 
 /* Begins and takes that wait, and that are looked at. */
 #define WAITS_SEEN 64

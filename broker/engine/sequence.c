@@ -13,6 +13,7 @@
  * reservation, or where the stream keeps no order.
  */
 #include "sequence.h"
+#include "dirty.h"
 
 #include "bug.h"
 #include "delivery.h"
@@ -61,28 +62,6 @@ struct mapped seq_mapped(const struct session *s, const struct group *g, const s
 	}
 }
 
-/*
- * Columns [first, end) have been bound: the delivery says which must be scrubbed,
- * from the first dirty one on. A page that an earlier step may still read is none
- * of them: it came back on top of the reservation, so it is bound before all
- * those that were never bound since they were leased, and is not dirty itself.
- */
-static void tell_dirty(struct session *s, const struct group *g, const struct seq *q, int32_t first, int32_t end,
-		       struct delivery *d)
-{
-	int32_t dirty = end;
-
-	for (int32_t c = first, part; c < end;) {
-		part = c + slice_part(s, end - c);
-		slice_spend(s, part - c);
-		for (; c < part; c++)
-			if (page_class_bind(g->class, page_table_get(&g->table, q->slot, c), g->serial) && c < dirty)
-				dirty = c;
-	}
-	if (dirty < end)
-		delivery_scrub(d, group_row(g, q->slot), dirty, end);
-}
-
 void seq_bind(struct session *s, struct group *g, struct request *r, struct seq *q, int32_t first, int32_t end,
 	      struct delivery *d)
 {
@@ -106,7 +85,7 @@ void seq_bind(struct session *s, struct group *g, struct request *r, struct seq 
 	page_table_close(&g->table, q->slot);
 	p->n_extra += n - own;
 	if (g->class->scrub != WIRE_SCRUB_NEVER)
-		tell_dirty(s, g, q, first, end, d);
+		dirty_tell(s, g, q, first, end, d);
 	row_list_note(s, g, &r->dirty, q->slot);
 }
 

@@ -5,7 +5,7 @@
  * Whoever holds the flock of "<socket>.lock" may replace the socket: a live
  * broker keeps it, a dead one has lost it. No broker unlinks the lock file; in
  * case somebody else does, a socket that somebody has bound is never replaced.
- * The status page is taken over by the same name, in shared/status_page.c.
+ * The status page is taken over by the same name, in shared/status_name.c.
  */
 #ifndef SWAKV_BROKER_TAKEOVER_H
 #define SWAKV_BROKER_TAKEOVER_H

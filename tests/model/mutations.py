@@ -41,7 +41,7 @@ MUTATIONS = [
     ("rejected page lost", "sequence.c", [
         ("\t\tseq_reserved(g, q)[p->n_reserved++] = page;\n",
          "\t\tif (page % 64 != 63)\n\t\t\tseq_reserved(g, q)[p->n_reserved++] = page;\n")]),
-    ("a scrub covers pages that an earlier step may read", "sequence.c", [
+    ("a scrub covers pages that an earlier step may read", "dirty.c", [
         ("delivery_scrub(d, group_row(g, q->slot), dirty, end);",
          "delivery_scrub(d, group_row(g, q->slot), first, end);")]),
     ("the order of a request's stream is forgotten", "begin.c", [
@@ -147,19 +147,19 @@ MUTATIONS = [
         ("\tif (changed)\n", "\tif (changed && !(d->flags && d->n_rows > 9))\n")]),
     ("a duplicate slot is admitted", "begin.c", [
         ("\t\tif (s->slots[slots[seen]].seen)\n", "\t\tif (s->slots[slots[seen]].seen && n > 2)\n")]),
-    ("a page of another session counts as clean", "page_class.h", [
+    ("a page of another session counts as clean", "dirty.h", [
         ("return former != serial &&", "return former != serial && former + 1 != serial &&")]),
-    ("a page stays dirty after it was scrubbed", "page_class.h", [
+    ("a page stays dirty after it was scrubbed", "dirty.h", [
         ("\tc->user[page] = serial;\n", "\tif (former == PAGE_FRESH)\n\t\tc->user[page] = serial;\n")]),
     ("a page that was never bound forgets its user", "free_stack.c", [
         ("\tc->link[page] = e->top;\n",
          "\tif (page % 5 == 0)\n\t\tc->user[page] = PAGE_FRESH;\n\tc->link[page] = e->top;\n")]),
     ("two groups have one name", "group.c", [
         ("\tg->serial = ++s->engine->last_serial;\n", "\tg->serial = 1 + ++s->engine->last_serial % 2;\n")]),
-    ("always does not mean always", "page_class.c", [
+    ("always does not mean always", "dirty.c", [
         ("if (c->user[pages[i]] != PAGE_FRESH)", "if (c->user[pages[i]] != PAGE_FRESH && pages[i] % 3)")]),
     ("a scrub names one column too few", "sequence.c", [
-        ("tell_dirty(s, g, q, first, end, d);", "tell_dirty(s, g, q, first, end - 1, d);")]),
+        ("dirty_tell(s, g, q, first, end, d);", "dirty_tell(s, g, q, first, end - 1, d);")]),
     # layer groups
     ("the window of another group is used", "group.c", [
         ("&s->model.groups[g->index];\n\tsize_t", "&s->model.groups[0];\n\tsize_t")]),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joined pages: ids that count both halves as one run, two runs an extent, the page over the middle, a table of one
  * row. */
+#include "dirty.h"
 #include "engine_fixture.h"
 #include "pool_fixture.h"
 

@@ -2,6 +2,7 @@
 /*
  * test_pool.c - extents that are lent and come back, pages of classes (no session, no table)
  */
+#include "dirty.h"
 #include "pool_fixture.h"
 
 /* ---- extents given back ------------------------------------------------------------- */

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dirty.c - see dirty.h */
+#include "dirty.h"
+#include "delivery.h"
+#include "group.h"
+#include "page_table.h"
+#include "sequence.h"
+#include "session.h"
+#include "slice.h"
+
+/* Under the policy `always` a page that is given out again is dirty for everybody. */
+void dirty_forget_users(struct page_class *c, const int32_t *pages, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++)
+		if (c->user[pages[i]] != PAGE_FRESH)
+			c->user[pages[i]] = PAGE_USED;
+}
+
+/*
+ * Columns [first, end) have been bound: the delivery says which must be scrubbed,
+ * from the first dirty one on. A page that an earlier step may still read is none
+ * of them: it came back on top of the reservation, so it is bound before all
+ * those that were never bound since they were leased, and is not dirty itself.
+ */
+void dirty_tell(struct session *s, const struct group *g, const struct seq *q, int32_t first, int32_t end,
+		struct delivery *d)
+{
+	int32_t dirty = end;
+
+	for (int32_t c = first, part; c < end;) {
+		part = c + slice_part(s, end - c);
+		slice_spend(s, part - c);
+		for (; c < part; c++)
+			if (page_class_bind(g->class, page_table_get(&g->table, q->slot, c), g->serial) && c < dirty)
+				dirty = c;
+	}
+	if (dirty < end)
+		delivery_scrub(d, group_row(g, q->slot), dirty, end);
+}
