@@ -12,13 +12,14 @@ TestSuite(client_version, .init = client_setup, .fini = client_teardown);
 /* A struct with room behind it, as a later version of it has. */
 #define LONGER(type)                                                                                                   \
 	union {                                                                                                        \
+		unsigned char bytes[sizeof(struct type) + 16]; /* first, so that { 0 } fills them all */               \
 		struct type s;                                                                                         \
-		unsigned char bytes[sizeof(struct type) + 16];                                                         \
 	}
 
 /* Refused without a size and with a byte that nobody knows, taken with zeroes behind; @call uses @x, @why is said. */
 #define TAKES(x, call, why)                                                                                            \
 	do {                                                                                                           \
+		memset((x).bytes + sizeof((x).s), 0, sizeof(x) - sizeof((x).s));                                       \
 		(x).s.size = 0;                                                                                        \
 		cr_expect_eq((call), SWAKV_EINVALID, "no size");                                                       \
 		cr_expect_not_null(strstr((why), "is 0, not"), "%s", (why));                                           \
