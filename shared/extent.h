@@ -11,7 +11,7 @@
 /*
  * A 64th of a half of @half_bytes, a multiple of 64 KiB (of 4 KiB in halves
  * below 4 MiB), at most 64 MiB, or an EXTENT_MOST-th; never less than
- * @largest_page bytes, never more than the half. Bytes of each half.
+ * @largest_page bytes, never more than the half, so 0 of no half. Bytes of each half.
  */
 static inline uint64_t extent_default(uint64_t half_bytes, uint64_t largest_page)
 {
@@ -19,6 +19,8 @@ static inline uint64_t extent_default(uint64_t half_bytes, uint64_t largest_page
 	uint64_t unit = half_bytes >= 4 * mib ? 64 * kib : 4 * kib;
 	uint64_t extent = (half_bytes / 64 + unit - 1) / unit * unit;
 
+	if (half_bytes == 0)
+		return 0;
 	if (extent > 64 * mib)
 		extent = 64 * mib;
 	while (half_bytes / extent >= EXTENT_MOST)

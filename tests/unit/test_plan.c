@@ -6,6 +6,7 @@
 
 #include "device/plan.h"
 #include "engine_fixture.h"
+#include "extent.h"
 
 static struct config c;
 static struct backend_pool pool;
@@ -101,6 +102,12 @@ Test(plan, a_half_is_cut_into_8192_extents_at_most)
 	c.pool.extent.value = 0;
 	cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
 	cr_assert_leq((pool.half_bytes - 1) / pool.extent_bytes, 8191);
+}
+
+Test(plan, an_empty_half_has_no_extent)
+{
+	cr_expect_eq(extent_default(0, 4096), 0);
+	cr_expect_eq(extent_default(1, 4096), 1);
 }
 
 Test(plan, an_extent_holds_the_largest_configured_page)
