@@ -50,7 +50,7 @@ static int extend_fault(const struct session *s, const struct group *g, const st
 		return 0;
 	if (is_reserved_for(s, tokens) || lack <= p->n_staged)
 		return SWAKV_EPENDING;
-	if (m.gap - m.lo + m.hi - m.resume > g->class->num_pages)
+	if (m.gap - m.lo + m.hi - m.resume > page_class_most(g->class))
 		return SWAKV_ENEVER;
 	*lacking += lack;
 	return 0;
@@ -93,7 +93,8 @@ static int tell_fault(struct session *s, struct request *r, uint32_t i, int32_t 
 					       fault_set(f, FAULT_PAGES_PENDING, (int32_t)i, seq_span(g, q)->n_reserved,
 							 m.hi - m.resume),
 					       r->n_points, s->model.in_flight);
-		return fault_set(f, FAULT_STEP_NEVER, (int32_t)i, m.gap - m.lo + m.hi - m.resume, g->class->num_pages);
+		return fault_set(f, FAULT_STEP_NEVER, (int32_t)i, m.gap - m.lo + m.hi - m.resume,
+				 page_class_most(g->class));
 	}
 	return code;
 }

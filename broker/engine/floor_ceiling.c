@@ -184,8 +184,9 @@ static int64_t pages_of_class(const struct session *s, const struct pool_need *n
 static int never_fault(const struct session *s, const struct pool_need *need, uint64_t bytes, struct fault *f)
 {
 	for (uint32_t i = 0; i < s->n_groups; i++)
-		if (pages_of_class(s, need, i) > need[i].class->num_pages)
-			return fault_set(f, FAULT_NEVER_FITS, -1, pages_of_class(s, need, i), need[i].class->num_pages);
+		if (pages_of_class(s, need, i) > page_class_most(need[i].class))
+			return fault_set(f, FAULT_NEVER_FITS, -1, pages_of_class(s, need, i),
+					 page_class_most(need[i].class));
 	return fault_set(f, FAULT_NEVER_TOGETHER, -1, (int64_t)bytes, (int64_t)(2 * s->engine->pool.half_bytes));
 }
 

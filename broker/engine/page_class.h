@@ -93,6 +93,12 @@ static inline uint64_t page_class_whole(const struct page_class *c)
 	return page_key_whole(c->key);
 }
 
+/* Pages that it could have if all of the pool were its own: all ids but that of the page over the middle. */
+static inline int32_t page_class_most(const struct page_class *c)
+{
+	return c->runs[0].end - c->runs[0].first + (c->n_runs > 1 ? c->runs[1].end - c->runs[1].first : 0);
+}
+
 /* Takes a free page (there must be one). */
 int32_t page_class_take(struct page_class *c);
 /* Takes @n free pages: @out[n - 1] is what page_class_take() would take first. */

@@ -52,6 +52,7 @@ struct ref_class {
 	uint64_t page_bytes; /* of a half, or of a joined page */
 	bool joined;
 	int32_t num_pages;                         /* floor(half / S), of joined ones floor(2 half / T) */
+	int32_t most;                              /* of these, all but the one over the middle */
 	uint32_t sessions;                         /* that have a group of it, counted by groups */
 	uint8_t page[REF_PAGES];                   /* enum ref_page */
 	uint8_t first[REF_PAGES], last[REF_PAGES]; /* extents that it touches */

@@ -227,10 +227,12 @@ static void lay_out(const struct ref_pool *p, struct ref_class *c)
 	uint64_t all = c->joined ? 2 * p->half : p->half;
 
 	c->num_pages = (int32_t)(all / c->page_bytes);
+	c->most = c->num_pages;
 	for (int32_t id = 0; id < c->num_pages; id++) {
 		uint64_t first = (uint64_t)id * c->page_bytes, last = first + c->page_bytes - 1;
 		bool middle = first / p->half != last / p->half;
 
+		c->most -= middle;
 		c->first[id] = (uint8_t)(middle ? REF_NOWHERE : first % p->half / p->extent);
 		c->last[id] = (uint8_t)(middle ? REF_NOWHERE : last % p->half / p->extent);
 	}

@@ -184,7 +184,7 @@ static void count_refusal(struct ref_pool *p, const int64_t *all, bool vague)
 bool ref_never(struct ref_pool *p, const int64_t *need, int said)
 {
 	for (uint32_t i = 0; i < p->n_classes; i++)
-		if (need[i] > p->classes[i].num_pages)
+		if (need[i] > p->classes[i].most)
 			return true;
 	if (p->n_extents <= FEW) {
 		if (!some_way(p, need, true))
@@ -241,7 +241,7 @@ bool ref_floors_fit(struct ref_pool *p, const int64_t *need, int64_t whole, int 
 	uint64_t least = extents_for(p, need, false), most = extents_for(p, need, true);
 
 	for (uint32_t i = 0; i < p->n_classes; i++)
-		if (need[i] > p->classes[i].num_pages)
+		if (need[i] > p->classes[i].most)
 			return false;
 	if (least + (uint64_t)whole > p->n_extents)
 		return false;

@@ -60,7 +60,7 @@ static int advance_code(const struct ref_session *s, const struct ref_request *r
 				     (long long)lack);
 		if (promised(s, q->pending_endpoint - q->endpoint) || lack <= t->n_staged)
 			return SWAKV_EPENDING;
-		if (ref_in_row(s, q, g) + end - begin > s->groups[g].class->num_pages)
+		if (ref_in_row(s, q, g) + end - begin > s->groups[g].class->most)
 			code = SWAKV_ENEVER;
 		need[s->groups[g].class_index] += lack;
 	}

@@ -21,6 +21,7 @@ Test(joined, the_page_over_the_middle_is_never_used)
 	struct holder *a = holder_make_joined(p, 96);
 
 	cr_assert_eq(a->c->num_pages, 20);
+	cr_assert_eq(page_class_most(a->c), 19);
 	cr_assert_eq(pool_available(p, a->c), 19);
 	cr_assert_geq(provide(p, a, 20), 0);
 	take(p, a, 19);
@@ -37,6 +38,7 @@ Test(joined, where_pages_end_at_the_middle_none_is_lost)
 	struct pool *p = pool_make(10 * 96, 5 * 96, WIRE_SCRUB_NEVER);
 	struct holder *a = holder_make_joined(p, 96);
 
+	cr_assert_eq(page_class_most(a->c), 20);
 	cr_assert_eq(pool_available(p, a->c), 20);
 	take(p, a, 20);
 	cr_assert(holds(a, 9) && holds(a, 10));
