@@ -88,6 +88,18 @@ Test(press, what_a_take_lacks_is_asked_for_once)
 	cr_expect_eq(wanted(1), 0, "it waits itself");
 }
 
+Test(press, who_lacks_pages_itself_is_not_asked_for_what_it_holds)
+{
+	cr_assert_eq(take(0, 30, 0), 0);
+	cr_assert_eq(take(1, 15, 0), 0);
+	cr_assert_eq(take(2, 15, 0), 0);
+	cr_expect_eq(take(1, 20, 0), SWAKV_ENOPAGES);
+	cr_expect_eq(take(2, 12, 1000), SWAKV_EAGAIN);
+	cr_expect_eq(wanted(0), 28, "20 and 12 are lacking, 4 are free");
+	cr_expect_eq(wanted(1), 0, "it was refused");
+	cr_expect_eq(wanted(2), 0, "it waits");
+}
+
 Test(press, a_want_ends_with_its_cause)
 {
 	struct admission d;
