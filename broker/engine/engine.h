@@ -214,6 +214,8 @@ int64_t engine_claim_kept(const struct engine *e, const char *name, uint32_t ind
 void engine_on_claims(struct engine *e, void (*look)(void *arg), void *arg);
 /* False, and *@out is left alone, when no model of that name has a session or a limit. */
 bool engine_quota_of(const struct engine *e, const char *name, struct quota_counts *out);
+/* Bytes at least of the floor of model @name that it has not, and that others hold: a floor raised late fills up. */
+uint64_t engine_floor_lacks(struct engine *e, const char *name);
 
 /* ---- waiting -------------------------------------------------------------- */
 

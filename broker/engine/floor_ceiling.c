@@ -150,6 +150,29 @@ void keep_floor(struct pool_keep *keep, const struct engine *e, const struct quo
 	add_floor(keep, e, q);
 }
 
+uint64_t engine_floor_lacks(struct engine *e, const char *name)
+{
+	const struct quota *q = quota_find(e, name), *other;
+	uint64_t used = q ? quota_used(q) : 0, total = 2 * e->pool.half_bytes, held = 0, by_class = 0, by_bytes;
+	struct pool_keep keep;
+
+	if (!q || q->floor <= used)
+		return 0;
+	TAILQ_FOREACH (other, &e->quotas, link)
+		if (other != q)
+			held += quota_used(other) > other->floor ? quota_used(other) : other->floor;
+	by_bytes = held + q->floor > total ? held + q->floor - total : 0;
+	keep_floor(&keep, e, q);
+	for (uint32_t i = 0; i < (uint32_t)e->pool.n_classes && !e->n_claims;
+	     i++) { /* a claim owes a floor its pages */
+		int64_t there = keep.floors[i] ? pool_available(&e->pool, e->pool.classes[i]) : 0;
+
+		if (keep.floors[i] > there)
+			by_class += (uint64_t)(keep.floors[i] - there) * page_class_whole(e->pool.classes[i]);
+	}
+	return by_class > by_bytes ? by_class : by_bytes;
+}
+
 void keep_for_others(struct pool_keep *keep, const struct engine *e, const struct quota *own, bool claims)
 {
 	const struct quota *q;

@@ -93,8 +93,8 @@ static void remark_ceiling(struct admin_reply *r, const struct quota_counts *n)
 		       n->sequence);
 }
 
-/* What holds now. */
-static void tell_limits(struct admin_reply *r, const struct quota_counts *n)
+/* What holds now; @lacks: of the floor. */
+static void tell_limits(struct admin_reply *r, const struct quota_counts *n, uint64_t lacks)
 {
 	char ceiling[40] = "none";
 
@@ -111,6 +111,11 @@ static void tell_limits(struct admin_reply *r, const struct quota_counts *n)
 		 n->name, n->floor, ceiling, n->used, n->sessions, n->waiting);
 	if (n->sessions == 0)
 		remark(r, NO_SESSION);
+	if (lacks)
+		remark(r,
+		       "; nothing is taken away: %" PRIu64
+		       " bytes of the floor at least are held by others now, and are there when these return them",
+		       lacks);
 	if (n->ceiling)
 		remark_ceiling(r, n);
 }
@@ -130,7 +135,7 @@ static void limit(struct admin_job *job, struct ring_thread *t)
 	}
 	if (!engine_quota_of(t->engine, r->model, &n))
 		memcpy(n.name, r->model, sizeof(n.name)); /* neither a session nor a limit */
-	tell_limits(&job->reply, &n);
+	tell_limits(&job->reply, &n, engine_floor_lacks(t->engine, r->model));
 	t->changed = true;
 }
 

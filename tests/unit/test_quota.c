@@ -108,6 +108,30 @@ Test(quota, what_can_never_fit_beside_the_floors_is_never)
 	taken(&a, 0, 32);
 }
 
+Test(quota, what_others_hold_of_a_late_floor_is_known)
+{
+	uint64_t all, one[B_PAGES];
+
+	cr_assert_eq(engine_floor_lacks(e, "a"), 0);
+	cr_assert_eq(engine_floor_lacks(e, "nobody"), 0);
+	all = taken(&b, 0, B_PAGES - 4);
+	limit("a", 16 * A_BYTES, 0);
+	cr_assert_eq(engine_floor_lacks(e, "a"), 8 * A_BYTES);
+	taken(&a, 0, 8);
+	cr_assert_eq(engine_floor_lacks(e, "a"), 8 * A_BYTES);
+	refused(&a, 8, 1, SWAKV_ENOPAGES, FAULT_NO_PAGES);
+	give(&b, all);
+	cr_assert_eq(engine_floor_lacks(e, "a"), 0);
+	taken(&a, 8, 8);
+	limit("a", 0, 0);
+	for (int32_t i = 0; i < B_PAGES - 8; i++)
+		one[i] = taken(&b, i, 1);
+	for (int32_t i = 0; i < B_PAGES - 8; i += 2) /* enough bytes, in no whole extent */
+		give(&b, one[i]);
+	limit("a", 24 * A_BYTES, 0);
+	cr_assert_eq(engine_floor_lacks(e, "a"), 8 * A_BYTES);
+}
+
 Test(quota, a_floor_of_a_model_that_never_attached_is_whole_extents)
 {
 	struct worker later;
