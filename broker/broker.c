@@ -91,7 +91,6 @@ static int status_exit_code(int r)
 	case -EEXIST:
 	case -EPERM:
 	case -EBUSY:
-	case -ELOOP:
 		return EXIT_CODE_IN_USE;
 	case -EFBIG:
 		return EXIT_CODE_POOL;
@@ -132,9 +131,10 @@ static int take_names(struct broker *b)
 	if (r == -EEXIST)
 		log_error("a broker named \"%s\" is running already: stop it, or choose another name", c->name);
 	else if (r == -EPERM)
-		log_error("the name \"%s\" is taken: /dev/shm/swakv-%s belongs to another user or is not a plain file: "
-			  "remove it, or choose another name",
-			  c->name, c->name);
+		log_error(
+			"the name \"%s\" is taken: /dev/shm/swakv-%s or /dev/shm/.swakv-%s belongs to another user or "
+			"is not a plain file: remove it, or choose another name",
+			c->name, c->name, c->name);
 	else if (r == -EBUSY)
 		log_error("another broker named \"%s\" is just starting: try again, or choose another name", c->name);
 	else

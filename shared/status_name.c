@@ -62,7 +62,15 @@ static int open_own(const char *name, int flags)
 
 	if (fd >= 0)
 		return fd;
-	return errno == EACCES ? -EPERM : -errno;
+	switch (errno) {
+	case EACCES: /* another user's */
+	case ELOOP:  /* a symbolic link */
+	case EINVAL: /* shm_open()'s word for a directory */
+	case ENXIO:  /* a socket */
+		return -EPERM;
+	default:
+		return -errno;
+	}
 }
 
 /* ---- the start lock --------------------------------------------------------- */

@@ -23,7 +23,7 @@ int status_name_format(char name[STATUS_NAME], const char *instance);
  * Makes a fresh, empty object (mode 0600) under @name, locked; a dead broker's
  * is replaced, and whoever reads that keeps it. Returns its descriptor, or
  * -EEXIST: a live broker holds the name; -EPERM: an object of another user, or
- * no plain file, stands there; -ELOOP: a symbolic link does; -EBUSY: another
+ * no plain file, stands there, or where the start lock goes; -EBUSY: another
  * broker of that name is just starting; other negative errno: the system call's.
  */
 int status_name_take(const char *name);

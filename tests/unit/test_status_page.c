@@ -555,12 +555,26 @@ Test(status_page, symlink_is_refused_and_its_target_untouched)
 
 	cr_assert_geq(fd, 0);
 	cr_assert_eq(symlink(target, path), 0);
-	cr_assert_eq(status_writer_open(&w, name), -ELOOP);
+	cr_assert_eq(status_writer_open(&w, name), -EPERM);
 	cr_assert_eq(fstat(fd, &st), 0);
 	cr_assert_eq(st.st_size, 0);
 	cr_assert_eq(status_reader_open(&r, name), -ELOOP);
 	unlink(target);
 	close(fd);
+}
+
+Test(status_page, folder_or_socket_in_the_place_of_a_page_is_a_taken_name)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int s = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	cr_assert_eq(mkdir(path, 0755), 0);
+	cr_assert_eq(status_writer_open(&w, name), -EPERM);
+	cr_assert_eq(rmdir(path), 0);
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+	cr_assert_eq(bind(s, (struct sockaddr *)&at, sizeof(at)), 0);
+	cr_assert_eq(status_writer_open(&w, name), -EPERM);
+	close(s);
 }
 
 Test(status_page, hard_link_is_refused)
