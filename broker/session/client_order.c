@@ -29,9 +29,10 @@ int client_disconnect(struct client *c, char *why, size_t size)
 							 : "has ended already; its pages wait for proof");
 		return SWAKV_EGONE;
 	}
-	snprintf(end, size,
-		 "was disconnected; its pages return when no step of it is under way and all its streams are idle, or "
-		 "when its process has ended");
+	snprintf(
+		end, size,
+		"was disconnected; its pages return when all its streams are idle, or, if a step of it is under way or "
+		"it manages pages itself, when its process has ended");
 	c->cut = true;
 	client_connection_ended(c, "was disconnected by an administrator");
 	return 0;

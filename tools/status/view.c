@@ -51,8 +51,10 @@ const char *view_quarantine_reason(const struct status_session *session, char *b
 	case STATUS_DEAD:
 		snprintf(buf, size,
 			 "the connection is lost, which does not prove that its device work has ended: the pages wait "
-			 "until "
-			 "every armed timeline word is reached, or process %d has exited and the grace has passed",
+			 "until every armed timeline word is reached, or process %d has exited and the grace has "
+			 "passed; "
+			 "if the broker ended the connection amid a step, or of a worker that manages pages itself, "
+			 "only the latter counts",
 			 pid);
 		break;
 	case STATUS_ENDED:
