@@ -20,6 +20,12 @@
 _Static_assert(SWAKV_MAX_PAGES == WIRE_MAX_PAGES && (int)SWAKV_TAKE_OVERWRITES == (int)WIRE_TAKE_OVERWRITES,
 	       "as on the wire");
 
+static int group_unknown(struct swakv_session *s, uint32_t group)
+{
+	return session_error(s, SWAKV_EINVALID, "layer group %" PRIu32 " is outside 0 to %" PRIu32, group,
+			     s->welcome.n_groups - 1);
+}
+
 /* ---- take ---------------------------------------------------------------------- */
 
 /* What a take keeps until it is answered: in `flags`, below the pages that it asked for at most. */
@@ -105,8 +111,7 @@ int swakv_pages_take(swakv_session *s, uint32_t group, uint32_t stream, uint32_t
 				     ids ? "the pointer for the count is" : "the place for the ids is");
 	*n = 0;
 	if (group >= s->welcome.n_groups)
-		return session_error(s, SWAKV_EINVALID, "layer group %" PRIu32 " is outside 0 to %" PRIu32, group,
-				     s->welcome.n_groups - 1);
+		return group_unknown(s, group);
 	if (max > WIRE_MAX_PAGES)
 		return session_error(s, SWAKV_EINVALID,
 				     "%" PRIu32 " pages at most were asked for: one call takes up to %d", max,
@@ -251,9 +256,10 @@ int swakv_pages_offer(swakv_session *s, uint32_t group, int64_t n)
 
 	if (r < 0)
 		return r;
-	if (group >= s->welcome.n_groups || n < 0)
-		return session_error(s, SWAKV_EINVALID,
-				     "%" PRId64 " pages of layer group %" PRIu32 " cannot be offered", n, group);
+	if (group >= s->welcome.n_groups)
+		return group_unknown(s, group);
+	if (n < 0)
+		return session_error(s, SWAKV_EINVALID, "%" PRId64 " pages were offered: give 0 or more", n);
 	store_relaxed(&s->boards[group].offered, (uint64_t)n);
 	return 0;
 }

@@ -297,7 +297,9 @@ Test(pages, what_can_be_taken_and_is_wanted_is_read_without_a_call)
 	cr_expect_eq(swakv_pages_wanted(a, 1, NULL), 0);
 	cr_expect_eq(swakv_pages_takeable(NULL, 0), 0);
 	cr_expect_eq(swakv_pages_offer(a, 1, 0), SWAKV_EINVALID);
+	cr_expect_str_eq(swakv_session_error(a), "layer group 1 is outside 0 to 0");
 	cr_expect_eq(swakv_pages_offer(a, 0, -1), SWAKV_EINVALID);
+	cr_expect_str_eq(swakv_session_error(a), "-1 pages were offered: give 0 or more");
 }
 
 /* A program that manages its pages is killed beside one that has requests. */
