@@ -29,6 +29,8 @@ NAMES(export_choices, CONFIG_EXPORT_COUNT + 1, CONFIG_EXPORT_NAMES, NULL);
 NAMES(scrub_choices, WIRE_SCRUB_COUNT + 1, WIRE_SCRUB_NAMES, NULL);
 NAMES(answers, CONFIG_ANSWER_COUNT + 1, CONFIG_ANSWER_NAMES, NULL);
 NAMES(dtype_choices, WIRE_DTYPE_COUNT + 1, "", WIRE_DTYPE_NAMES, NULL);
+NAMES(form_choices, WIRE_FORM_COUNT + 1, WIRE_FORM_NAMES, NULL);
+NAMES(order_choices, WIRE_ORDER_COUNT + 1, WIRE_ORDER_NAMES, NULL);
 
 #define BROKER(field)   SECTION_BROKER, #field
 #define AT(field)       offsetof(struct config, field), sizeof(((struct config *)0)->field)
@@ -99,7 +101,7 @@ static const struct config_key keys[] = {
 	{ SECTION_MODEL, "name", KEY_MODEL_NAME, MODEL_AT(name), 0, 0, NULL, "NAME",
 	  "what its sessions call the model [the section's]", false },
 	{ SECTION_MODEL, "group", KEY_GROUP, MODEL_AT(model), 0, 0, NULL, "KIND KEY=VALUE...",
-	  "one of its layer groups, in place of the next seven keys", false },
+	  "one of its layer groups, in place of the keys from window to tag", false },
 	{ SECTION_MODEL, "window", KEY_I64, GROUP_AT(window), 1, INT32_MAX, NULL, "TOKENS", "window", true },
 	{ SECTION_MODEL, "page_tokens", KEY_U32, GROUP_AT(page_tokens), 16, 256, NULL, "TOKENS", "tokens a page [128]",
 	  false },
@@ -110,6 +112,19 @@ static const struct config_key keys[] = {
 	  "elements a head of V [head_dim]", false },
 	{ SECTION_MODEL, "dtype", KEY_CHOICE, GROUP_AT(dtype), 0, 0, dtype_choices, "f16|bf16|f32|fp8",
 	  "element type [f16]", false },
+	{ SECTION_MODEL, "form", KEY_CHOICE, GROUP_AT(form), 0, 0, form_choices, "split|joined",
+	  "whether K and V of a page lie apart or together [split]", false },
+	{ SECTION_MODEL, "k_bytes", KEY_U32, GROUP_AT(k_bytes), 1, INT32_MAX, NULL, "N",
+	  "bytes of K of a token and layer, in place of heads and element type", false },
+	{ SECTION_MODEL, "v_bytes", KEY_U32, GROUP_AT(v_bytes), 0, INT32_MAX, NULL, "N", "the same of V [0]", false },
+	{ SECTION_MODEL, "extra_bytes", KEY_U32, GROUP_AT(extra_bytes), 0, INT32_MAX, NULL, "N",
+	  "bytes of a page and layer beside K and V [0]", false },
+	{ SECTION_MODEL, "align", KEY_U32, GROUP_AT(align), 1, WIRE_MAX_ALIGN, NULL, "N",
+	  "power of two at multiples of which K, V and extra bytes begin [1]", false },
+	{ SECTION_MODEL, "order", KEY_CHOICE, GROUP_AT(order), 0, 0, order_choices, "k-v-extra|extra-k-v|rows",
+	  "how they follow each other [k-v-extra]", false },
+	{ SECTION_MODEL, "tag", KEY_TAG, GROUP_AT(tag), 0, 0, NULL, "TEXT", "what the bytes are, for people [none]",
+	  false },
 	{ SECTION_MODEL, "max_batch", KEY_I32, MODEL_AT(model.max_batch), 1, WIRE_MAX_BATCH, NULL, "N",
 	  "sequences at a time", true },
 	{ SECTION_MODEL, "floor", KEY_SIZE, MODEL_AT(floor), 1, 0, NULL, "SIZE",
@@ -310,6 +325,16 @@ static int store_ids(const struct config_key *key, struct config_ids *at, const 
 	return 0;
 }
 
+static bool is_tag(const char *text, size_t size)
+{
+	size_t len = strlen(text);
+
+	for (size_t i = 0; i < len; i++)
+		if (text[i] < ' ' || text[i] > '~')
+			return false;
+	return len > 0 && len < size;
+}
+
 static int store_text(const struct config_key *key, char *at, const char *value, char *allowed, size_t size)
 {
 	if (key->type == KEY_NAME && !config_name_valid(value)) {
@@ -318,6 +343,10 @@ static int store_text(const struct config_key *key, char *at, const char *value,
 	}
 	if (key->type == KEY_MODEL_NAME && !model_name_valid(value)) {
 		snprintf(allowed, size, "%s", MODEL_NAME_RULE);
+		return -EINVAL;
+	}
+	if (key->type == KEY_TAG && !is_tag(value, key->size)) {
+		snprintf(allowed, size, "1 to %zu printable ASCII characters", key->size - 1);
 		return -EINVAL;
 	}
 	if (value[0] == '\0' || strlen(value) >= key->size) {
@@ -335,6 +364,7 @@ int config_key_store(const struct config_key *key, void *target, const char *val
 	switch (key->type) {
 	case KEY_NAME:
 	case KEY_MODEL_NAME:
+	case KEY_TAG:
 	case KEY_PATH:
 		return store_text(key, at, value, allowed, size);
 	case KEY_GROUP:
@@ -368,57 +398,6 @@ static int default_socket(struct config *c, struct config_error *e)
 	return 0;
 }
 
-/* True when a limit was given, and nothing but that of what the model is. */
-static bool only_limits(const struct config_model *m)
-{
-	uint64_t name = 1ull << config_key_find(SECTION_MODEL, "name");
-	uint64_t limits =
-		1ull << config_key_find(SECTION_MODEL, "floor") | 1ull << config_key_find(SECTION_MODEL, "ceiling");
-
-	return (m->seen & limits) && !(m->seen & ~(limits | name));
-}
-
-/* Limits are found by name: two sections of one name would contradict each other. */
-static int finish_name(struct config *c, struct config_model *m, const char *path, struct config_error *e)
-{
-	if (!m->name[0])
-		strcpy(m->name, m->label);
-	for (const struct config_model *other = c->models; other < m; other++)
-		if (!strcmp(other->name, m->name))
-			return config_fail(e, "%s:%d: [model %s]: the model \"%s\" has a section in line %d already",
-					   path, m->line, m->label, m->name, other->line);
-	return 0;
-}
-
-static int finish_model(struct config_model *m, const char *path, struct config_error *e)
-{
-	struct wire_group *g = &m->model.groups[0];
-
-	if (m->ceiling.value && m->floor.value > m->ceiling.value)
-		return config_fail(e,
-				   "%s:%d: [model %s]: the floor of %" PRIu64 " bytes is above the ceiling of %" PRIu64,
-				   path, m->line, m->label, m->floor.value, m->ceiling.value);
-	m->limits_only = only_limits(m);
-	if (m->limits_only)
-		return 0;
-
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		bool in_lines = m->n_lines && config_group_has(&keys[i]), seen = m->seen & (1ull << i);
-
-		if (keys[i].section != SECTION_MODEL)
-			continue;
-		if (seen && in_lines)
-			return config_fail(e, "%s:%d: [model %s]: %s beside group: give it in each group line", path,
-					   m->line, m->label, keys[i].name);
-		if (keys[i].required && !seen && !in_lines)
-			return config_fail(e, "%s:%d: [model %s] lacks the key %s (%s)", path, m->line, m->label,
-					   keys[i].name, keys[i].help);
-	}
-	if (!m->n_lines)
-		g->v_head_dim = m->v_head_dim ? m->v_head_dim : g->k_head_dim;
-	return 0;
-}
-
 bool config_many_users(const struct config *c)
 {
 	uid_t one = geteuid(); /* 0: none so far */
@@ -446,9 +425,7 @@ int config_finish(struct config *c, const char *path, struct config_error *e)
 	int r;
 
 	for (uint32_t i = 0; i < c->n_models; i++) {
-		r = finish_name(c, &c->models[i], path, e);
-		if (r == 0)
-			r = finish_model(&c->models[i], path, e);
+		r = config_model_finish(c, &c->models[i], path, e);
 		if (r < 0)
 			return r;
 	}

@@ -163,6 +163,7 @@ enum key_type {
 	KEY_NAME,
 	KEY_MODEL_NAME,
 	KEY_GROUP, /* may stand several times */
+	KEY_TAG,
 	KEY_PATH,
 	KEY_U32,
 	KEY_I32,
@@ -204,6 +205,12 @@ struct config_model config_model_make(int line);
 int config_group_store(struct config_model *m, const char *value, char *allowed, size_t size);
 /* True for the keys of a section that say something of a group. */
 bool config_group_has(const struct config_key *key);
+/* True when the first group of @m, of which the keys in m->seen are there, lacks @key, one of those. */
+bool config_group_lacks(const struct config_model *m, const struct config_key *key);
+/* Fills what follows of the first group of @m from what was said. */
+void config_group_finish(struct config_model *m);
+/* Fills what follows from what the section @m of @c says, and checks it; @path is that of the file. */
+int config_model_finish(struct config *c, struct config_model *m, const char *path, struct config_error *e);
 /* True when @text is a valid name: 1 to 31 of A-Z a-z 0-9 . _ -, not beginning with a dot or dash. */
 bool config_name_valid(const char *text);
 /* Writes the sentence to @e and returns -EINVAL. */

@@ -75,7 +75,7 @@ static int check_bytes(const struct wire_group *g, struct fault *f)
 	return tag_valid(g->tag) ? 0 : fault_set(f, FAULT_MODEL_TAG, -1, 0, WIRE_TAG - 1);
 }
 
-static int check_group(const struct wire_group *g, struct fault *f)
+int model_check_group(const struct wire_group *g, struct fault *f)
 {
 	int r = 0;
 
@@ -137,7 +137,7 @@ int model_check(const struct model *m, uint64_t half_bytes, struct geometry out[
 	if (m->in_flight > MAX_IN_FLIGHT)
 		return fault_set(f, FAULT_MODEL_IN_FLIGHT, -1, m->in_flight, MAX_IN_FLIGHT);
 	for (uint32_t i = 0; r == 0 && i < m->n_groups; i++) {
-		r = check_group(&m->groups[i], f);
+		r = model_check_group(&m->groups[i], f);
 		if (r == 0)
 			r = derive(m, &m->groups[i], half_bytes, &out[i], f);
 		if (r && f && m->n_groups > 1)

@@ -47,6 +47,8 @@ static inline struct page_key geometry_key(const struct geometry *g)
  * larger than the half.
  */
 int model_check(const struct model *m, uint64_t half_bytes, struct geometry out[WIRE_MAX_GROUPS], struct fault *f);
+/* The same of one group, as far as it needs no pool. */
+int model_check_group(const struct wire_group *g, struct fault *f);
 /*
  * No half of a page of @m, whose geometry is @g, is smaller than @least bytes: each costs the
  * engine as much as a large one. 0, or SWAKV_EINVALID.

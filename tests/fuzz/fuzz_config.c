@@ -13,12 +13,22 @@
 
 enum { TEXT_SIZE = 4096 };
 
-static const char *const sections[] = { "[broker]", "[pool]", "[pool main]", "[model a]", "[model b]", "[", "[model]" };
+static const char *const lines[] = {
+	"[broker]",
+	"[pool]",
+	"[pool main]",
+	"[model a]",
+	"[model b]",
+	"[",
+	"[model]",
+	"group = full layers=2 k_bytes=64 form=joined order=rows align=16 tag=x",
+	"group = sliding window=64 layers=2 kv_heads=1 head_dim=8 extra_bytes=4",
+};
 static const char *const values[] = {
-	"0",      "1",     "-1",   "128", "1024", "64G",  "80%",  "100%", "16M",
-	"host",   "auto",  "cuda", "f16", "bf16", "main", "yes",  "",     "4294967296",
-	"1e9",    "64 KB", "root", "0,1", "a b",  "1.5G", "0x10", "999%", "18446744073709551615",
-	"sliding"
+	"0",       "1",      "-1",   "128", "1024", "64G",  "80%",  "100%", "16M",
+	"host",    "auto",   "cuda", "f16", "bf16", "main", "yes",  "",     "4294967296",
+	"1e9",     "64 KB",  "root", "0,1", "a b",  "1.5G", "0x10", "999%", "18446744073709551615",
+	"sliding", "joined", "rows"
 };
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
@@ -35,7 +45,7 @@ static size_t make_text(char *text, struct input *in)
 		char raw[32] = { 0 };
 
 		if (what < 24) {
-			len += (size_t)sprintf(text + len, "%s\n", sections[what % N(sections)]);
+			len += (size_t)sprintf(text + len, "%s\n", lines[what % N(lines)]);
 			continue;
 		}
 		len += (size_t)sprintf(text + len, "%s = ", config_key_at(input_u8(in) % n_keys)->name);

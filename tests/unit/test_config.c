@@ -283,6 +283,62 @@ Test(config, a_model_may_have_a_line_for_each_of_its_groups)
 	cr_assert_not(c.models[0].limits_only);
 }
 
+Test(config, a_group_may_say_its_form_and_its_bytes)
+{
+	const struct model *m = &c.models[0].model;
+
+	cr_assert_eq(read_text(SHELL
+			       "group = full layers=61 k_bytes=1152 form=joined extra_bytes=64 align=256 order=rows "
+			       "tag=mla\n"
+			       "group = sliding window=9 layers=4 kv_heads=2 head_dim=8 extra_bytes=4 "
+			       "order=extra-k-v\n"),
+		     0, "%s", e.text);
+	cr_assert_eq(m->groups[0].k_bytes, 1152);
+	cr_assert_eq(m->groups[0].v_bytes, 0);
+	cr_assert_eq(m->groups[0].extra_bytes, 64);
+	cr_assert_eq(m->groups[0].align, 256);
+	cr_assert_eq(m->groups[0].form, WIRE_JOINED);
+	cr_assert_eq(m->groups[0].order, WIRE_ORDER_ROWS);
+	cr_assert_str_eq(m->groups[0].tag, "mla");
+	cr_assert_eq(m->groups[0].kv_heads | m->groups[0].dtype, 0);
+	cr_assert_eq(m->groups[1].form, WIRE_SPLIT);
+	cr_assert_eq(m->groups[1].order, WIRE_ORDER_EXTRA_K_V);
+	cr_assert_eq(m->groups[1].dtype, WIRE_F16);
+	cr_assert_str_eq(m->groups[1].tag, "");
+}
+
+Test(config, a_section_may_say_the_form_and_bytes_of_its_group)
+{
+	const struct wire_group *g = &c.models[0].model.groups[0];
+
+	cr_assert_eq(read_text(SHELL "window = 64\nlayers = 4\nk_bytes = 576\nv_bytes = 64\nform = joined\n"
+				     "tag = fp8, scaled\n"),
+		     0, "%s", e.text);
+	cr_assert_eq(g->k_bytes, 576);
+	cr_assert_eq(g->v_bytes, 64);
+	cr_assert_eq(g->form, WIRE_JOINED);
+	cr_assert_eq(g->dtype, 0);
+	cr_assert_str_eq(g->tag, "fp8, scaled");
+	REFUSED(SHELL "window = 64\nlayers = 4\nform = joined\n", "lacks the key kv_heads");
+	REFUSED(SHELL "window = 64\nk_bytes = 4\n", "lacks the key layers");
+}
+
+Test(config, a_group_that_no_worker_could_declare_is_refused)
+{
+	REFUSED(SHELL "group = full layers=4 k_bytes=64 kv_heads=2 head_dim=8\n", "x.ini:1", "[model m]", "bytes");
+	REFUSED(SHELL "group = full layers=4 k_bytes=64 dtype=f16\n", "x.ini:1", "bytes");
+	REFUSED(SHELL "group = full layers=4 v_bytes=64\n", "x.ini:1", "k_bytes 0");
+	REFUSED(SHELL "group = full layers=4 k_bytes=64 align=3\n", "x.ini:1", "align 3");
+	REFUSED(SHELL SLIDES "group = full layers=4 k_bytes=64 order=rows\n", "x.ini:1", "group 1", "rows");
+	REFUSED(SHELL "group = full layers=4 k_bytes=64 form=loose\n", "x.ini:4", "form: split, joined");
+	REFUSED(SHELL "group = full layers=4 k_bytes=64 order=v\n", "x.ini:4", "order: k-v-extra, extra-k-v, rows");
+	REFUSED(SHELL "group = full layers=4 k_bytes=64 tag=abcdefghijklmnopqrstuvwxyz123456\n", "x.ini:4",
+		"tag: 1 to 31 printable");
+	REFUSED(SHELL "window = 9\nlayers = 4\nk_bytes = 64\ntag = t\xc3\xa4g\n", "x.ini:7", "printable ASCII");
+	REFUSED(SHELL "window = 9\nlayers = 4\nkv_heads = 2\nhead_dim = 8\npage_tokens = 100\n", "x.ini:1",
+		"page_tokens 100");
+}
+
 Test(config, a_line_of_a_group_that_is_not_whole_is_refused)
 {
 	REFUSED(SHELL "group = round layers=4 kv_heads=2 head_dim=8\n", "x.ini:4", "[model m]", "round", "sliding");
@@ -297,6 +353,7 @@ Test(config, a_line_of_a_group_that_is_not_whole_is_refused)
 	REFUSED(SHELL "group =\n", "x.ini:4", "sliding");
 	REFUSED(SHELL SLIDES SLIDES SLIDES SLIDES SLIDES SLIDES SLIDES SLIDES SLIDES, "x.ini:12", "up to 8 groups");
 	REFUSED(SHELL SLIDES "layers = 4\n", "x.ini:1", "[model m]", "layers beside group");
+	REFUSED(SHELL SLIDES "form = joined\n", "x.ini:1", "[model m]", "form beside group");
 	REFUSED("[model m]\nmax_seq = 4096\n" SLIDES, "x.ini:1", "max_batch");
 }
 
