@@ -41,6 +41,7 @@ struct options {
 	uint64_t seed, commands, seconds;
 	int64_t world; /* seed of the only world to run, -1: none */
 	const char *write;
+	const char *begins; /* file to write instead of running */
 	bool quiet;
 };
 
@@ -279,13 +280,40 @@ static void report(struct record *rec, const struct options *o)
 	}
 }
 
+/* A worker of each model of the world that begins a sequence: what engine and broker make of their pages. */
+static int write_begins(struct record *rec, const struct options *o)
+{
+	struct rng rng = { (uint64_t)o->world };
+	FILE *out = fopen(o->begins, "w");
+	struct mood mood;
+
+	if (o->world < 0 || !out) {
+		fprintf(stderr, "--begins FILE needs --world N, and a file that can be written\n");
+		return 2;
+	}
+	generate_setup(&rng, &rec->setup, &mood);
+	for (uint32_t i = 0; i < rec->setup.n_models; i++) {
+		rec->list[rec->n++] = (struct command){ .op = OP_ATTACH, .session = i, .value = i };
+		rec->list[rec->n] =
+			(struct command){ .op = OP_BEGIN, .session = i, .request = (int32_t)rec->n, .n = 1 };
+		rec->n++;
+	}
+	scenario_write(out, &rec->setup, rec->list, rec->n, "one sequence of each model");
+	return fclose(out) ? 2 : 0;
+}
+
 static void parse(int argc, char **argv, struct options *o)
 {
 	static const struct option table[] = {
-		{ "seed", required_argument, NULL, 's' },    { "commands", required_argument, NULL, 'c' },
-		{ "seconds", required_argument, NULL, 't' }, { "world", required_argument, NULL, 'w' },
-		{ "write", required_argument, NULL, 'o' },   { "quiet", no_argument, NULL, 'q' },
-		{ "help", no_argument, NULL, 'h' },          { 0 },
+		{ "seed", required_argument, NULL, 's' },
+		{ "commands", required_argument, NULL, 'c' },
+		{ "seconds", required_argument, NULL, 't' },
+		{ "world", required_argument, NULL, 'w' },
+		{ "write", required_argument, NULL, 'o' },
+		{ "quiet", no_argument, NULL, 'q' },
+		{ "begins", required_argument, NULL, 'b' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
 	};
 	int c;
 
@@ -306,12 +334,15 @@ static void parse(int argc, char **argv, struct options *o)
 		case 'o':
 			o->write = optarg;
 			break;
+		case 'b':
+			o->begins = optarg;
+			break;
 		case 'q':
 			o->quiet = true;
 			break;
 		default:
 			printf("usage: %s [--seed N] [--commands N] [--seconds N] [--world N] [--write FILE] "
-			       "[--quiet]\n",
+			       "[--quiet] [--begins FILE]\n",
 			       argv[0]);
 			exit(c == 'h' ? 0 : 2);
 		}
@@ -329,6 +360,8 @@ int main(int argc, char **argv)
 	if (rec == MAP_FAILED)
 		return 2;
 	parse(argc, argv, &o);
+	if (o.begins)
+		return write_begins(rec, &o);
 	printf("seed %" PRIu64 "\n", o.seed);
 	fflush(stdout);
 	pid = fork();

@@ -6,6 +6,8 @@
 
 #include <swakv/error.h>
 
+#include "page_shape.h"
+
 static const char *const op_names[OP_COUNT] = {
 	"attach",
 	"model",
@@ -83,40 +85,79 @@ void command_print(FILE *out, const struct setup *setup, const struct command *c
 
 /* ---- scenario files -------------------------------------------------------------------- */
 
-/* Groups have one page size and dtype in a scenario, heads one size, and a broker lends whole extents only. */
+/* The groups of a model have one page size in a scenario, and a broker cuts halves to 16 bytes and lends whole extents.
+ */
 static bool exact(const struct setup *s)
 {
 	for (uint32_t i = 0; i < s->n_models; i++) {
 		const struct ref_model *m = &s->models[i];
 
 		for (uint32_t g = 0; g < m->n_groups; g++)
-			if (m->groups[g].page_tokens != m->groups[0].page_tokens ||
-			    m->groups[g].dtype != m->groups[0].dtype)
+			if (m->groups[g].page_tokens != m->groups[0].page_tokens)
 				return false;
 	}
-	return s->half % s->extent == 0;
+	return s->half % REF_GRAIN == 0 && s->half % s->extent == 0;
+}
+
+/* Heads of K and V have one size in a scenario, and groups one dtype. */
+static bool has_heads(const struct ref_model *m)
+{
+	for (uint32_t g = 0; g < m->n_groups; g++)
+		if (m->groups[g].dtype != m->groups[0].dtype || m->groups[g].k_head_dim != m->groups[g].v_head_dim)
+			return false;
+	return true;
+}
+
+#define WRITE_GROUPS(out, m, key, field)                                                                               \
+	for (uint32_t g_ = 0; g_ < (m)->n_groups; g_++)                                                                \
+	fprintf(out, "%s%u", g_ ? "," : " " key "=", (m)->groups[g_].field)
+
+static void write_bytes(FILE *out, const struct ref_model *m)
+{
+	for (uint32_t v = 0; v < 2; v++)
+		for (uint32_t g = 0; g < m->n_groups; g++) {
+			const struct wire_group *group = &m->groups[g];
+
+			fprintf(out, "%s%u",
+				g   ? ","
+				: v ? " v_bytes="
+				    : " k_bytes=",
+				group->kv_heads * (v ? group->v_head_dim : group->k_head_dim) *
+					element_bytes(group->dtype));
+		}
+}
+
+static void write_shapes(FILE *out, const struct ref_model *m)
+{
+	static const char *const dtypes[] = { "?", WIRE_DTYPE_NAMES }, *const forms[] = { WIRE_FORM_NAMES },
+				 *const orders[] = { WIRE_ORDER_NAMES };
+
+	WRITE_GROUPS(out, m, "layers", layers);
+	if (has_heads(m)) {
+		fprintf(out, " dtype=%s", dtypes[m->groups[0].dtype]);
+		WRITE_GROUPS(out, m, "kv_heads", kv_heads);
+		WRITE_GROUPS(out, m, "head_dim", k_head_dim);
+	} else {
+		write_bytes(out, m);
+	}
+	for (uint32_t g = 0; g < m->n_groups; g++)
+		fprintf(out, "%s%s", g ? "," : " form=", forms[m->groups[g].form]);
+	for (uint32_t g = 0; g < m->n_groups; g++)
+		fprintf(out, "%s%s", g ? "," : " order=", orders[m->groups[g].order]);
+	WRITE_GROUPS(out, m, "extra_bytes", extra_bytes);
 }
 
 static void write_model(FILE *out, uint32_t index, const struct ref_model *m)
 {
-	static const char *const dtypes[] = { "?", "f16", "bf16", "f32", "fp8" };
-
-	fprintf(out, "model m%u max_batch=%d max_seq=%" PRId64 " page_tokens=%u dtype=%s groups=", index, m->max_batch,
-		m->max_seq, m->groups[0].page_tokens, dtypes[m->groups[0].dtype]);
+	fprintf(out, "model m%u max_batch=%d max_seq=%" PRId64 " page_tokens=%u groups=", index, m->max_batch,
+		m->max_seq, m->groups[0].page_tokens);
 	for (uint32_t g = 0; g < m->n_groups; g++) {
 		if (m->groups[g].kind == WIRE_GROUP_FULL)
 			fprintf(out, "%sfull", g ? "," : "");
 		else
 			fprintf(out, "%s%" PRId64, g ? "," : "", m->groups[g].window);
 	}
-	for (uint32_t g = 0; g < m->n_groups; g++)
-		fprintf(out, "%s%u", g ? "," : " layers=", m->groups[g].layers);
-	for (uint32_t g = 0; g < m->n_groups; g++)
-		fprintf(out, "%s%u", g ? "," : " kv_heads=", m->groups[g].kv_heads);
-	for (uint32_t g = 0; g < m->n_groups; g++)
-		fprintf(out, "%s%u", g ? "," : " head_dim=",
-			m->groups[g].k_head_dim > m->groups[g].v_head_dim ? m->groups[g].k_head_dim
-									  : m->groups[g].v_head_dim);
+	write_shapes(out, m);
 	if (m->max_advance)
 		fprintf(out, " max_advance=%" PRId64, m->max_advance);
 	if (m->in_flight)
@@ -133,7 +174,8 @@ static void write_setup(FILE *out, const struct setup *s, const struct command *
 			used[(uint64_t)list[i].value % s->n_models] = true;
 	if (!exact(s))
 		fprintf(out, "# not quite the same pool or models: those cannot be said in this grammar\n");
-	fprintf(out, "broker backend=host bytes=%" PRIu64 " extent=%" PRIu64 "\n", 2 * s->half, s->extent);
+	fprintf(out, "broker backend=host bytes=%" PRIu64 " extent=%" PRIu64 " min_page_bytes=%d\n", 2 * s->half,
+		s->extent, REF_GRAIN);
 	for (uint32_t i = 0; i < s->n_models; i++)
 		if (used[i])
 			write_model(out, i, &s->models[i]);
@@ -344,7 +386,7 @@ void scenario_write(FILE *out, const struct setup *setup, const struct command *
 {
 	struct world *w = world_new(setup);
 
-	fprintf(out, "# found by the random test: %s\n", why);
+	fprintf(out, "# of the random test: %s\n", why);
 	write_setup(out, setup, list, n);
 	for (uint32_t i = 0; i < n && w; i++) {
 		/* an engine that crashes here leaves what came before */

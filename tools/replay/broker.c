@@ -79,8 +79,8 @@ static uint64_t largest_page(const struct script *s)
 
 	for (size_t i = 0; i < s->n_models; i++)
 		for (size_t g = 0; g < s->models[i].n_groups; g++)
-			if (s->models[i].groups[g].page_bytes > largest)
-				largest = s->models[i].groups[g].page_bytes;
+			if (s->models[i].groups[g].page.bytes > largest)
+				largest = s->models[i].groups[g].page.bytes;
 	return largest;
 }
 
@@ -90,7 +90,7 @@ static uint64_t half_bytes(const struct script *s)
 	int64_t pages = statement_number(st, KEY_PAGES, 0);
 
 	if (pages > 0)
-		return (uint64_t)pages * s->models[0].groups[0].page_bytes;
+		return (uint64_t)pages * s->models[0].groups[0].page.bytes;
 	return (uint64_t)statement_number(st, KEY_BYTES, 0) / 2;
 }
 
@@ -280,11 +280,14 @@ int broker_read_status(struct broker *b)
 	return status_reader_copy(&b->status, b->snapshot);
 }
 
-const struct status_class *broker_class(const struct broker *b, uint64_t page_bytes)
+const struct status_class *broker_class(const struct broker *b, struct page_key page)
 {
-	for (uint32_t i = 0; i < b->snapshot->n_classes; i++)
-		if (b->snapshot->classes[i].page_bytes == page_bytes)
-			return &b->snapshot->classes[i];
+	for (uint32_t i = 0; i < b->snapshot->n_classes; i++) {
+		const struct status_class *c = &b->snapshot->classes[i];
+
+		if (page_key_equal((struct page_key){ c->page_bytes, c->joined }, page))
+			return c;
+	}
 	return NULL;
 }
 

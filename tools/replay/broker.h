@@ -30,8 +30,8 @@ void broker_deinit(struct broker *b, bool keep);
 
 /* Reads the current snapshot to b->snapshot. 0 or a negative errno. */
 int broker_read_status(struct broker *b);
-/* The class of pages of @page_bytes in b->snapshot, NULL: no session has made it yet. */
-const struct status_class *broker_class(const struct broker *b, uint64_t page_bytes);
+/* The class of pages like @page in b->snapshot, NULL: no session has made it yet. */
+const struct status_class *broker_class(const struct broker *b, struct page_key page);
 /* The session in b->snapshot, NULL: it is not there (any more). */
 const struct status_session *broker_session(const struct broker *b, uint32_t id, uint32_t generation);
 

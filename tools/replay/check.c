@@ -105,7 +105,7 @@ static int64_t of_group(const struct statement *st, enum key key, size_t i, int6
 	return v ? v->list[v->n == 1 ? 0 : i] : otherwise;
 }
 
-static uint64_t page_bytes(const struct statement *st, uint32_t page_tokens, const struct script_group *g)
+static struct page_key page_of(const struct statement *st, uint32_t page_tokens, const struct script_group *g)
 {
 	const struct wire_group group = { .page_tokens = page_tokens,
 					  .layers = (uint32_t)g->layers,
@@ -117,11 +117,11 @@ static uint64_t page_bytes(const struct statement *st, uint32_t page_tokens, con
 					  .v_bytes = (uint32_t)g->v_bytes,
 					  .extra_bytes = (uint32_t)g->extra_bytes,
 					  .align = (uint32_t)statement_number(st, KEY_ALIGN, 0),
-					  .form = (uint32_t)statement_number(st, KEY_FORM, WIRE_SPLIT),
-					  .order = (uint32_t)statement_number(st, KEY_ORDER, 0) };
+					  .form = (uint32_t)g->form,
+					  .order = (uint32_t)g->order };
 	struct page_shape shape;
 
-	return shape_find(&group, &shape) ? shape.page_bytes : 0;
+	return (struct page_key){ shape_find(&group, &shape) ? shape.page_bytes : 0, g->form == WIRE_JOINED };
 }
 
 static void fill_groups(struct script_model *m)
@@ -142,14 +142,16 @@ static void fill_groups(struct script_model *m)
 		g->extra_bytes = of_group(st, KEY_EXTRA_BYTES, i, 0);
 		g->kv_heads = of_group(st, KEY_KV_HEADS, i, g->k_bytes ? 0 : SCRIPT_KV_HEADS);
 		g->head_dim = of_group(st, KEY_HEAD_DIM, i, g->k_bytes ? 0 : SCRIPT_HEAD_DIM);
-		g->page_bytes = page_bytes(st, m->page_tokens, g);
+		g->form = of_group(st, KEY_FORM, i, WIRE_SPLIT);
+		g->order = of_group(st, KEY_ORDER, i, WIRE_ORDER_K_V_EXTRA);
+		g->page = page_of(st, m->page_tokens, g);
 	}
 }
 
 static int check_model(struct walk *w)
 {
-	static const enum key lists[] = { KEY_LAYERS,  KEY_KV_HEADS, KEY_HEAD_DIM,
-					  KEY_K_BYTES, KEY_V_BYTES,  KEY_EXTRA_BYTES };
+	static const enum key lists[] = { KEY_LAYERS,  KEY_KV_HEADS,    KEY_HEAD_DIM, KEY_K_BYTES,
+					  KEY_V_BYTES, KEY_EXTRA_BYTES, KEY_FORM,     KEY_ORDER };
 	const struct value *groups = statement_value(w->at, KEY_GROUPS);
 	size_t n_groups = groups ? groups->n : 1;
 	struct script *s = w->script;
@@ -293,21 +295,25 @@ static int check_place(struct walk *w, const struct script_model *m)
 	return 0;
 }
 
-/* Without model= all groups of all models must have one page size, for then there is one class. */
+/* Without model= the pages of all groups of all models must be alike, for then there is one class. */
 static int check_one_class(struct walk *w)
 {
 	const struct script *s = w->script;
 
 	for (size_t i = 0; i < s->n_models; i++)
 		for (size_t g = 0; g < s->models[i].n_groups; g++) {
-			if (s->models[i].groups[g].page_bytes == s->models[0].groups[0].page_bytes)
+			const struct page_key *page = &s->models[i].groups[g].page,
+					      *first = &s->models[0].groups[0].page;
+			const char *what = page->bytes == first->bytes ? "form" : "size";
+
+			if (page_key_equal(*page, *first))
 				continue;
 			if (i == 0)
-				return FAIL(
-					w, "the groups of model %s have pages of different size: say model= and group=",
-					s->models[0].name);
-			return FAIL(w, "models %s and %s have pages of different size: say model=", s->models[0].name,
-				    s->models[i].name);
+				return FAIL(w,
+					    "the groups of model %s have pages of different %s: say model= and group=",
+					    s->models[0].name, what);
+			return FAIL(w, "models %s and %s have pages of different %s: say model=", s->models[0].name,
+				    s->models[i].name, what);
 		}
 	return 0;
 }
@@ -384,7 +390,7 @@ static int check_pool(struct walk *w)
 		return 0;
 	if (s->n_models == 0)
 		return FAIL(w, "pages=%lld: no model follows that says how large a page is", (long long)pages);
-	if (s->models[0].groups[0].page_bytes == 0 || s->models[0].groups[0].page_bytes > MAX_HALF / (uint64_t)pages)
+	if (s->models[0].groups[0].page.bytes == 0 || s->models[0].groups[0].page.bytes > MAX_HALF / (uint64_t)pages)
 		return FAIL(w, "pages=%lld: pages of model %s cannot make up a pool", (long long)pages,
 			    s->models[0].name);
 	return 0;

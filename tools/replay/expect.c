@@ -106,17 +106,16 @@ static int expect_counts(struct run *r)
 {
 	const struct value *name = statement_value(r->at, KEY_MODEL);
 	const struct script_model *m = name ? script_model_find(r->script, name->text) : &r->script->models[0];
-	uint64_t bytes = m->groups[statement_number(r->at, KEY_GROUP, 0)].page_bytes;
-	uint64_t whole = (statement_number(m->statement, KEY_FORM, WIRE_SPLIT) == WIRE_JOINED ? 1 : 2) * bytes;
+	struct page_key page = m->groups[statement_number(r->at, KEY_GROUP, 0)].page;
 	struct comparison c = { .run = r };
 	const struct status_class *class;
 	struct status_class none = { 0 };
 
 	if (run_fresh_status(r))
 		return -1;
-	class = broker_class(&r->broker, bytes);
+	class = broker_class(&r->broker, page);
 	if (!class) { /* nobody has attached such a model: all that is unassigned would serve it */
-		none.available = bytes ? (int64_t)(r->broker.snapshot->pool_free / whole) : 0;
+		none.available = page.bytes ? (int64_t)(r->broker.snapshot->pool_free / page_key_whole(page)) : 0;
 		class = &none;
 	}
 	compare(&c, KEY_FREE, class->available);

@@ -26,6 +26,7 @@ static const char *const yes_words[] = { "no", "yes", NULL };
 #define COUNT         TYPE_INT, 0, INT64_MAX, no_words
 #define COUNT32       TYPE_INT, 0, UINT32_MAX, no_words
 #define WORD(words)   TYPE_WORD, 0, 0, words
+#define WORDS(words)  TYPE_WORDS, 0, 0, words
 #define NAME          TYPE_NAME, 0, 0, no_words
 #define BYTES         TYPE_BYTES, 0, INT64_MAX, no_words
 
@@ -47,7 +48,7 @@ static const struct key_form keys[KEY_COUNT] = {
 	[KEY_EXTRA_BYTES] = { "extra_bytes", TYPE_LIST, 0, UINT32_MAX, no_words },
 	[KEY_FENCE] = { "fence", WORD(fence_words) },
 	[KEY_FLOOR] = { "floor", BYTES },
-	[KEY_FORM] = { "form", WORD(form_words) },
+	[KEY_FORM] = { "form", WORDS(form_words) },
 	[KEY_FREE] = { "free", COUNT },
 	[KEY_GROUP] = { "group", TYPE_INT, 0, 7, no_words },
 	[KEY_GROUPS] = { "groups", TYPE_LIST, 0, INT64_MAX, full_word }, /* VALUE_NONE is full, and no number */
@@ -68,7 +69,7 @@ static const struct key_form keys[KEY_COUNT] = {
 	[KEY_MODEL] = { "model", TYPE_MODEL, 0, 0, no_words },
 	[KEY_NEW] = { "new", INT32(no_words) },
 	[KEY_OPEN] = { "open", COUNT },
-	[KEY_ORDER] = { "order", WORD(order_words) },
+	[KEY_ORDER] = { "order", WORDS(order_words) },
 	[KEY_PAGES] = { "pages", TYPE_INT, 1, INT32_MAX, no_words },
 	[KEY_PAGE_TOKENS] = { "page_tokens", COUNT32 },
 	[KEY_PENDING] = { "pending", TYPE_INT, 0, INT64_MAX, none_word },

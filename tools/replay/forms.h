@@ -10,6 +10,7 @@ enum key_type {
 	TYPE_LIST,         /* numbers and ranges; words among them stand for VALUE_NONE */
 	TYPE_LIST_OR_NONE, /* numbers and ranges, or the word alone for the empty list */
 	TYPE_WORD,         /* one of `words`: its index */
+	TYPE_WORDS,        /* a list of them */
 	TYPE_NAME,
 	TYPE_MODEL, /* the name of one */
 	TYPE_BYTES, /* a size with an optional suffix K, M, G, T */

@@ -202,8 +202,8 @@ static json_t *group_of(const struct script_model *m, const struct script_group 
 	json_put(group, "v_bytes", g->v_bytes);
 	json_put(group, "extra_bytes", g->extra_bytes);
 	json_put(group, "align", statement_number(m->statement, KEY_ALIGN, 0));
-	json_put(group, "form", statement_number(m->statement, KEY_FORM, 0));
-	json_put(group, "order", statement_number(m->statement, KEY_ORDER, 0));
+	json_put(group, "form", g->form);
+	json_put(group, "order", g->order);
 	return group;
 }
 

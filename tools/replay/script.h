@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "page_key.h"
+
 enum statement_kind {
 	ST_BROKER,
 	ST_MODEL,
@@ -163,7 +165,8 @@ struct script_group {
 	int64_t window;                        /* 0 when full */
 	int64_t layers, kv_heads, head_dim;    /* no heads where bytes are said */
 	int64_t k_bytes, v_bytes, extra_bytes; /* 0, or what a group says in bytes */
-	uint64_t page_bytes;                   /* S, or T of joined pages; 0 when the geometry is impossible */
+	int64_t form, order;                   /* enum wire_form, enum wire_order */
+	struct page_key page;                  /* of 0 bytes when the geometry is impossible */
 };
 
 struct script_model {

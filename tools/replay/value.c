@@ -142,6 +142,26 @@ static int read_word(const struct value_place *p, const struct key_form *form, c
 	return fail(p, text, words);
 }
 
+static int read_words(const struct value_place *p, const struct key_form *form, const char *text, struct value *v)
+{
+	size_t capacity = 0, len;
+	char words[96];
+
+	for (const char *at = text;; at += len + 1) {
+		int word = 0;
+
+		len = strcspn(at, ",");
+		while (form->words[word] && (strlen(form->words[word]) != len || memcmp(form->words[word], at, len)))
+			word++;
+		if (!form->words[word] || v->n == MAX_LIST || !list_add(v, &capacity, word))
+			break;
+		if (at[len] == '\0')
+			return 0;
+	}
+	list_words(form->words, words, sizeof(words));
+	return fail(p, text, words);
+}
+
 bool bytes_read(const char *text, int64_t *out)
 {
 	uint64_t n;
@@ -182,6 +202,8 @@ int value_read(const struct value_place *p, const struct key_form *form, const c
 		return read_list(p, form, text, v);
 	case TYPE_WORD:
 		return read_word(p, form, text, v);
+	case TYPE_WORDS:
+		return read_words(p, form, text, v);
 	case TYPE_BYTES:
 		return bytes_read(text, &v->number) ? 0 : fail(p, text, SIZE_RULE);
 	case TYPE_MODEL:
