@@ -383,13 +383,15 @@ static bool range_possible(const struct status_snapshot *s, uint32_t *first, uin
 	return true;
 }
 
-static bool groups_possible(const struct status_snapshot *s, const struct status_session *x)
+static bool groups_possible(const struct status_snapshot *s, struct status_session *x)
 {
 	if (x->n_groups < 1 || x->n_groups > WIRE_MAX_GROUPS)
 		return false;
-	for (uint32_t i = 0; i < x->n_groups; i++)
+	for (uint32_t i = 0; i < x->n_groups; i++) {
+		x->groups[i].tag[WIRE_TAG - 1] = '\0';
 		if (x->groups[i].class_index >= s->n_classes)
 			return false;
+	}
 	return true;
 }
 

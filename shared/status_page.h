@@ -80,6 +80,7 @@ struct status_group {
 	uint32_t page_tokens;
 	int32_t private_pages; /* of a sequence that may reach max_seq */
 	int64_t held;          /* pages, leased or in quarantine */
+	char tag[WIRE_TAG];    /* what its worker says that the bytes are, "": nothing */
 };
 
 struct status_session {

@@ -221,7 +221,7 @@ static void fill_request(struct status_snapshot *s, struct ring_thread *t, const
 static void fill_groups(struct status_session *out, const struct channel *c)
 {
 	out->n_groups = c->model.n_groups;
-	for (uint32_t i = 0; i < out->n_groups; i++)
+	for (uint32_t i = 0; i < out->n_groups; i++) {
 		out->groups[i] = (struct status_group){
 			.kind = c->model.groups[i].kind,
 			.class_index = session_class(c->session, i),
@@ -230,6 +230,8 @@ static void fill_groups(struct status_session *out, const struct channel *c)
 			.private_pages = c->geometry[i].private_pages,
 			.held = session_held_pages(c->session, i),
 		};
+		memcpy(out->groups[i].tag, c->model.groups[i].tag, WIRE_TAG);
+	}
 }
 
 static void fill_session(struct status_snapshot *s, const struct channel *c)

@@ -141,9 +141,11 @@ static void known_sessions(struct status_snapshot *s)
 	s->sessions[2] = known_session(3, "gemma", STATUS_DEAD);
 	s->sessions[2].quarantined = 7;
 	s->sessions[2].n_groups = 2;
-	s->sessions[2].groups[1] = (struct status_group){
-		.kind = WIRE_GROUP_FULL, .class_index = 1, .page_tokens = 32, .private_pages = 256
-	};
+	s->sessions[2].groups[1] = (struct status_group){ .kind = WIRE_GROUP_FULL,
+							  .class_index = 1,
+							  .page_tokens = 32,
+							  .private_pages = 256,
+							  .tag = "mla, 512 + 64" };
 	s->sessions[3] = known_session(4, "mistral", STATUS_ENDED);
 	s->sessions[3].groups[0].class_index = 1;
 	s->sessions[3].quarantined = 7;
@@ -289,6 +291,8 @@ static void hostile_snapshot(struct status_writer *w, struct status_snapshot *s)
 	memcpy(s->models[0].name, s->sessions[0].model, WIRE_MODEL_NAME);
 	memset(s->models[1].name, 'x', WIRE_MODEL_NAME);
 	memset(s->sessions[1].model, 'x', WIRE_MODEL_NAME);
+	memset(s->sessions[1].groups[0].tag, 'y', WIRE_TAG);
+	memcpy(s->sessions[2].groups[0].tag, "\033[2J\xff", 6);
 	memset(w->head->device, 0xfe, sizeof(w->head->device));
 	strcpy(w->head->pool, "a\"b\\c");
 }
@@ -347,7 +351,8 @@ static void distinct_snapshot(struct status_snapshot *s)
 			      .window = 1051,
 			      .page_tokens = 1052,
 			      .private_pages = 1053,
-			      .held = 1054 } },
+			      .held = 1054,
+			      .tag = "a tag" } },
 		.leased = 1055,
 		.quarantined = 1056,
 		.behind_points = 1057,

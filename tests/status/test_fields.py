@@ -19,7 +19,7 @@ JSON = {
     "sessions.0.state": "closing", "sessions.0.requests": 1045, "sessions.0.sequences": 1046,
     "sessions.0.model.streams": 1047, "sessions.0.model.max_batch": 1048, "sessions.0.open_points": 1049,
     "sessions.0.model.groups.0.window": 1051, "sessions.0.model.groups.0.page_tokens": 1052,
-    "sessions.0.model.groups.0.private_per_sequence": 1053, "sessions.0.model.groups.0.held": 1054,
+    "sessions.0.model.groups.0.private_per_sequence": 1053, "sessions.0.model.groups.0.held": 1054, "sessions.0.model.groups.0.tag": "a tag",
     "sessions.0.model.groups.0.page_bytes": 1011, "sessions.0.model.groups.0.class": 0,
     "sessions.0.pages.leased": 1055, "sessions.0.pages.quarantined": 1056, "sessions.0.pages.behind_points": 1057,
     "sessions.0.pages.unbound": 1058, "sessions.0.pages.private_per_sequence": 1053, "sessions.0.waiting": 1059,

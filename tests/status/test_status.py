@@ -118,9 +118,9 @@ class Content(Sums):
         self.assertEqual((first["pid"], first["uid"], first["requests"], first["sequences"]), (1001, 500, 2, 3))
         self.assertEqual(first["model"]["name"], "gemma")
         sliding = {"kind": "sliding", "window": 1024, "page_tokens": 128, "page_bytes": 65536, "class": 0,
-                   "private_per_sequence": 19, "held": 38}
+                   "private_per_sequence": 19, "held": 38, "tag": ""}
         full = {"kind": "full", "window": 0, "page_tokens": 32, "page_bytes": 16384, "class": 1,
-                "private_per_sequence": 256, "held": 0}
+                "private_per_sequence": 256, "held": 0, "tag": "mla, 512 + 64"}
         self.assertEqual(first["model"]["groups"], [sliding])
         self.assertEqual(page["sessions"][2]["model"]["groups"], [{**sliding, "held": 7}, full])
         self.assertEqual(page["sessions"][2]["pages"]["private_per_sequence"], 19 + 256)
@@ -137,6 +137,20 @@ class Content(Sums):
         self.assertEqual([t["name"] for t in page["threads"]], ["ring", "control", "device"])
         self.assertNotIn("requests", page)
         self.check_sums(page)
+
+    def test_the_form_of_a_class_and_the_tag_of_a_group_are_shown(self):
+        with Fixture("known") as f:
+            text = f.status().stdout + f.status("--session=3").stdout
+            samples, _types = prometheus(f.status("--prometheus").stdout)
+        self.assertRegex(text, r"(?m)^CLASS +FORM +PAGE ")
+        self.assertRegex(text, r"(?m)^0 +split +64.0 KiB +100 ")
+        self.assertRegex(text, r"(?m)^1 +joined +16.0 KiB +50 ")
+        self.assertRegex(text, r"group 0 .* class 0 \(split\); 19 private pages a sequence, 7 held\n")
+        self.assertRegex(text, r"group 1 .* class 1 \(joined\); .* held; tag mla, 512 \+ 64\n")
+        of_class = {name: dict(labels)["form"] for (name, labels) in samples if dict(labels).get("class") == "1"}
+        self.assertGreater(len(of_class), 5)
+        self.assertEqual(set(of_class.values()), {"joined"})
+        self.assertEqual(find(samples, "swakv_class_extents", form="split"), 4)
 
     def test_models_share_limits_and_a_queue(self):
         with Fixture("known") as f:
@@ -284,12 +298,15 @@ class Content(Sums):
             page = f.json()
             samples, _ = prometheus(f.status("--prometheus").stdout)
             table = f.status().stdout
+            detail = f.status("--session=2").stdout + f.status("--session=3").stdout
         self.assertEqual(page["sessions"][0]["model"]["name"], '"\\??[2J??{}')
         self.assertEqual(page["sessions"][1]["model"]["name"], "x" * 127)
         self.assertEqual(page["device"], "?" * 63)
         find(samples, "swakv_session_requests", model='\\"\\\\??[2J??{}')
         find(samples, "swakv_info", pool='a\\"b\\\\c')
-        self.assertNotIn("\033", table)
+        self.assertNotIn("\033", table + detail)
+        self.assertEqual(page["sessions"][1]["model"]["groups"][0]["tag"], "y" * 31)
+        self.assertIn("; tag ?[2J?\n", detail)
 
     def test_truncated_snapshot_says_so(self):
         with Fixture("truncated") as f:

@@ -139,6 +139,7 @@ Test(status, a_session_shows_what_its_channel_knows)
 	struct session_counts n;
 
 	begin_two(4, 2);
+	strcpy(channel.model.groups[1].tag, "tag of 1");
 	channel.n_waiting = 21;
 	channel.last_op = 22;
 	channel.last_code = -23;
@@ -174,6 +175,7 @@ Test(status, a_session_shows_what_its_channel_knows)
 		cr_expect_eq(out->groups[g].page_tokens, PAGE_TOKENS);
 		cr_expect_eq(out->groups[g].private_pages, w.geometry[g].private_pages);
 		cr_expect_eq(out->groups[g].held, session_held_pages(w.s, g));
+		cr_expect_str_eq(out->groups[g].tag, g == 1 ? "tag of 1" : "");
 	}
 }
 

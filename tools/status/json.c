@@ -98,7 +98,7 @@ static json_t *classes(const struct status_snapshot *snap)
 		json_put(pages, "ids", c->num_pages);
 		json_put(object, "index", i);
 		put_unsigned(object, "page_bytes", c->page_bytes);
-		json_put_text(object, "form", c->joined ? "joined" : "split");
+		json_put_text(object, "form", text_form(c->joined));
 		json_put(object, "extents", c->extents);
 		json_put(object, "empty_extents", c->empty);
 		json_put(object, "sessions", c->sessions);
@@ -196,6 +196,7 @@ static json_t *session_groups(const struct status_snapshot *snap, const struct s
 		json_put(object, "class", g->class_index);
 		json_put(object, "private_per_sequence", g->private_pages);
 		json_put(object, "held", g->held);
+		json_put_text(object, "tag", g->tag);
 		json_array_append_new(array, object);
 	}
 	return array;

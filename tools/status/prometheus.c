@@ -145,6 +145,7 @@ static void class_begin(struct exposition *e, const struct status_snapshot *s, u
 	sample_begin(e);
 	label_number(e, "class", i);
 	label_number(e, "page_bytes", (int64_t)s->classes[i].page_bytes);
+	label(e, "form", text_form(s->classes[i].joined));
 }
 
 static void write_class_states(struct exposition *e, const struct status_snapshot *s)

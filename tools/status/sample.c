@@ -89,13 +89,21 @@ static void judge_unopened(struct sample *s, const struct status_reader *r, int 
 	}
 }
 
-/* Texts came from elsewhere (a model's name from its client): nothing in them may steer a terminal or break JSON. */
+/* Texts came from elsewhere (a model's name and tags from its client): nothing in them may steer a terminal or break
+ * JSON. */
 static void make_printable(char *text, size_t size)
 {
 	text[size - 1] = '\0';
 	for (; *text; text++)
 		if (*text < ' ' || *text > '~')
 			*text = '?';
+}
+
+static void make_session_printable(struct status_session *x)
+{
+	make_printable(x->model, sizeof(x->model));
+	for (uint32_t i = 0; i < x->n_groups; i++)
+		make_printable(x->groups[i].tag, sizeof(x->groups[i].tag));
 }
 
 static void copy_head(struct sample *s, const struct status_head *head)
@@ -132,7 +140,7 @@ static int copy_snapshot(struct sample *s, const struct status_reader *r)
 	}
 	if (e == 0) {
 		for (uint32_t i = 0; i < s->snapshot.n_sessions; i++)
-			make_printable(s->snapshot.sessions[i].model, sizeof(s->snapshot.sessions[i].model));
+			make_session_printable(&s->snapshot.sessions[i]);
 		for (uint32_t i = 0; i < s->snapshot.n_models; i++)
 			make_printable(s->snapshot.models[i].name, sizeof(s->snapshot.models[i].name));
 		s->age_ms = sample_age_ms(s, s->snapshot.published_ns);

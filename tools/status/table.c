@@ -55,9 +55,10 @@ static void write_pool(FILE *out, const struct status_snapshot *s)
 
 static void write_class_row(FILE *out, const char *name, const char *bytes, const struct status_class *c)
 {
-	fprintf(out, "%-6s %10s %10" PRId64 " %10" PRId64 " %10" PRId64 " %12" PRId64 " %10" PRId64 " %8u %6u %9u\n",
-		name, bytes, c->pages, c->free, c->leased, c->quarantined, c->available, c->extents, c->empty,
-		c->sessions);
+	fprintf(out,
+		"%-6s %-6s %10s %10" PRId64 " %10" PRId64 " %10" PRId64 " %12" PRId64 " %10" PRId64 " %8u %6u %9u\n",
+		name, text_form(c->joined), bytes, c->pages, c->free, c->leased, c->quarantined, c->available,
+		c->extents, c->empty, c->sessions);
 }
 
 static void write_classes(FILE *out, const struct status_snapshot *s)
@@ -65,8 +66,8 @@ static void write_classes(FILE *out, const struct status_snapshot *s)
 	struct status_class sum = { 0 };
 	char name[16], bytes[TEXT_SIZE];
 
-	fprintf(out, "\n%-6s %10s %10s %10s %10s %12s %10s %8s %6s %9s\n", "CLASS", "PAGE", "PAGES", "FREE", "LEASED",
-		"QUARANTINED", "AVAILABLE", "EXTENTS", "EMPTY", "SESSIONS");
+	fprintf(out, "\n%-6s %-6s %10s %10s %10s %10s %12s %10s %8s %6s %9s\n", "CLASS", "FORM", "PAGE", "PAGES",
+		"FREE", "LEASED", "QUARANTINED", "AVAILABLE", "EXTENTS", "EMPTY", "SESSIONS");
 	for (uint32_t i = 0; i < s->n_classes; i++) {
 		const struct status_class *c = &s->classes[i];
 
@@ -77,8 +78,8 @@ static void write_classes(FILE *out, const struct status_snapshot *s)
 		sum.leased += c->leased;
 		sum.quarantined += c->quarantined;
 	}
-	fprintf(out, "%-6s %10s %10" PRId64 " %10" PRId64 " %10" PRId64 " %12" PRId64 "\n", "all", "", sum.pages,
-		sum.free, sum.leased, sum.quarantined);
+	fprintf(out, "%-6s %-6s %10s %10" PRId64 " %10" PRId64 " %10" PRId64 " %12" PRId64 "\n", "all", "", "",
+		sum.pages, sum.free, sum.leased, sum.quarantined);
 }
 
 static const char *limit_text(char buf[TEXT_SIZE], uint64_t bytes)
@@ -171,6 +172,7 @@ static void write_counters(FILE *out, const struct status_snapshot *s)
 
 static void write_group(FILE *out, const struct sample *s, uint32_t index, const struct status_group *g)
 {
+	const struct status_class *c = &s->snapshot.classes[g->class_index];
 	char a[TEXT_SIZE];
 
 	fprintf(out, "  group %u     ", index);
@@ -178,9 +180,9 @@ static void write_group(FILE *out, const struct sample *s, uint32_t index, const
 		fprintf(out, "full, ");
 	else
 		fprintf(out, "window %" PRId64 ", ", g->window);
-	fprintf(out, "%u tokens a page of %s, class %u; %d private pages a sequence, %" PRId64 " held\n",
-		g->page_tokens, size_text(s->snapshot.classes[g->class_index].page_bytes, a), g->class_index,
-		g->private_pages, g->held);
+	fprintf(out, "%u tokens a page of %s, class %u (%s); %d private pages a sequence, %" PRId64 " held%s%s\n",
+		g->page_tokens, size_text(c->page_bytes, a), g->class_index, text_form(c->joined), g->private_pages,
+		g->held, g->tag[0] ? "; tag " : "", g->tag);
 }
 
 static void write_session(FILE *out, const struct sample *s, const struct status_session *x)

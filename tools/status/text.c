@@ -46,6 +46,13 @@ const char *text_group_kind(uint32_t kind)
 	return NAME_OF(names, kind);
 }
 
+const char *text_form(uint32_t form)
+{
+	NAMES(names, WIRE_FORM_COUNT, WIRE_FORM_NAMES);
+
+	return NAME_OF(names, form);
+}
+
 const char *text_reason(char buf[TEXT_SIZE], uint32_t reason)
 {
 	const char *name = fault_reason_name(reason);
