@@ -19,8 +19,8 @@ static inline uint64_t extent_default(uint64_t half_bytes, uint64_t largest_page
 	uint64_t unit = half_bytes >= 4 * mib ? 64 * kib : 4 * kib;
 	uint64_t extent = (half_bytes / 64 + unit - 1) / unit * unit;
 
-	if (half_bytes == 0)
-		return 0;
+	if (extent < unit) /* of a half below 64 bytes */
+		extent = unit;
 	if (extent > 64 * mib)
 		extent = 64 * mib;
 	while (half_bytes / extent >= EXTENT_MOST)

@@ -110,6 +110,17 @@ Test(plan, an_empty_half_has_no_extent)
 	cr_expect_eq(extent_default(1, 4096), 1);
 }
 
+Test(plan, a_half_of_a_few_bytes_is_one_extent)
+{
+	c.pool.table_area = (struct config_size){ .value = 64 << 10 };
+	for (uint64_t half = 16; half <= 256; half += 16) {
+		c.pool.size = (struct config_size){ .value = (64 << 10) + 2 * half };
+		cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+		cr_assert_eq(pool.half_bytes, half);
+		cr_assert_eq(pool.extent_bytes, half);
+	}
+}
+
 Test(plan, an_extent_holds_the_largest_configured_page)
 {
 	add_model(1024, 256, 4, 4096);
