@@ -34,6 +34,10 @@ static const char *const fields[] = { "num_hidden_layers",
 				      "attention_k_eq_v",
 				      "attention_chunk_size",
 				      "kv_lora_rank",
+				      "qk_rope_head_dim",
+				      "use_mla",
+				      "use_cla",
+				      "cla_share_factor",
 				      "model_type",
 				      "torch_dtype",
 				      "dtype",
@@ -102,6 +106,8 @@ static const char *const values[] = {
 	"-Infinity",
 	"\"gpt_neo\"",
 	"\"mimo_v2_flash\"",
+	"\"deepseek_v3\"",
+	"\"longcat_flash\"",
 	"\"falcon\"",
 	"\"smollm3\"",
 	"\"cohere2\"",
@@ -151,9 +157,15 @@ static void check_config(const struct hf_config *c)
 		layers += s->layers;
 		FUZZ_CHECK(s->kind == WIRE_GROUP_SLIDING ? s->window >= 1 && s->window <= INT32_MAX
 							 : s->kind == WIRE_GROUP_FULL && s->window == 0);
-		FUZZ_CHECK(s->layers >= 1 && s->kv_heads >= 1 && s->k_head_dim >= 1 && s->v_head_dim >= 1);
+		FUZZ_CHECK(hf_dtype_name(c->dtype) && hf_dtype_find(hf_dtype_name(c->dtype)) == c->dtype);
+		FUZZ_CHECK(s->layers >= 1 && !s->kv_heads == (c->latent > 0));
+		if (c->latent) {
+			FUZZ_CHECK(s->k_bytes >= c->latent && s->k_bytes <= 1 << 19 && !s->v_bytes && !s->dtype);
+			FUZZ_CHECK(memchr(s->tag, 0, sizeof(s->tag)));
+			continue;
+		}
+		FUZZ_CHECK(s->k_head_dim >= 1 && s->v_head_dim >= 1 && s->dtype == c->dtype);
 		FUZZ_CHECK(s->kv_heads <= 4096 && s->k_head_dim <= 8192 && s->v_head_dim <= 8192);
-		FUZZ_CHECK(hf_dtype_name(s->dtype) && hf_dtype_find(hf_dtype_name(s->dtype)) == s->dtype);
 	}
 	FUZZ_CHECK(layers >= c->layers - c->shared - c->without && layers <= c->layers - c->shared);
 }
@@ -164,10 +176,10 @@ static void check_sizes(const struct sizes *z)
 	for (uint32_t i = 0; i < z->n_groups; i++) {
 		const struct group_sizes *g = &z->groups[i];
 
-		FUZZ_CHECK(g->page_bytes > 0 && g->page_bytes <= 1ull << 47 &&
+		FUZZ_CHECK(g->page.bytes > 0 && g->page.bytes <= 1ull << 48 &&
 			   (g->width >= 1) == (z->options.max_seq > 0));
-		FUZZ_CHECK(g->token_bytes * g->shape.page_tokens + g->padding == 2 * g->page_bytes);
-		FUZZ_CHECK(!z->options.largest_page || g->page_bytes <= z->options.largest_page);
+		FUZZ_CHECK(g->token_bytes * g->shape.page_tokens + g->padding == page_key_whole(g->page));
+		FUZZ_CHECK(!z->options.largest_page || g->page.bytes <= z->options.largest_page);
 	}
 	for (uint32_t i = 0; i < z->options.n_rules; i++) {
 		FUZZ_CHECK(z->rules[i].bytes > 0 && z->rules[i].fit >= 0);

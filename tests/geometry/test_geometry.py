@@ -76,10 +76,13 @@ PRESETS = {
     "exaone-4.0-32b": [same(4096, 48, 8, 128), same(None, 16, 8, 128)],
     "mimo-v2-flash": [(None, 9, 4, 192, 128), (129, 39, 8, 192, 128)],  # its 128 do not count the current token
 }
-SHARED = {"gemma-3n-e2b": 10, "gemma-3n-e4b": 15, "gemma-4-e2b": 20, "gemma-4-e4b": 18}
+PRESETS["hunyuan-large"] = [same(None, 32, 8, 128)]  # of each two layers the second reads the first one's
+LATENT = {"deepseek-v2-lite": (27, 512, 64), "deepseek-v3": (61, 512, 64), "minicpm3-4b": (62, 256, 32),
+          "longcat-flash": (56, 512, 64)}  # layers, each of which keeps one row of so many elements a token
+SHARED = {"gemma-3n-e2b": 10, "gemma-3n-e4b": 15, "gemma-4-e2b": 20, "gemma-4-e4b": 18, "hunyuan-large": 32}
 UNMAPPABLE = {
     "llama-4-scout": "text_config.attention_chunk_size is 8192",
-    "deepseek-v3": "kv_lora_rank is 512",
+    "deepseek-v3.2": "index_topk is 2048: an indexer keeps keys of its own",
     "deepseek-v4-flash": "compress_ratios is [0,0,",
     "qwen3-next": 'layer_types[0] is "linear_attention"',
 }
@@ -137,7 +140,7 @@ class Presets(unittest.TestCase):
                 self.assertEqual({g["dtype"] for g in result["groups"]}, {"bf16"})
 
     def test_every_file_here_is_checked(self):
-        self.assertEqual({p.stem for p in HERE.glob("*.json")}, set(PRESETS) | set(UNMAPPABLE))
+        self.assertEqual({p.stem for p in HERE.glob("*.json")}, set(PRESETS) | set(LATENT) | set(UNMAPPABLE))
 
     def test_sizes_are_those_of_the_formula(self):
         seq, pool, extent = 32768, 64 * GIB, 64 << 20
@@ -195,6 +198,139 @@ class Presets(unittest.TestCase):
         done = run("-p", "64G", "-t", "32768", "gemma-4-31b.json")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, (HERE / "gemma-4-31b.txt").read_text(encoding="utf-8"))
+
+
+class Latent(Files):
+    """MLA: a row of kv_lora_rank + qk_rope_head_dim elements a token and layer, and no V."""
+
+    def test_a_latent_row_is_a_joined_group_in_bytes(self):
+        for name, (layers, rank, rope) in LATENT.items():
+            with self.subTest(name):
+                result = preset(name)
+                (group,) = result["groups"]
+                self.assertEqual({k: group[k] for k in ("window", "layers", "kv_heads", "k_head_dim", "v_head_dim", "form",
+                                                        "k_row_bytes", "v_row_bytes", "dtype", "padding_bytes")},
+                                 {"window": None, "layers": layers, "kv_heads": None, "k_head_dim": None,
+                                  "v_head_dim": None, "form": "joined", "k_row_bytes": 2 * (rank + rope),
+                                  "v_row_bytes": 0, "dtype": "bf16", "padding_bytes": 0})
+                self.assertEqual(group["tag"], f"mla-{rank}+{rope}-bf16")
+
+    def test_sizes_of_joined_pages_are_those_of_the_formula(self):
+        """Ids count both halves as one run; no page lies over the middle."""
+        for name, (layers, rank, rope) in LATENT.items():
+            for p, pool in ((16, 64 * GIB), (128, 64 * GIB), (64, 3 * GIB + 32)):
+                with self.subTest(name=name, page_tokens=p, pool=pool):
+                    result = preset(name, "-P", p, "-t", 4096, "-p", pool)
+                    (group,), page = result["groups"], layers * p * 2 * (rank + rope)
+                    self.assertEqual(group["page_bytes"], page)
+                    self.assertEqual(group["num_pages"], pool // page)
+                    self.assertEqual(group["bytes_per_token"], page // p)
+                    self.check_joined(result, page, ceil(4096, p), pool // 2)
+
+    def check_joined(self, result, page, need, half):
+        usable = half // page + 2 * half // page - ceil(half, page)
+        self.assertEqual(result["sequence"][0]["pages"], [need])
+        self.assertEqual(result["sequence"][0]["bytes"], need * page)
+        self.assertEqual(result["sequence"][0]["sequences"], usable // need)
+
+    def test_any_model_may_have_joined_pages(self):
+        split = preset("mistral-7b-v0.3", "-t", 4096, "-p", 64 * GIB)
+        joined = preset("mistral-7b-v0.3", "-t", 4096, "-p", 64 * GIB, "--form", "joined")
+        self.assertEqual([g["form"] for r in (split, joined) for g in r["groups"]], ["split", "joined"])
+        page = joined["groups"][0]["page_bytes"]
+        self.assertEqual(page, 2 * split["groups"][0]["page_bytes"])
+        self.assertEqual(joined["sequence"][0]["bytes"], split["sequence"][0]["bytes"])
+        self.check_joined(joined, page, 32, 32 * GIB)
+
+    def test_joined_pages_hold_k_and_v_of_any_size_without_padding(self):
+        self.assertGreater(sum(g["padding_bytes"] for g in preset("mimo-v2-flash")["groups"]), 0)
+        joined = preset("mimo-v2-flash", "--form=joined")
+        self.assertEqual([g["padding_bytes"] for g in joined["groups"]], [0, 0])
+        self.assertEqual([g["page_bytes"] for g in joined["groups"]], [9 * 128 * 4 * 320 * 2, 39 * 128 * 8 * 320 * 2])
+
+    def test_a_latent_row_in_split_pages_leaves_the_v_half_empty(self):
+        (group,) = preset("deepseek-v3", "--form=split")["groups"]
+        self.assertEqual(group["padding_bytes"], group["page_bytes"])
+        done = run("--form=split", "deepseek-v3.json")
+        self.assertIn(f"there is no V; {group['page_bytes']} bytes of each pair of pages hold nothing", done.stdout)
+
+    def test_text_of_a_latent_row(self):
+        text = run("-t", "4096", "deepseek-v3.json").stdout
+        self.assertIn("deepseek_v3, 61 layers, 61 with a latent row of their own, 70272 bytes a token\n", text)
+        self.assertRegex(text, r"(?m)^ +0  full +-  +61  +0  +-  +576  +-  bf16  +70272  +8994816  +32$")
+        self.assertIn("Page bytes are those of a whole, joined page.", text)
+        self.assertIn("note: a token keeps one latent row a layer, 512 + 64 elements, and no V\n", text)
+
+    def test_the_type_of_the_row_can_be_chosen(self):
+        (group,) = preset("deepseek-v3", "--dtype=fp8")["groups"]
+        self.assertEqual((group["k_row_bytes"], group["tag"], group["dtype"]), (576, "mla-512+64-fp8", "fp8"))
+
+    def test_a_row_that_slides(self):
+        self.with_fields(kv_lora_rank=64, qk_rope_head_dim=16, layer_types=["sliding_attention"] * 3 + ["full_attention"])
+        self.assertEqual([(g["window"], g["layers"], g["k_row_bytes"]) for g in sizes(self.path)["groups"]],
+                         [(256, 3, 160), (None, 1, 160)])
+
+    def test_offsets_of_a_joined_page_count_the_last_id(self):
+        """Pages of 2^20 bytes, offsets in bytes: id 2048 is the first beyond 31 bits."""
+        self.with_fields(kv_lora_rank=1024, qk_rope_head_dim=0, sliding_window=None, num_hidden_layers=4)
+        for pool, expected in (((2 << 30) + (1 << 20), 2048), (2 << 30, None)):
+            (group,) = sizes(self.path, "-P", 128, "-p", pool)["groups"]
+            self.assertEqual(group["page_bytes"], 1 << 20)
+            self.assertEqual(group["first_overflowing_page"], expected)
+
+    def test_a_joined_page_above_a_half_has_no_id(self):
+        (group,) = preset("deepseek-v3", "-p", 12 << 20)["groups"]
+        self.assertEqual(group["num_pages"], 0)
+
+    def test_wrong_form(self):
+        done = run("--form", "loose", "deepseek-v3.json")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("--form needs split or joined, not", done.stderr)
+
+
+class Shared(Files):
+    """Layers that read another layer's K and V own nothing, and name it."""
+
+    def test_shared_layers_read_the_last_of_their_kind(self):
+        for name, first, sliding, full in (("gemma-3n-e2b", 20, 18, 19), ("gemma-3n-e4b", 20, 18, 19),
+                                           ("gemma-4-e2b", 15, 13, 14), ("gemma-4-e4b", 24, 22, 23)):
+            with self.subTest(name):
+                donors = preset(name)["donors"]
+                every = 5 if name != "gemma-4-e4b" else 6
+                self.assertEqual(donors, [{"layer": i, "reads": full if i % every == every - 1 else sliding}
+                                          for i in range(first, first + SHARED[name])])
+
+    def test_the_first_of_each_two_layers_keeps_k_and_v(self):
+        result = preset("hunyuan-large")
+        self.assertEqual(result["donors"], [{"layer": i, "reads": i - 1} for i in range(1, 64, 2)])
+        self.assertIn("of each 2 layers the first keeps K and V, and the others read them", result["notes"])
+
+    def test_models_without_shared_layers_have_no_donors(self):
+        self.assertEqual(preset("gemma-3-27b")["donors"], [])
+
+    def test_layers_that_share_latent_rows(self):
+        self.with_fields(kv_lora_rank=64, qk_rope_head_dim=16, sliding_window=None, use_cla=True, cla_share_factor=3)
+        result = sizes(self.path)
+        self.assertEqual([(g["layers"], g["k_row_bytes"]) for g in result["groups"]], [(2, 160)])
+        self.assertEqual(result["donors"], [{"layer": 1, "reads": 0}, {"layer": 2, "reads": 0}])
+
+    def test_a_layer_without_a_donor_of_its_kind_is_refused(self):
+        sliding, full = "sliding_attention", "full_attention"
+        self.with_fields(layer_types=[sliding, sliding, sliding, full], num_kv_shared_layers=1)
+        self.refused(3, "layer 3 is to read the K and V of an earlier full layer, and no such layer keeps any")
+        self.with_fields(layer_types=[sliding, full] * 2, use_cla=True, cla_share_factor=2)
+        self.refused(3, "layer 1 is to read the K and V of an earlier full layer")
+
+    def test_sharing_that_is_not_said_in_full(self):
+        for fields, code, sentence in (
+                ({"use_cla": True}, 1, "cla_share_factor is missing beside use_cla"),
+                ({"cla_share_factor": 2}, 3, "cla_share_factor is 2, and nothing says whether layers share"),
+                ({"use_cla": True, "cla_share_factor": 2, "num_kv_shared_layers": 1}, 3, "which of them counts"),
+                ({"use_cla": 1, "cla_share_factor": 2}, 1, "use_cla is 1, expected true or false"),
+                ({"use_cla": True, "cla_share_factor": 0}, 1, "cla_share_factor is 0, expected")):
+            with self.subTest(fields):
+                self.with_fields(sliding_window=None, **fields)
+                self.refused(code, sentence)
 
 
 class Refusals(Files):
@@ -417,6 +553,12 @@ class Pools(Files):
         result = sizes(self.path, "-p", 1000)
         self.assertEqual([r["sequences"] for r in result["sequence"]], [0, 0])
         self.assertEqual(result["groups"][0]["num_pages"], 0)
+
+    def test_a_pool_of_a_few_bytes_has_an_extent(self):
+        self.with_fields()
+        for pool in (1, 2, 3, 31, 127, 128, 129):
+            with self.subTest(pool):
+                self.assertEqual(sizes(self.path, "-p", pool)["groups"][0]["num_pages"], 0)
 
     def test_a_window_costs_no_more_than_the_sequence(self):
         """Capacity 256 below W=512: 2 pages."""

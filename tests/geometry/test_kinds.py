@@ -418,12 +418,47 @@ class OtherModels(Kinds):
         self.refused("attn_type_list[0] is 0 (linear attention): 3 of 4 layers keep a state",
                      **plain(model_type="minimax", attn_type_list=[0, 0, 0, 1]))
 
-    def test_latent_k_and_v_are_refused_by_the_type_alone(self):
-        for name in ("deepseek_v2", "deepseek_v3", "kimi_k2", "minicpm3", "glm4_moe_lite", "longcat_flash"):
+    def rows(self, *expected, **config):
+        """Groups (window or None, layers, bytes of a latent row)."""
+        groups = self.result(config)["groups"]
+        self.assertEqual([(g["window"], g["layers"], g["k_row_bytes"]) for g in groups], [*expected], config)
+        self.assertEqual({(g["form"], g["v_row_bytes"], g["kv_heads"]) for g in groups}, {("joined", 0, None)})
+
+    def test_latent_rows_by_the_type_alone(self):
+        for name, row in (("axk1", 1152), ("deepseek_v2", 1152), ("deepseek_v3", 1152), ("kimi_k2", 1152), ("minicpm3", 576),
+                          ("glm4_moe_lite", 1152), ("mistral4", 640), ("sarvam_mla", 1152), ("youtu", 1152)):
             with self.subTest(name):
-                self.refused("one latent vector a token", **plain(model_type=name))
+                self.rows((None, 4, row), **plain(model_type=name))
+                self.noted(f"in {name} it is {row // 2 - (32 if name == 'minicpm3' else 64)}", **plain(model_type=name))
+        self.rows((None, 8, 1152), model_type="longcat_flash", num_layers=4)
+        self.rows((None, 56, 1152), model_type="outer", text_config={"model_type": "longcat_flash"})
+        self.refused("num_layers is missing", 1, model_type="longcat_flash")
+
+    def test_latent_rows_of_a_type_that_nobody_knows(self):
+        self.rows((None, 4, 160), **plain(kv_lora_rank=64, qk_rope_head_dim=16, qk_nope_head_dim=128, qk_head_dim=144,
+                                          v_head_dim=128, q_lora_rank=1536))
+        self.rows((None, 4, 128), **plain(kv_lora_rank=64, qk_rope_head_dim=0))
+        self.rows((None, 4, 160), model_type="new", text_config=plain(kv_lora_rank=64, qk_rope_head_dim=16))
+        self.refused("qk_rope_head_dim is missing beside kv_lora_rank", 1, **plain(kv_lora_rank=64))
+        self.refused("qk_rope_head_dim is -1, expected", 1, **plain(kv_lora_rank=64, qk_rope_head_dim=-1))
+        self.refused("kv_lora_rank is true, expected", 1, **plain(kv_lora_rank=True, qk_rope_head_dim=16))
+        self.refused("per_layer_config beside kv_lora_rank", **plain(kv_lora_rank=64, qk_rope_head_dim=16,
+                                                                     per_layer_config={"1": {"head_dim": 32}}))
+
+    def test_heads_where_the_file_says_that_there_is_no_latent_row(self):
         self.groups((None, 4, 8, 64), **plain(model_type="deepseek_v2", use_mla=False, kv_lora_rank=None,
                                               v_head_dim=0, qk_rope_head_dim=0))
+        self.groups((None, 4, 8, 64), **plain(use_mla=False, kv_lora_rank=512, qk_nope_head_dim=128,
+                                              qk_rope_head_dim=64))
+        self.refused("kv_lora_rank is null, and use_mla is not false", **plain(model_type="deepseek_v3",
+                                                                               kv_lora_rank=None))
+        self.refused("qk_nope_head_dim is 128: a key of attention that is not understood", **plain(qk_nope_head_dim=128))
+
+    def test_an_indexer_beside_a_latent_row_is_refused_by_the_type_alone(self):
+        for name in ("deepseek_v32", "glm_moe_dsa", "axk2", "hy_v4", "dots3_note_text", "mistral_large4_text"):
+            with self.subTest(name):
+                self.refused("an indexer keeps keys of its own", **plain(model_type=name, kv_lora_rank=512,
+                                                                         qk_rope_head_dim=64))
 
     def test_other_ways_to_keep_k_and_v_are_named(self):
         for name in ("indexed_attention", "deepseek_sparse_attention", "compressed_sparse_attention",

@@ -61,6 +61,27 @@ class Paste(Folder):
                 done = self.broker(ini, "--check-config")
                 self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_the_section_of_a_latent_row_says_bytes_form_and_tag(self):
+        ini = self.good("--ini", "-t", 32768, "-B", 4, "deepseek-v3.json")
+        self.assertIn("group = full page_tokens=128 layers=61 k_bytes=1152 form=joined tag=mla-512+64-bf16\n", ini)
+        self.assertEqual(self.broker(ini, "--check-config").returncode, 0)
+        ini = self.good("--ini", "--form=joined", "-t", 32768, "gpt-oss-20b.json")
+        self.assertEqual(len(re.findall(r" dtype=bf16 form=joined\n", ini)), 2)
+        self.assertEqual(self.broker(ini, "--check-config").returncode, 0)
+
+    def test_tool_and_broker_count_joined_pages_the_same(self):
+        answers = set()
+        for name, form in (("deepseek-v3", []), ("minicpm3-4b", []), ("gemma-3-27b", ["--form=joined"]),
+                           ("mimo-v2-flash", ["--form=joined"])):
+            for tokens in (16, 256):
+                ini = self.good("--ini", *form, "-P", tokens, "-t", 4096, "-B", 1, f"{name}.json")
+                bytes_ = json.loads(self.good("--json", *form, "-P", tokens, "-t", 4096,
+                                              f"{name}.json"))["sequence"][0]["bytes"]
+                for pool in (1008 * MIB, 64 << 30, bytes_, bytes_ * 17 // 16 // 16 * 16):
+                    with self.subTest(name=name, page_tokens=tokens, pool=pool):
+                        answers.add(self.count_both(name, tokens, ini, pool - pool % 32, *form))
+        self.assertEqual(answers, {True, False})
+
     def test_tool_and_broker_count_the_same(self):
         """Extents, pages, what a sequence of any steps reserves, and whether one fits: of pools small and large, and of
         small and large pages, and at the very number of pages that a sequence needs."""
@@ -74,8 +95,8 @@ class Paste(Folder):
                         answers.add(self.count_both(name, tokens, ini, pool - pool % 32))
         self.assertEqual(answers, {True, False})
 
-    def count_both(self, name, tokens, ini, pool):
-        counted = json.loads(self.good("--json", "-P", tokens, "-t", 4096, "-p", pool, f"{name}.json"))
+    def count_both(self, name, tokens, ini, pool, *form):
+        counted = json.loads(self.good("--json", *form, "-P", tokens, "-t", 4096, "-p", pool, f"{name}.json"))
         done = self.broker(ini, "--dry-run", f"--size={pool + 64 * MIB}", "--table-area=64M")
         extent = int(re.search(r"extents of (\d+) bytes", done.stdout)[1])
         self.assertEqual(extent, counted["pool"]["extent_bytes"])
@@ -110,6 +131,27 @@ int main(void)
          sliding->kv_heads == 8 && sliding->page_tokens == 128 && sliding->dtype == SWAKV_BF16);
 }}
 """)
+        self.compiled()
+
+    def test_the_initialisers_of_a_latent_row_compile_and_hold_the_same(self):
+        source = self.good("--c", "-t", 9000, "deepseek-v3.json") + self.good("--c", "--form=joined", "gpt-oss-20b.json")
+        self.write("check.c", f"""
+#include <string.h>
+#include <swakv/swakv.h>
+{source}
+int main(void)
+{{
+    const struct swakv_group *g = deepseek_v3.groups;
+
+    return !(deepseek_v3.n_groups == 1 && g->kind == SWAKV_FULL && g->layers == 61 && g->k_bytes == 1152 &&
+         g->v_bytes == 0 && g->kv_heads == 0 && g->head_dim == 0 && g->dtype == 0 && g->form == SWAKV_JOINED &&
+         strcmp(g->tag, "mla-512+64-bf16") == 0 && gpt_oss_20b.groups[1].form == SWAKV_JOINED &&
+         gpt_oss_20b.groups[1].kv_heads == 8 && !gpt_oss_20b.groups[1].tag);
+}}
+""")
+        self.compiled()
+
+    def compiled(self):
         program = self.folder / "check"
         subprocess.run([*CC.split(), "-Wall", "-Wextra", "-Werror", "-std=c11", *(f"-I{i}" for i in INCLUDES),
                         self.folder / "check.c", "-o", program], check=True)
@@ -150,13 +192,13 @@ class Files(Folder):
         self.assertEqual((first["file"], second["file"]), ("gpt-oss-20b.json", "olmo-3-7b.json"))
 
     def test_a_bad_file_among_several_does_not_hide_the_others(self):
-        for bad, status in (("nosuch.json", 1), ("deepseek-v3.json", 3)):
+        for bad, status in (("nosuch.json", 1), ("deepseek-v3.2.json", 3)):
             with self.subTest(bad):
                 done = run("gpt-oss-20b.json", bad, "olmo-3-7b.json")
                 self.assertEqual(done.returncode, status)
                 self.assertEqual(done.stdout, self.good("gpt-oss-20b.json", "olmo-3-7b.json"))
                 self.assertIn(bad, done.stderr)
-        self.assertEqual(run("deepseek-v3.json", "nosuch.json").returncode, 3)
+        self.assertEqual(run("deepseek-v3.2.json", "nosuch.json").returncode, 3)
 
     def test_standard_input(self):
         text = (HERE / "gpt-oss-20b.json").read_text(encoding="utf-8")

@@ -29,7 +29,7 @@ static bool begin_sequence(struct pool *p, const struct sizes *z)
 		struct page_class *spare = NULL;
 		int index;
 
-		needs[i].class = pool_class(p, (struct page_key){ z->groups[i].page_bytes, false }, &spare, &index);
+		needs[i].class = pool_class(p, z->groups[i].page, &spare, &index);
 		needs[i].pages = z->rules[0].pages[i];
 		cr_assert_not_null(needs[i].class);
 	}

@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "names.h"
 #include "print.h"
 #include "usage.h"
 
-enum { OPTION_VERSION = 256, OPTION_C, OPTION_INI };
+enum { OPTION_VERSION = 256, OPTION_C, OPTION_INI, OPTION_FORM };
 enum { EXIT_BAD = 1, EXIT_USAGE = 2, EXIT_UNMAPPABLE = 3 };
 
 struct options {
@@ -35,6 +36,7 @@ static const char usage_text[] =
 	"  -l, --largest-page SIZE\n"
 	"                        split groups with larger pages into equal parts\n"
 	"  -d, --dtype TYPE      f16, bf16, f32 or fp8 instead of the file's\n"
+	"      --form FORM       pages split into K and V, or joined (default: split; joined where there is no V)\n"
 	"  -j, --json            JSON, an object for each file\n"
 	"      --c               as a worker declares it: initialisers in C\n"
 	"      --ini             as a broker is told it: a [model] section\n"
@@ -73,6 +75,16 @@ static bool set_form(struct options *o,
 	return true;
 }
 
+static bool set_page_form(struct options *o, const char *text)
+{
+	NAMES(forms, WIRE_FORM_COUNT, WIRE_FORM_NAMES);
+
+	for (uint32_t i = 0; i < WIRE_FORM_COUNT; i++)
+		if (strcmp(forms[i], text) == 0)
+			o->sizes.form = i + 1;
+	return o->sizes.form || usage_error("--form needs split or joined, not", text);
+}
+
 static bool apply(struct options *o, int option, const char *value)
 {
 	uint64_t n;
@@ -100,6 +112,8 @@ static bool apply(struct options *o, int option, const char *value)
 	case 'd':
 		o->dtype = hf_dtype_find(value);
 		return o->dtype || usage_error("--dtype needs f16, bf16, f32 or fp8, not", value);
+	case OPTION_FORM:
+		return set_page_form(o, value);
 	case 'B':
 		if (!usage_number("--max-batch", value, 1, WIRE_MAX_BATCH, &n))
 			return false;
@@ -153,6 +167,7 @@ static bool parse_options(struct options *o, int argc, char **argv)
 		{ "largest-page", required_argument, NULL, 'l' },
 		{ "dtype", required_argument, NULL, 'd' },
 		{ "json", no_argument, NULL, 'j' },
+		{ "form", required_argument, NULL, OPTION_FORM },
 		{ "c", no_argument, NULL, OPTION_C },
 		{ "ini", no_argument, NULL, OPTION_INI },
 		{ "max-batch", required_argument, NULL, 'B' },

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "page_shape.h"
 #include "print.h"
 
 enum { NAME = 44 }; /* a section takes 43 bytes of one */
@@ -84,10 +85,29 @@ static const char *capitals(const char *name, char out[8])
 	return out;
 }
 
+/* Heads, or bytes in their place, and what is not as usual. */
+static void print_c_shape(FILE *out, const struct wire_group *s)
+{
+	char dtype[8];
+
+	if (shape_is_raw(s)) {
+		fprintf(out, ", .k_bytes = %" PRIu32, s->k_bytes);
+	} else {
+		fprintf(out, ", .kv_heads = %" PRIu32 ", .head_dim = %" PRIu32, s->kv_heads, s->k_head_dim);
+		if (s->v_head_dim != s->k_head_dim)
+			fprintf(out, ", .v_head_dim = %" PRIu32, s->v_head_dim);
+		fprintf(out, ", .dtype = SWAKV_%s", capitals(hf_dtype_name(s->dtype), dtype));
+	}
+	if (s->form == WIRE_JOINED)
+		fputs(", .form = SWAKV_JOINED", out);
+	if (s->tag[0])
+		fprintf(out, ", .tag = \"%s\"", s->tag);
+}
+
 void print_c(FILE *out, const char *path, const struct hf_config *c, const struct sizes *z)
 {
 	const struct rule *r = rule_of(z);
-	char name[NAME], id[NAME + 1], dtype[8];
+	char name[NAME], id[NAME + 1];
 
 	name_of(path, c, name);
 	identifier_of(name, id);
@@ -102,13 +122,9 @@ void print_c(FILE *out, const char *path, const struct hf_config *c, const struc
 				s->window);
 		else
 			fputs("\t{ .size = sizeof(struct swakv_group), .kind = SWAKV_FULL, ", out);
-		fprintf(out,
-			".page_tokens = %" PRIu32 ", .layers = %" PRIu32 ", .kv_heads = %" PRIu32
-			", .head_dim = %" PRIu32,
-			s->page_tokens, s->layers, s->kv_heads, s->k_head_dim);
-		if (s->v_head_dim != s->k_head_dim)
-			fprintf(out, ", .v_head_dim = %" PRIu32, s->v_head_dim);
-		fprintf(out, ", .dtype = SWAKV_%s },\n", capitals(hf_dtype_name(s->dtype), dtype));
+		fprintf(out, ".page_tokens = %" PRIu32 ", .layers = %" PRIu32, s->page_tokens, s->layers);
+		print_c_shape(out, s);
+		fputs(" },\n", out);
 	}
 	fprintf(out,
 		"};\n"
@@ -121,6 +137,27 @@ void print_c(FILE *out, const char *path, const struct hf_config *c, const struc
 	if (r->max_rewind)
 		fprintf(out, "\t.max_rewind = %" PRId64 ",\n", r->max_rewind);
 	fputs("};\n", out);
+}
+
+static void print_ini_heads(FILE *out, const struct wire_group *s)
+{
+	fprintf(out, " kv_heads=%" PRIu32 " head_dim=%" PRIu32, s->kv_heads, s->k_head_dim);
+	if (s->v_head_dim != s->k_head_dim)
+		fprintf(out, " v_head_dim=%" PRIu32, s->v_head_dim);
+	fprintf(out, " dtype=%s", hf_dtype_name(s->dtype));
+}
+
+static void print_ini_shape(FILE *out, const struct wire_group *s)
+{
+	if (shape_is_raw(s))
+		fprintf(out, " k_bytes=%" PRIu32, s->k_bytes);
+	else
+		print_ini_heads(out, s);
+	if (s->form == WIRE_JOINED)
+		fputs(" form=joined", out);
+	if (s->tag[0])
+		fprintf(out, " tag=%s", s->tag);
+	fputc('\n', out);
 }
 
 void print_ini(FILE *out, const char *path, const struct hf_config *c, const struct sizes *z)
@@ -137,10 +174,7 @@ void print_ini(FILE *out, const char *path, const struct hf_config *c, const str
 			fprintf(out, "group = sliding window=%" PRId64, s->window);
 		else
 			fputs("group = full", out);
-		fprintf(out, " page_tokens=%" PRIu32 " layers=%" PRIu32 " kv_heads=%" PRIu32 " head_dim=%" PRIu32,
-			s->page_tokens, s->layers, s->kv_heads, s->k_head_dim);
-		if (s->v_head_dim != s->k_head_dim)
-			fprintf(out, " v_head_dim=%" PRIu32, s->v_head_dim);
-		fprintf(out, " dtype=%s\n", hf_dtype_name(s->dtype));
+		fprintf(out, " page_tokens=%" PRIu32 " layers=%" PRIu32, s->page_tokens, s->layers);
+		print_ini_shape(out, s);
 	}
 }

@@ -18,29 +18,40 @@ static const char *rule_text(const struct rule *r, char buf[96])
 	return buf;
 }
 
-static void print_groups(FILE *out, const struct sizes *z)
+/* A count that a latent row has not. */
+static const char *count_text(uint32_t n, char buf[16])
 {
-	char window[24], width[24];
+	snprintf(buf, 16, n ? "%" PRIu32 : "-", n);
+	return buf;
+}
 
+static void print_group(FILE *out, const struct hf_config *c, const struct group_sizes *g, uint32_t index)
+{
+	const struct wire_group *s = &g->shape;
+	bool slides = s->kind == WIRE_GROUP_SLIDING;
+	char window[24], width[24], heads[16], k[16], v[16];
+
+	snprintf(window, sizeof(window), "%" PRId64, s->window);
+	snprintf(width, sizeof(width), "%" PRId32, g->width);
+	fprintf(out,
+		"%5" PRIu32 "  %-7s  %8s  %6" PRIu32 "  %5" PRIu32 "  %8s  %5s  %5s  %-5s  %13" PRIu64 "  %11" PRIu64
+		"  %5s\n",
+		index, slides ? "sliding" : "full", slides ? window : "-", s->layers, g->first_layer,
+		count_text(s->kv_heads, heads), count_text(s->kv_heads ? s->k_head_dim : c->latent + c->latent_rope, k),
+		count_text(s->v_head_dim, v), hf_dtype_name(c->dtype), g->token_bytes, g->page.bytes,
+		g->width ? width : "-");
+}
+
+static void print_groups(FILE *out, const struct hf_config *c, const struct sizes *z)
+{
 	fprintf(out,
 		"\ngroup  kind       window  layers  first  kv heads  K dim  V dim  dtype  bytes a token   page bytes  "
 		"width\n");
-	for (uint32_t i = 0; i < z->n_groups; i++) {
-		const struct group_sizes *g = &z->groups[i];
-		const struct wire_group *s = &g->shape;
-		bool slides = s->kind == WIRE_GROUP_SLIDING;
-
-		snprintf(window, sizeof(window), "%" PRId64, s->window);
-		snprintf(width, sizeof(width), "%" PRId32, g->width);
-		fprintf(out,
-			"%5" PRIu32 "  %-7s  %8s  %6" PRIu32 "  %5" PRIu32 "  %8" PRIu32 "  %5" PRIu32 "  %5" PRIu32
-			"  %-5s  %13" PRIu64 "  %11" PRIu64 "  %5s\n",
-			i, slides ? "sliding" : "full", slides ? window : "-", s->layers, g->first_layer, s->kv_heads,
-			s->k_head_dim, s->v_head_dim, hf_dtype_name(s->dtype), g->token_bytes, g->page_bytes,
-			g->width ? width : "-");
-	}
-	fprintf(out, "Page bytes are those of K; V has as many. A page holds %" PRIu32 " tokens.\n",
-		z->options.page_tokens);
+	for (uint32_t i = 0; i < z->n_groups; i++)
+		print_group(out, c, &z->groups[i], i);
+	/* All groups have one form. */
+	fprintf(out, "Page bytes are those of %s. A page holds %" PRIu32 " tokens.\n",
+		z->groups[0].page.joined ? "a whole, joined page" : "K; V has as many", z->options.page_tokens);
 }
 
 static void print_rules(FILE *out, const struct sizes *z)
@@ -108,9 +119,8 @@ static void print_notes(FILE *out, const struct hf_config *c, const struct sizes
 		}
 		if (g->padding) {
 			fprintf(out,
-				"%snote: group %" PRIu32 ": K and V heads differ in size; %" PRIu64
-				" bytes of each pair of pages hold nothing\n",
-				gap, i, g->padding);
+				"%snote: group %" PRIu32 ": %s; %" PRIu64 " bytes of each pair of pages hold nothing\n",
+				gap, i, g->v_row ? "K and V heads differ in size" : "there is no V", g->padding);
 			gap = "";
 		}
 		if (g->k_is_v) {
@@ -125,10 +135,10 @@ static void print_notes(FILE *out, const struct hf_config *c, const struct sizes
 
 void print_text(FILE *out, const char *path, const struct hf_config *c, const struct sizes *z)
 {
-	fprintf(out, "%s: %s, %" PRIu32 " layers, %" PRIu32 " with K and V of their own, %" PRIu64 " bytes a token\n",
-		path, c->model_type[0] ? c->model_type : "a model without a type", c->layers,
-		c->layers - c->shared - c->without, z->token_bytes);
-	print_groups(out, z);
+	fprintf(out, "%s: %s, %" PRIu32 " layers, %" PRIu32 " with %s of their own, %" PRIu64 " bytes a token\n", path,
+		c->model_type[0] ? c->model_type : "a model without a type", c->layers,
+		c->layers - c->shared - c->without, c->latent ? "a latent row" : "K and V", z->token_bytes);
+	print_groups(out, c, z);
 	print_rules(out, z);
 	if (z->options.pool)
 		print_pool(out, z);

@@ -23,16 +23,16 @@
 static void measure(struct group_sizes *g, int64_t max_seq)
 {
 	const struct wire_group *s = &g->shape;
-	uint64_t both = (uint64_t)s->k_head_dim + s->v_head_dim;
-	uint64_t row = s->kv_heads * element_bytes(s->dtype); /* bytes of one element of all heads */
 	struct window w = window_kept(s->window, 0, s->page_tokens);
 	struct page_shape shape = { 0 };
 
-	g->token_bytes = row * both * s->layers;
 	(void)shape_find(s, &shape);
+	g->k_row = shape.k_row;
+	g->v_row = shape.v_row;
+	g->token_bytes = (shape.k_row + shape.v_row) * s->layers;
 	g->layer_stride = shape.layer_stride;
-	g->page_bytes = shape.page_bytes;
-	g->padding = 2 * g->page_bytes - g->token_bytes * s->page_tokens;
+	g->page = (struct page_key){ shape.page_bytes, shape.joined };
+	g->padding = page_key_whole(g->page) - g->token_bytes * s->page_tokens;
 	g->width = window_width(&w, max_seq);
 }
 
@@ -40,7 +40,7 @@ static void measure(struct group_sizes *g, int64_t max_seq)
 static uint32_t parts_of(const struct group_sizes *g, uint64_t largest)
 {
 	for (uint32_t parts = 1; parts <= g->shape.layers; parts++)
-		if (g->shape.layers % parts == 0 && g->page_bytes / parts <= largest)
+		if (g->shape.layers % parts == 0 && g->page.bytes / parts <= largest)
 			return parts;
 	return 0;
 }
@@ -77,13 +77,15 @@ static int add_groups(struct sizes *z, const struct hf_config *c, char *why, siz
 		const char *what;
 
 		whole.shape.page_tokens = z->options.page_tokens;
+		if (z->options.form)
+			whole.shape.form = z->options.form - 1;
 		measure(&whole, z->options.max_seq);
 		if (add_group(z, &whole, &what) == 0)
 			continue;
 		snprintf(why, why_size,
 			 "pages of at most %" PRIu64 " bytes: group %" PRIu32 " has pages of %" PRIu64
 			 " bytes in %" PRIu32 " layers, %s",
-			 z->options.largest_page, i, whole.page_bytes, whole.shape.layers, what);
+			 z->options.largest_page, i, whole.page.bytes, whole.shape.layers, what);
 		return HF_UNMAPPABLE;
 	}
 	return 0;
@@ -106,7 +108,7 @@ static int add_rule(struct sizes *z, uint32_t index, char *why, size_t why_size)
 		uint64_t bytes;
 
 		r->pages[i] = pages_of(&z->groups[i], z->options.max_seq, &z->options.rules[index]);
-		if (__builtin_mul_overflow(2 * z->groups[i].page_bytes, (uint64_t)r->pages[i], &bytes) ||
+		if (__builtin_mul_overflow(page_key_whole(z->groups[i].page), (uint64_t)r->pages[i], &bytes) ||
 		    __builtin_add_overflow(r->bytes, bytes, &r->bytes) || r->bytes > INT64_MAX) {
 			snprintf(why, why_size,
 				 "a sequence of %" PRId64 " tokens takes more bytes than 63 bits can count",
@@ -119,15 +121,17 @@ static int add_rule(struct sizes *z, uint32_t index, char *why, size_t why_size)
 
 /* ---- the pool ----------------------------------------------------------- */
 
+/* Offsets count elements, of a latent row bytes, as the layout that the library answers does. */
 static void measure_pool(struct group_sizes *g, uint64_t half, uint64_t extent)
 {
-	uint64_t stride = g->page_bytes / element_bytes(g->shape.dtype), n = half / g->page_bytes;
-	uint64_t first = INT32_MAX / stride + 1;
+	uint64_t unit = shape_is_raw(&g->shape) ? 1 : element_bytes(g->shape.dtype), stride = g->page.bytes / unit;
+	uint64_t n = g->page.bytes > half ? 0 : 2 * half / page_key_whole(g->page);
+	uint64_t ids = g->page.joined ? n : 2 * n, first = INT32_MAX / stride + 1; /* those of V count, too */
 
 	g->too_many_pages = n > MOST_PAGES;
 	g->num_pages = (int64_t)n;
-	g->overflow_page = n && first <= 2 * n - 1 ? (int64_t)first : 0;
-	g->page_above_extent = g->page_bytes > extent;
+	g->overflow_page = n && first <= ids - 1 ? (int64_t)first : 0;
+	g->page_above_extent = g->page.bytes > extent;
 }
 
 /* What was asked for, else what the broker takes by itself for models of these pages. Never above the half. */
@@ -136,28 +140,27 @@ static uint64_t extent_of(const struct sizes *z, uint64_t half)
 	uint64_t largest = 0;
 
 	for (uint32_t i = 0; i < z->n_groups; i++)
-		if (largest < z->groups[i].page_bytes)
-			largest = z->groups[i].page_bytes;
+		if (largest < z->groups[i].page.bytes)
+			largest = z->groups[i].page.bytes;
 	if (!z->options.extent)
 		return extent_default(half, largest);
 	return z->options.extent < half ? z->options.extent : half;
 }
 
-/* True when @n sequences of rule @r have room; @n is at most half / (bytes a sequence): no product overflows. */
+/* True when @n sequences of rule @r have room; @n is at most the pool over the bytes of one: no product overflows. */
 static bool have_room(const struct sizes *z, const struct rule_sizes *r, uint64_t half, int64_t n)
 {
 	struct fit_need needs[WIRE_MAX_GROUPS];
 	uint32_t n_needs = 0;
 
 	for (uint32_t i = 0; i < z->n_groups; i++)
-		fit_add(needs, &n_needs, (struct page_key){ z->groups[i].page_bytes, false },
-			(uint64_t)r->pages[i] * (uint64_t)n);
+		fit_add(needs, &n_needs, z->groups[i].page, (uint64_t)r->pages[i] * (uint64_t)n);
 	return fit_extents(half, z->options.extent, needs, n_needs, NULL) >= 0;
 }
 
 static void fit(const struct sizes *z, struct rule_sizes *r, uint64_t half)
 {
-	int64_t none = 0, most = (int64_t)(half / (r->bytes / 2)) + 1;
+	int64_t none = 0, most = (int64_t)(2 * half / r->bytes) + 1;
 
 	/* Between them lies the answer: `none` have room, `most` have not. */
 	while (most - none > 1) {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "hf_config.h"
+#include "page_key.h"
 
 enum { SIZES_MAX_RULES = 9 };
 
@@ -21,6 +22,7 @@ struct rule {
 struct sizes_options {
 	uint32_t page_tokens;  /* 16 to 256, a power of two */
 	int64_t max_seq;       /* 0: what the file says */
+	uint32_t form;         /* enum wire_form of all pages, + 1; 0: split, or joined where there is no V */
 	uint64_t pool;         /* bytes of both halves; 0: no pool */
 	uint64_t extent;       /* bytes of each half; 0: what the broker would take */
 	uint64_t largest_page; /* groups with larger ones are split; 0: none is */
@@ -39,9 +41,10 @@ struct group_sizes {
 	uint32_t part, parts;  /* parts is 1 when the group is whole */
 	uint64_t token_bytes;  /* K and V of a token in all layers */
 	uint64_t layer_stride; /* bytes */
-	uint64_t page_bytes;   /* S, of one page's K (or V) */
-	uint64_t padding;      /* bytes of a K and V pair of pages that hold nothing: K and V heads differ in size */
-	int32_t width;         /* columns of a row: pages of a full sequence */
+	uint64_t k_row, v_row; /* bytes of a token and layer */
+	struct page_key page;
+	uint64_t padding; /* bytes of a whole page that hold nothing: of a split one whose K and V differ in size */
+	int32_t width;    /* columns of a row: pages of a full sequence */
 	/* with a pool */
 	int64_t num_pages;      /* ids of its class */
 	int64_t overflow_page;  /* lowest id (V ids count) with page * stride, in elements, above INT32_MAX; 0: none */

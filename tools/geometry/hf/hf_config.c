@@ -19,8 +19,11 @@
 #include "cleanup.h"
 #include "hf_heads.h"
 #include "hf_keys.h"
+#include "hf_latent.h"
+#include "hf_shared.h"
 #include "hf_unmapped.h"
 #include "names.h"
+#include "page_shape.h"
 #include "python_json.h"
 
 #define MOST_BYTES ((size_t)64 << 20) /* of a file */
@@ -130,15 +133,29 @@ static int read_dtype(const struct hf_json *j, const struct hf_json *file, struc
 	return 0;
 }
 
-/* The group of layers like @layer, made when it is new; NULL: there are too many. */
-static struct hf_group *group_of(struct hf_config *c, const struct hf_layer *layer, uint32_t index, uint32_t dtype)
+/* What a token keeps in @layer: heads, or a latent row, which has no V and so no use for two halves. */
+static struct wire_group shape_of(const struct hf_config *c, const struct hf_layer *layer)
 {
-	struct wire_group shape = { .kind = layer->kind,
-				    .window = layer->window,
-				    .kv_heads = layer->kv_heads,
-				    .k_head_dim = layer->k_head_dim,
-				    .v_head_dim = layer->v_head_dim,
-				    .dtype = dtype };
+	struct wire_group shape = { .kind = layer->kind, .window = layer->window };
+
+	if (c->latent) {
+		shape.k_bytes = (c->latent + c->latent_rope) * element_bytes(c->dtype);
+		shape.form = WIRE_JOINED;
+		snprintf(shape.tag, sizeof(shape.tag), "mla-%" PRIu32 "+%" PRIu32 "-%s", c->latent, c->latent_rope,
+			 hf_dtype_name(c->dtype));
+		return shape;
+	}
+	shape.kv_heads = layer->kv_heads;
+	shape.k_head_dim = layer->k_head_dim;
+	shape.v_head_dim = layer->v_head_dim;
+	shape.dtype = c->dtype;
+	return shape;
+}
+
+/* The group of layers like @layer, made when it is new; NULL: there are too many. */
+static struct hf_group *group_of(struct hf_config *c, const struct hf_layer *layer, uint32_t index)
+{
+	struct wire_group shape = shape_of(c, layer);
 
 	for (uint32_t i = 0; i < c->n_groups; i++) {
 		shape.layers = c->groups[i].shape.layers;
@@ -152,15 +169,15 @@ static struct hf_group *group_of(struct hf_config *c, const struct hf_layer *lay
 	return &c->groups[c->n_groups++];
 }
 
-static int make_groups(struct hf_config *c, const struct hf_layers *l, const struct hf_json *j, uint32_t dtype)
+static int make_groups(struct hf_config *c, const struct hf_layers *l, const struct hf_json *j)
 {
-	for (uint32_t i = 0; i < c->layers - c->shared; i++) {
+	for (uint32_t i = 0; i < c->layers; i++) {
 		const struct hf_layer *layer = &l->layer[i];
 		struct hf_group *g;
 
-		if (layer->kind == HF_KEEPS_NOTHING)
+		if (layer->kind == HF_KEEPS_NOTHING || c->donor[i] != i)
 			continue;
-		g = group_of(c, layer, i, dtype);
+		g = group_of(c, layer, i);
 		if (!g)
 			return hf_json_say(j, HF_UNMAPPABLE,
 					   "%slayer %" PRIu32 " is of the %dth shape: a model has at most %d groups",
@@ -222,16 +239,21 @@ static int read_model(struct hf_config *c, const struct hf_json *file, uint32_t 
 	static struct hf_layers l;
 	const struct hf_defaults *d;
 	struct hf_json j = *file;
+	struct hf_latent latent;
 	int r;
 
 	if ((r = find_model(&j)) || (r = hf_json_string(&j, "model_type", c->model_type, sizeof(c->model_type))))
 		return r;
 	d = hf_defaults_of(c->model_type);
-	if ((r = hf_unmapped_refuse(&j, file, c->model_type, d)) || (r = hf_keys_refuse(&j, c->model_type)) ||
-	    (r = hf_layers_read(&l, c, &j, d)) || (r = hf_heads_read(&l, c, &j, d)) ||
+	if ((r = hf_unmapped_refuse(&j, file, c->model_type, d)) || (r = hf_latent_read(&latent, c, &j, d)) ||
+	    (r = hf_keys_refuse(&j, c->model_type, latent.rank || latent.off)) || (r = hf_layers_read(&l, c, &j, d)) ||
+	    (!latent.rank && (r = hf_heads_read(&l, c, &j, d))) || (r = hf_shared_read(&l, c, &j, d)) ||
 	    (r = read_dtype(&j, file, c, &dtype)) || (r = read_max_seq(c, &j, d)))
 		return r;
-	return make_groups(c, &l, &j, dtype);
+	c->dtype = dtype;
+	c->latent = latent.rank;
+	c->latent_rope = latent.rope;
+	return make_groups(c, &l, &j);
 }
 
 /* The reader's sentence quotes the file: no control character of it goes on. */

@@ -3,8 +3,8 @@
  * hf_config.h - layer groups of a model, from its Hugging Face config.json
  *
  * Says which layers keep K and V, which of them slide and over what window,
- * and the shape of their heads: struct wire_group, what a worker declares at
- * attach. What a paged window cannot hold is refused with a sentence, never
+ * and the shape of their heads, or the bytes of a latent row: struct wire_group,
+ * what a worker declares at attach. What a paged window cannot hold is refused with a sentence, never
  * guessed at; what had to be assumed stands in the notes.
  */
 #ifndef TOOLS_HF_CONFIG_H
@@ -30,11 +30,14 @@ struct hf_group {
 };
 
 struct hf_config {
-	char model_type[64]; /* "" when the file does not say */
-	uint32_t layers;     /* of the model */
-	uint32_t shared;     /* of them: read the K and V of earlier layers, keep none */
-	uint32_t without;    /* of them: have no attention */
-	int64_t max_seq;     /* tokens the model was made for, 0: the file does not say */
+	char model_type[64];           /* "" when the file does not say */
+	uint32_t layers;               /* of the model */
+	uint32_t shared;               /* of them: read the K and V of earlier layers, keep none */
+	uint16_t donor[HF_MAX_LAYERS]; /* whose K and V a layer reads: its own, or those of an earlier one */
+	uint32_t without;              /* of them: have no attention */
+	int64_t max_seq;               /* tokens the model was made for, 0: the file does not say */
+	uint32_t dtype;                /* enum wire_dtype, of all groups */
+	uint32_t latent, latent_rope;  /* elements of the row that a token keeps in place of heads; 0: it keeps heads */
 	uint32_t n_groups;
 	struct hf_group groups[WIRE_MAX_GROUPS]; /* layers of one kind, window and shape; in order of first layers */
 	uint32_t n_notes;

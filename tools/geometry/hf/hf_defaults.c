@@ -4,7 +4,7 @@
  *
  * The library that writes these files leaves out what equals the default of
  * the model's class, above all in the inner objects of larger models. These are
- * its defaults as of version 5.24, of the types that decode with K and V alone.
+ * its defaults as of version 5.24, of the types that decode with K and V, or a latent row, alone.
  */
 #include "hf_defaults.h"
 
@@ -24,6 +24,7 @@ static const struct hf_defaults defaults[] = {
 	TYPE("apertus1p5_text", 32, 32, 0, 4096, 0, 65536, 0, FULL, 0),
 	TYPE("arcee", 32, 32, 0, 2560, 0, 4096, 0, FULL, 0),
 	TYPE("aria_text", 32, 32, 0, 4096, 0, 2048, 0, FULL, 0),
+	TYPE("axk1", 61, 64, 64, 7168, 0, 32768, 0, FULL, 0, .latent = 512, .latent_rope = 64),
 	TYPE("beam", 52, 48, 8, 5120, 128, 8192, 512, NTH_OR_LAST, 6),
 	TYPE("biogpt", 24, 16, 0, 1024, 0, 1024, 0, FULL, 0),
 	TYPE("bitnet", 30, 20, 5, 2560, 0, 2048, 0, FULL, 0),
@@ -40,6 +41,8 @@ static const struct hf_defaults defaults[] = {
 	TYPE("cwm", 64, 48, 8, 6144, 128, 131072, 8192, FIRST_FULL, 4),
 	TYPE("dbrx", 24, 16, 1, 2048, 0, 2048, 0, FULL, 0),
 	TYPE("deepseek_ocr2_text", 32, 32, 0, 4096, 0, 2048, 0, FULL, 0),
+	TYPE("deepseek_v2", 32, 32, 0, 4096, 0, 2048, 0, FULL, 0, .latent = 512, .latent_rope = 64),
+	TYPE("deepseek_v3", 61, 128, 128, 7168, 0, 4096, 0, FULL, 0, .latent = 512, .latent_rope = 64),
 	TYPE("diffllama", 16, 32, 0, 2048, 0, 2048, 0, FULL, 0),
 	TYPE("doge", 32, 8, 0, 1024, 0, 2048, 0, ALL, 0),
 	TYPE("dots1", 62, 32, 32, 4608, 0, 2048, 4096, FROM, 62),
@@ -66,6 +69,7 @@ static const struct hf_defaults defaults[] = {
 	TYPE("glm", 40, 32, 2, 4096, 128, 131072, 0, FULL, 0),
 	TYPE("glm4", 40, 32, 2, 4096, 128, 131072, 0, FULL, 0),
 	TYPE("glm4_moe", 46, 96, 8, 4096, 0, 131072, 0, FULL, 0),
+	TYPE("glm4_moe_lite", 47, 20, 20, 2048, 0, 202752, 0, FULL, 0, .latent = 512, .latent_rope = 64),
 	TYPE("glm4v_moe_text", 46, 96, 8, 4096, 0, 65536, 0, FULL, 0),
 	TYPE("glm4v_text", 40, 32, 2, 4096, 0, 32768, 0, FULL, 0),
 	TYPE("glm_image_text", 40, 32, 2, 4096, 0, 131072, 0, FULL, 0),
@@ -95,6 +99,7 @@ static const struct hf_defaults defaults[] = {
 	TYPE("iquestcoder", 80, 40, 8, 5120, 128, 131072, 0, FULL, 0),
 	TYPE("jais2", 32, 26, 0, 3328, 0, 8192, 0, FULL, 0),
 	TYPE("jetmoe", 12, 32, 16, 2048, 128, 4096, 0, FULL, 0),
+	TYPE("kimi_k2", 61, 128, 128, 7168, 0, 4096, 0, FULL, 0, .latent = 512, .latent_rope = 64),
 	TYPE("kolibri1", 50, 48, 4, 2560, 128, 262144, 513, NTH_FULL, 5),
 	TYPE("kosmos_2_5_text_model", 24, 16, 0, 1536, 0, 4096, 0, FULL, 0),
 	TYPE("kosmos_2_text_model", 24, 32, 0, 2048, 0, 2048, 0, FULL, 0),
@@ -102,15 +107,19 @@ static const struct hf_defaults defaults[] = {
 	TYPE("laguna", 40, 48, 8, 2048, 128, 131072, 512, FULL, 0),
 	TYPE("llama", 32, 32, 0, 4096, 0, 2048, 0, FULL, 0),
 	TYPE("llama4_text", 48, 40, 8, 5120, 128, 131072, 0, UNKNOWN, 0, .chunk = 8192),
+	TYPE("longcat_flash", 56, 64, 0, 6144, 0, 131072, 0, FULL, 0, .latent = 512, .latent_rope = 64,
+	     .flags = HF_TWICE_THE_LAYERS),
 	TYPE("mellum", 28, 32, 4, 2304, 128, 131072, 1024, FULL, 0),
 	TYPE("mimo_v2", 0, 0, 0, 0, 0, 0, 0, MIMO, 6, .flags = HF_TWICE_THE_HEADS),
 	TYPE("mimo_v2_flash", 48, 64, 4, 4096, 192, 131072, 129, MIMO, 6, .flags = HF_TWICE_THE_HEADS,
 	     .v_head_dim = 128),
+	TYPE("minicpm3", 62, 40, 40, 2560, 0, 32768, 0, FULL, 0, .latent = 256, .latent_rope = 32),
 	TYPE("minimax_m2", 62, 48, 8, 3072, 128, 196608, 0, FULL, 0),
 	TYPE("minimax_m3_vl_text", 60, 64, 4, 6144, 128, 524288, 0, FULL, 0),
 	TYPE("ministral", 32, 32, 8, 4096, 0, 131072, 4096, ALL, 0),
 	TYPE("ministral3", 34, 32, 8, 4096, 128, 262144, 0, ALL, 0),
 	TYPE("mistral", 32, 32, 8, 4096, 0, 131072, 4096, ALL, 0),
+	TYPE("mistral4", 36, 32, 32, 4096, 0, 1048576, 0, FULL, 0, .latent = 256, .latent_rope = 64),
 	TYPE("mixtral", 32, 32, 8, 4096, 0, 131072, 0, ALL, 0),
 	TYPE("modernbert-decoder", 22, 12, 0, 768, 0, 8192, 64, FIRST_FULL, 3),
 	TYPE("molmo2_text", 36, 32, 8, 4096, 128, 36864, 0, FULL, 0),
@@ -146,6 +155,7 @@ static const struct hf_defaults defaults[] = {
 	TYPE("qwen3_omni_moe_text", 28, 28, 4, 2048, 0, 32768, 0, FULL, 0),
 	TYPE("qwen3_vl_moe_text", 24, 16, 16, 2048, 0, 128000, 0, FULL, 0),
 	TYPE("qwen3_vl_text", 32, 32, 32, 4096, 128, 128000, 0, FULL, 0),
+	TYPE("sarvam_mla", 32, 64, 0, 4096, 0, 4096, 0, FULL, 0, .latent = 512, .latent_rope = 64),
 	TYPE("sarvam_moe", 19, 64, 4, 4096, 64, 131072, 0, FULL, 0),
 	TYPE("seed_oss", 64, 80, 8, 4096, 128, 524288, 0, FULL, 0),
 	TYPE("smollm3", 36, 16, 4, 2048, 0, 32768, 0, NO_ROPE, 4, .flags = HF_WINDOW_OFF),
@@ -156,6 +166,7 @@ static const struct hf_defaults defaults[] = {
 	TYPE("vaultgemma", 26, 8, 4, 2304, 256, 8192, 4096, NTH_FULL, 2),
 	TYPE("voxtral_realtime_text", 32, 32, 8, 4096, 0, 131072, 4096, ALL, 0),
 	TYPE("xglm", 24, 16, 0, 1024, 0, 2048, 0, FULL, 0),
+	TYPE("youtu", 32, 16, 16, 2048, 0, 131072, 0, FULL, 0, .latent = 512, .latent_rope = 64),
 };
 
 const struct hf_defaults *hf_defaults_of(const char *model_type)

@@ -23,11 +23,12 @@ enum hf_layout {
 };
 
 enum {
-	HF_LAST_FULL = 1,          /* the last layer is full, whatever the file says */
-	HF_WINDOW_OFF = 2,         /* a window counts only with use_sliding_window */
-	HF_MULTI_QUERY = 4,        /* one KV head, unless multi_query says otherwise */
-	HF_TWICE_THE_HEADS = 8,    /* sliding layers have twice the KV heads */
-	HF_GATED_GLOBAL_HEADS = 16 /* num_global_key_value_heads counts only with attention_k_eq_v */
+	HF_LAST_FULL = 1,           /* the last layer is full, whatever the file says */
+	HF_WINDOW_OFF = 2,          /* a window counts only with use_sliding_window */
+	HF_MULTI_QUERY = 4,         /* one KV head, unless multi_query says otherwise */
+	HF_TWICE_THE_HEADS = 8,     /* sliding layers have twice the KV heads */
+	HF_GATED_GLOBAL_HEADS = 16, /* num_global_key_value_heads counts only with attention_k_eq_v */
+	HF_TWICE_THE_LAYERS = 32    /* each of num_layers attends twice */
 };
 
 /* 0: the type has no such default. */
@@ -42,8 +43,9 @@ struct hf_defaults {
 	uint32_t flags;
 	int32_t full_head_dim; /* of full layers */
 	int32_t v_head_dim;
-	int32_t shared; /* last layers that keep no K and V */
-	int32_t chunk;  /* attention in chunks of so many tokens */
+	int32_t shared;              /* last layers that keep no K and V */
+	int32_t chunk;               /* attention in chunks of so many tokens */
+	int32_t latent, latent_rope; /* elements of a latent row (hf_latent.h) */
 };
 
 /* Never NULL: for a type that is not known all is 0, model_type NULL. Static. */

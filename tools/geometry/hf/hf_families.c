@@ -64,8 +64,7 @@ static const struct {
 		     "lfm3 minimax minimax_m1 minimax_text_01 nemotron_h olmo_hybrid phi4flash plamo2 qwen3_5 "
 		     "qwen3_5_moe qwen3_5_moe_text "
 		     "qwen3_5_text qwen3_next qwen4_exp_text recurrent_gemma samba zamba zamba2 zaya " },
-	{ HF_LATENT, " axk1 axk2 deepseek_v2 deepseek_v3 deepseek_v32 dots3_note_text glm4_moe_lite glm_moe_dsa hy_v4 "
-		     "hy_v4_vl_text kimi_k2 longcat_flash minicpm3 mistral4 mistral_large4_text sarvam_mla youtu " },
+	{ HF_INDEXED, " axk2 deepseek_v32 dots3_note_text glm_moe_dsa hy_v4 hy_v4_vl_text mistral_large4_text " },
 	{ HF_COMPRESSED, " deepseek_v4 " },
 	{ HF_LOOPED, " dory hrm_text huginn_raven ouro " },
 	{ HF_OTHER, " bark blt blt_global_transformer blt_local_decoder reformer xlnet " },

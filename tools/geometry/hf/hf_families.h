@@ -7,12 +7,12 @@
 
 enum hf_family {
 	HF_UNKNOWN,    /* the type says nothing */
-	HF_DECODER,    /* K and V, and nothing else: it has a row in hf_defaults.c */
+	HF_DECODER,    /* K and V, or a latent row, and nothing else: it has a row in hf_defaults.c */
 	HF_ENCODER,    /* nothing, unless is_decoder says otherwise */
 	HF_CROSS,      /* K and V of an encoder or of images, too */
 	HF_STATE,      /* a state */
 	HF_HYBRID,     /* a state in some layers */
-	HF_LATENT,     /* one latent vector a token for all heads */
+	HF_INDEXED,    /* keys of an indexer beside a latent row */
 	HF_COMPRESSED, /* one vector for several tokens */
 	HF_LOOPED,     /* K and V of each of several runs of a layer */
 	HF_OTHER       /* something that is none of these */

@@ -306,7 +306,8 @@ static int read_own(struct hf_layer *layer, const struct hf_json *own, const cha
 	bool one_dim = v_dim == k_dim;
 	int r;
 
-	if ((r = hf_keys_refuse(own, model_type)) || (r = hf_json_count_by_name(own, kv_names, MAX_HEADS, &kv)) ||
+	if ((r = hf_keys_refuse(own, model_type, false)) ||
+	    (r = hf_json_count_by_name(own, kv_names, MAX_HEADS, &kv)) ||
 	    (r = hf_json_count_by_name(own, dim_names, MAX_HEAD_DIM, &k_dim)))
 		return r;
 	if (one_dim)

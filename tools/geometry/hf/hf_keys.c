@@ -117,7 +117,7 @@ static const struct {
 	{ "add_swa_attention_sink_bias", NULL }, /* of the scores alone */
 	{ "add_full_attention_sink_bias", NULL },
 	{ "dual_chunk_attention_config", NULL }, /* all tokens are kept */
-	{ "cla_share_factor", NULL },            /* counts with use_cla, which is refused */
+	{ "cla_share_factor", NULL },
 	{ "dim_head", NULL },
 	{ "attention_head_size", NULL },
 	{ "head_size", NULL },
@@ -150,8 +150,14 @@ static bool has_any(const char *name, const char *const parts[], size_t n)
 	return false;
 }
 
-static bool is_known(const char *key, const char *model_type)
+/* Understood where the model keeps a latent row, or says that it does not. */
+static const char *const latent_keys[] = { "kv_lora_rank", "qk_nope_head_dim", "qk_head_dim", "mla_scale_kv_lora" };
+
+static bool is_known(const char *key, const char *model_type, bool latent)
 {
+	for (size_t i = 0; latent && i < N(latent_keys); i++)
+		if (strcmp(latent_keys[i], key) == 0)
+			return true;
 	for (size_t i = 0; i < N(known); i++)
 		if (strcmp(known[i].key, key) == 0 && (!known[i].type || strcmp(known[i].type, model_type) == 0))
 			return true;
@@ -171,7 +177,7 @@ static void fold(const char *key, char *out, size_t size)
 	out[n] = '\0';
 }
 
-static bool is_strange(const char *key, const char *model_type, bool list)
+static bool is_strange(const char *key, const char *model_type, bool latent, bool list)
 {
 	char name[96];
 
@@ -181,7 +187,8 @@ static bool is_strange(const char *key, const char *model_type, bool list)
 			return false;
 	return (has_any(name, heads_or_windows, N(heads_or_windows)) ||
 		(!list && has_any(name, layouts, N(layouts)))) &&
-	       !has_any(name, elsewhere, N(elsewhere) - (list ? 0 : OF_OTHER_LAYERS)) && !is_known(key, model_type);
+	       !has_any(name, elsewhere, N(elsewhere) - (list ? 0 : OF_OTHER_LAYERS)) &&
+	       !is_known(key, model_type, latent);
 }
 
 /* What the key says is more than nothing, or -1 for nothing. */
@@ -190,7 +197,7 @@ static bool says(const struct hf_json *j, const char *key)
 	return hf_json_says(j, key) && json_number_value(hf_json_field(j, key)) >= 0;
 }
 
-int hf_keys_refuse(const struct hf_json *j, const char *model_type)
+int hf_keys_refuse(const struct hf_json *j, const char *model_type, bool latent)
 {
 	static const char *const lists[] = { "layer_types",          "layers_block_type",
 					     "hybrid_layer_pattern", "hybrid_override_pattern",
@@ -204,9 +211,9 @@ int hf_keys_refuse(const struct hf_json *j, const char *model_type)
 
 	json_object_foreach(object, key, value)
 	{
-		if (says(j, key) && is_strange(key, model_type, list))
+		if (says(j, key) && is_strange(key, model_type, latent, list))
 			return hf_json_say(j, HF_UNMAPPABLE, "%s%s is %s: a key of attention that is not understood",
 					   j->path, key, hf_json_text(value, text, sizeof(text)));
 	}
-	return hf_json_inner(&inner, j, "attn_config") ? hf_keys_refuse(&inner, model_type) : 0;
+	return hf_json_inner(&inner, j, "attn_config") ? hf_keys_refuse(&inner, model_type, false) : 0;
 }

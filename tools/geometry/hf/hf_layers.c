@@ -283,24 +283,6 @@ static int read_window(struct hf_layers *l, struct hf_config *c, const struct hf
 	return 0;
 }
 
-static int read_shared(struct hf_config *c, const struct hf_json *j, const struct hf_defaults *d)
-{
-	const json_t *v = hf_json_field(j, "num_kv_shared_layers");
-	int64_t n = v ? json_integer_value(v) : d->shared;
-
-	if (v && (!json_is_integer(v) || n < 0 || n > HF_MAX_LAYERS))
-		return hf_json_refuse(j, "num_kv_shared_layers", v, "a whole number from 0 to 4096");
-	if (n >= c->layers)
-		return hf_json_say(j, HF_UNMAPPABLE,
-				   "%snum_kv_shared_layers is %" PRId64 " of %" PRIu32
-				   " layers: none keeps K and V of its own",
-				   j->path, n, c->layers);
-	c->shared = (uint32_t)n;
-	if (n)
-		hf_note(c, "the last %" PRId64 " layers read the K and V of earlier ones and keep none", n);
-	return 0;
-}
-
 /* Some files have the list of layers alone. */
 static int64_t count_list(const struct hf_json *j)
 {
@@ -313,11 +295,29 @@ static int64_t count_list(const struct hf_json *j)
 	return n > HF_MAX_LAYERS ? 0 : (int64_t)n;
 }
 
+/* Layers of which each attends twice, and keeps a row each time: they count as two. */
+static int read_pairs(struct hf_config *c, const struct hf_json *j, const struct hf_defaults *d)
+{
+	int64_t pairs = j->path[0] ? d->layers / 2 : 0;
+	int r = hf_json_count(j, "num_layers", HF_MAX_LAYERS / 2, &pairs);
+
+	if (r)
+		return r;
+	if (!pairs)
+		return hf_json_say(j, HF_BAD, "%snum_layers is missing", j->path);
+	c->layers = (uint32_t)(2 * pairs);
+	hf_note(c, "each of the %" PRId64 " layers attends twice and counts as two", pairs);
+	return 0;
+}
+
 static int read_count(struct hf_config *c, const struct hf_json *j, const struct hf_defaults *d)
 {
 	int64_t layers = 0;
-	int r = hf_json_count_by_name(j, layer_names, HF_MAX_LAYERS, &layers);
+	int r;
 
+	if (d->flags & HF_TWICE_THE_LAYERS)
+		return read_pairs(c, j, d);
+	r = hf_json_count_by_name(j, layer_names, HF_MAX_LAYERS, &layers);
 	if (r)
 		return r;
 	if (!layers && !hf_json_is_there(j, layer_names))
@@ -367,8 +367,7 @@ int hf_layers_read(struct hf_layers *out, struct hf_config *c, const struct hf_j
 	int r;
 
 	*out = (struct hf_layers){ 0 };
-	if ((r = read_count(c, j, d)) || (r = read_window(out, c, j, d, &off)) || (r = read_kinds(out, c, j, d, off)) ||
-	    (r = read_shared(c, j, d)))
+	if ((r = read_count(c, j, d)) || (r = read_window(out, c, j, d, &off)) || (r = read_kinds(out, c, j, d, off)))
 		return r;
 	return finish(out, c, j, d, off);
 }

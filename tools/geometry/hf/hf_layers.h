@@ -21,7 +21,7 @@ struct hf_layers {
 	struct hf_layer layer[HF_MAX_LAYERS];
 };
 
-/* Fills @out without heads, c->layers, c->shared and c->without. 0, HF_BAD or HF_UNMAPPABLE with the sentence. */
+/* Fills @out without heads, c->layers and c->without. 0, HF_BAD or HF_UNMAPPABLE with the sentence. */
 int hf_layers_read(struct hf_layers *out, struct hf_config *c, const struct hf_json *j, const struct hf_defaults *d);
 
 /* Adds a note to @c; what no longer fits is left out. */

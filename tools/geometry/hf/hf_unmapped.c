@@ -15,7 +15,6 @@
 #include "hf_config.h"
 #include "hf_families.h"
 
-#define LATENT  "K and V are one latent vector a token (MLA), not heads of K and of V"
 #define INDEXER "an indexer keeps keys of its own for each token"
 #define STATE   "some layers keep a state instead of K and V"
 #define CROSS   "a decoder that also reads an encoder's K and V"
@@ -25,7 +24,6 @@ static const struct {
 	const char *what;
 	bool by_list; /* a list of layers, where it is there, says better */
 } fields[] = {
-	{ "kv_lora_rank", LATENT, false },
 	{ "compress_ratios", "K and V are compressed over several tokens", false },
 	{ "compress_rates", "K and V are compressed over several tokens", false },
 	{ "o_lora_rank", "K and V are one latent vector a token, compressed in part", false },
@@ -35,8 +33,6 @@ static const struct {
 	{ "sparse_config", "keys of several tokens together are kept beside K and V", false },
 	{ "dense_attention_every_n_layers", "the other layers attend to blocks far apart, which no window does",
 	  false },
-	{ "use_cla", "layers share K and V in a way this tool does not know", false },
-	{ "cla_share_factor", "layers share K and V in a way this tool does not know", false },
 	{ "is_encoder_decoder", CROSS, false },
 	{ "add_cross_attention", CROSS, false },
 	{ "cross_attention_layers", "some layers keep K and V of images, not of tokens", false },
@@ -79,8 +75,8 @@ static const char *type_keeps(enum hf_family family)
 		return "a state is kept instead of K and V";
 	case HF_HYBRID:
 		return STATE;
-	case HF_LATENT:
-		return LATENT;
+	case HF_INDEXED:
+		return INDEXER;
 	case HF_COMPRESSED:
 		return "K and V are compressed over several tokens";
 	case HF_LOOPED:
@@ -105,8 +101,6 @@ static bool overruled(const struct hf_json *j, enum hf_family family)
 		return hf_json_says(j, "is_decoder");
 	case HF_HYBRID:
 		return hf_json_name(j, lists);
-	case HF_LATENT:
-		return says_false(j, "use_mla");
 	case HF_LOOPED: /* of hrm_text: num_hidden_layers counts the runs then */
 		return hf_json_says(j, "num_layers_per_stack");
 	default:
@@ -135,8 +129,6 @@ static int refuse_field(const struct hf_json *j, const char *field, const char *
 /* Fields that say something, and nothing that matters. */
 static bool is_off(const struct hf_json *j, const char *field)
 {
-	if (strcmp(field, "cla_share_factor") == 0)
-		return says_false(j, "use_cla");
 	return (strcmp(field, "n_recurrent_loops") == 0 || strcmp(field, "total_ut_steps") == 0) &&
 	       json_integer_value(hf_json_field(j, field)) == 1;
 }
