@@ -148,7 +148,7 @@ static void write_pool(struct dump *d, const struct status_snapshot *s, uint64_t
 		const struct status_class *c = &s->classes[i];
 
 		dump_count(d, "class ", i, ": ");
-		dump_count(d, "", c->page_bytes, " bytes a page, ");
+		dump_count(d, "", c->page_bytes, c->joined ? " bytes a joined page, " : " bytes a page, ");
 		dump_count(d, "", (uint64_t)c->pages, " pages in ");
 		dump_count(d, "", c->extents, " extents: ");
 		dump_count(d, "", (uint64_t)c->free, " free, ");

@@ -27,7 +27,8 @@ static char file[] = "/tmp/swakv-unit-dump.XXXXXX";
 static void setup(void)
 {
 	picture = calloc(1, sizeof(*picture));
-	picture->n_sessions = picture->n_classes = 1;
+	picture->n_sessions = 1;
+	picture->n_classes = 2;
 	picture->pool_total = 123456789;
 	picture->sessions[0] = (struct status_session){ .id = 3,
 							.generation = 7,
@@ -37,6 +38,7 @@ static void setup(void)
 							.model = "mo\ndel",
 							.leased = 42 };
 	picture->classes[0] = (struct status_class){ .page_bytes = 4096, .pages = 10, .free = 8, .leased = 2 };
+	picture->classes[1] = (struct status_class){ .page_bytes = 4096, .joined = 1, .pages = 20, .free = 20 };
 	subject = (struct crash_subject){ .picture = picture, .trace = &trace };
 	for (uint32_t i = 0; i < RING_TRACE_COMMANDS + 2; i++)
 		ring_trace_add(&trace, 1000 + i, i % 2 ? WIRE_OP_BEGIN : WIRE_OP_FINISH);
@@ -91,6 +93,7 @@ static void expect_state(void)
 	expect("swakvd " SWAKV_VERSION ", build ");
 	expect("123456789 bytes");
 	expect("class 0: 4096 bytes a page, 10 pages");
+	expect("class 1: 4096 bytes a joined page, 20 pages");
 	expect("session 3.7: pid 4711 uid 1000 attached");
 	expect("42 leased");
 	expect("model mo?del");

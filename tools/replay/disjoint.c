@@ -166,9 +166,10 @@ static int check_class(struct run *r, uint32_t index)
 	if (c->free + c->leased + c->quarantined == c->pages && held == c->leased + c->quarantined)
 		return 0;
 	return run_difference(r, "counts that add up",
-			      "class of %" PRIu64 " bytes: %" PRId64 " pages, free %" PRId64 " + leased %" PRId64
+			      "class of %" PRIu64 " bytes%s: %" PRId64 " pages, free %" PRId64 " + leased %" PRId64
 			      " + quarantined %" PRId64 "; sessions hold %" PRId64,
-			      c->page_bytes, c->pages, c->free, c->leased, c->quarantined, held);
+			      c->page_bytes, c->joined ? ", joined" : "", c->pages, c->free, c->leased, c->quarantined,
+			      held);
 }
 
 static int check_counts(struct run *r)

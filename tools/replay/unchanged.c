@@ -34,10 +34,10 @@ static void add_counts(struct run *r, json_t *lines)
 		const struct status_class *c = &s->classes[i];
 
 		json_array_append_new(lines,
-				      json_sprintf("class of %" PRIu64 " bytes: available %" PRId64 " free %" PRId64
+				      json_sprintf("class of %" PRIu64 " bytes%s: available %" PRId64 " free %" PRId64
 						   " leased %" PRId64 " quarantined %" PRId64 " extents %" PRIu32,
-						   c->page_bytes, c->available, c->free, c->leased, c->quarantined,
-						   c->extents));
+						   c->page_bytes, c->joined ? ", joined" : "", c->available, c->free,
+						   c->leased, c->quarantined, c->extents));
 	}
 	for (size_t i = 0; i < r->n_players; i++) {
 		const struct player *p = &r->players[i];
