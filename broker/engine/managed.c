@@ -33,25 +33,16 @@ static inline bool is_managed(const struct group *g, int32_t page)
 	return page >= 0 && page < g->class->num_pages && (g->managed[page / WORD_BITS] & bit(page));
 }
 
-static int check_session(const struct session *s, uint32_t group, struct fault *f)
-{
-	if (s->ended)
-		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
-	if (group >= s->n_groups)
-		return fault_set(f, FAULT_GROUP_RANGE, -1, group, (int64_t)s->n_groups - 1);
-	return 0;
-}
-
 /* ---- take ------------------------------------------------------------------------ */
 
 static int check_take(const struct session *s, const struct take *t, struct fault *f)
 {
-	int code = check_session(s, t->group, f);
-
-	if (code)
-		return code;
+	if (s->ended)
+		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
 	if (s->poisoned)
 		return fault_set(f, FAULT_POISONED, -1, session_quarantined(s), 0);
+	if (t->group >= s->n_groups)
+		return fault_set(f, FAULT_GROUP_RANGE, -1, t->group, (int64_t)s->n_groups - 1);
 	if (t->min < 1 || t->min > t->max || t->max > WIRE_MAX_PAGES)
 		return fault_set(f, FAULT_TAKE_COUNT, -1, t->min, t->max);
 	if (t->flags & ~(uint32_t)WIRE_TAKE_OVERWRITES)
@@ -166,9 +157,9 @@ int pages_take(struct session *s, const struct take *t, int32_t *ids, uint32_t *
 struct proofs {
 	uint32_t n; /* values that are not reached */
 	struct line_value values[WIRE_MAX_STREAMS];
-	bool failed;
-	uint32_t line; /* of the failed one, or of the first */
+	uint64_t failed; /* a bit for each line whose work has failed */
 };
+_Static_assert(WIRE_MAX_STREAMS <= 64, "a bit for each");
 
 static int check_fence(const struct session *s, const struct wire_fence *fence, const uint64_t *armed, struct proofs *p,
 		       struct fault *f)
@@ -180,8 +171,7 @@ static int check_fence(const struct session *s, const struct wire_fence *fence, 
 	if (fence->line >= s->model.n_streams)
 		return fault_set(f, FAULT_STREAM_RANGE, -1, fence->line, s->model.n_streams - 1);
 	if (fence->kind == WIRE_FENCE_FAILED) {
-		p->failed = true;
-		p->line = fence->line;
+		p->failed |= UINT64_C(1) << fence->line;
 		return 0;
 	}
 	if (fence->value > armed[fence->line])
@@ -194,19 +184,19 @@ static int check_fence(const struct session *s, const struct wire_fence *fence, 
 static int check_give(const struct session *s, const struct give *give, const uint64_t *armed, struct proofs *p,
 		      struct fault *f)
 {
-	int code = check_session(s, give->group, f);
+	int code = 0;
 
 	*p = (struct proofs){ 0 };
-	if (code)
-		return code;
+	if (s->ended)
+		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
+	if (give->group >= s->n_groups)
+		return fault_set(f, FAULT_GROUP_RANGE, -1, give->group, (int64_t)s->n_groups - 1);
 	if (give->n < 1 || give->n > WIRE_MAX_PAGES)
 		return fault_set(f, FAULT_GIVE_COUNT, -1, give->n, WIRE_MAX_PAGES);
 	if (give->n_fences > s->model.n_streams)
 		return fault_set(f, FAULT_GIVE_FENCES, -1, give->n_fences, s->model.n_streams);
 	for (uint32_t i = 0; i < give->n_fences && !code; i++)
 		code = check_fence(s, &give->fences[i], armed, p, f);
-	if (!code && !p->failed && !s->poisoned && p->n > points_spare(s))
-		code = fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
 	return code;
 }
 
@@ -258,14 +248,16 @@ static int note_given(struct session *s, struct group *g, const struct give *giv
 	return 0;
 }
 
-/* Work of all lines in @p may touch what is in the quarantine of the one that it returns. */
+/* Work of all lines in @p may touch what is in the quarantine of the one that it returns; the first when none does. */
 static uint32_t doubt_lines(struct session *s, const struct proofs *p)
 {
-	uint32_t line = p->failed || p->n == 0 ? p->line : p->values[0].line;
+	uint64_t lines = p->failed;
 
 	for (uint32_t i = 0; i < p->n; i++)
-		s->lines[p->values[i].line].doubtful = true;
-	return line;
+		lines |= UINT64_C(1) << p->values[i].line;
+	for (uint32_t i = 0; i < s->model.n_streams; i++)
+		s->lines[i].doubtful |= lines >> i & 1;
+	return lines ? (uint32_t)__builtin_ctzll(lines) : 0;
 }
 
 int pages_give(struct session *s, const struct give *give, const uint64_t *armed, struct fault *f)
@@ -273,6 +265,7 @@ int pages_give(struct session *s, const struct give *give, const uint64_t *armed
 	struct page_chains chains;
 	struct proofs p;
 	struct group *g;
+	bool failed;
 	int code = check_give(s, give, armed, &p, f);
 
 	if (code)
@@ -280,14 +273,20 @@ int pages_give(struct session *s, const struct give *give, const uint64_t *armed
 	g = &s->groups[give->group];
 	if ((code = note_given(s, g, give, f)))
 		return code;
+	failed = p.failed || s->poisoned;
+	if (!failed && p.n > points_spare(s)) {
+		undo_given(s, g, give->ids, (int32_t)give->n);
+		g->n_managed += give->n;
+		return fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
+	}
 	s->change++;
-	if (p.n == 0 && !p.failed && !s->poisoned) {
+	if (p.n == 0 && !failed) {
 		pages_out(s, g, give->ids, (int32_t)give->n, NULL);
 		return 0;
 	}
 	page_chains_init(&chains, s->n_groups);
 	pages_out(s, g, give->ids, (int32_t)give->n, &chains.of[g->index]);
-	if (!p.failed && !s->poisoned) {
+	if (!failed) {
 		pages_release_behind(s, p.values, p.n, &chains);
 		return 0;
 	}

@@ -301,6 +301,33 @@ Test(managed, a_failed_fence_is_quarantine_and_poison)
 	cr_expect_eq(give(&a, got + 4, 1, NULL, 0), 0, "what was not given is still there");
 }
 
+Test(managed, each_stream_of_a_failed_give_is_in_doubt)
+{
+	struct wire_fence fences[] = { { .kind = WIRE_FENCE_FAILED, .line = 0 },
+				       { .kind = WIRE_FENCE_FAILED, .line = 1 } };
+	struct wire_fence proof[] = { fence_done, fence_done };
+
+	cr_assert_eq(take(&a, 0, 2, 2, 0), 0);
+	cr_expect_eq(give(&a, got, 2, fences, 2), SWAKV_EPOISONED);
+	for (uint32_t i = 0; i < 2; i++) {
+		proof[i].kind = WIRE_FENCE_FAILED;
+		proof[i].line = i;
+		cr_expect_eq(session_shutdown(a.s, proof, 2, a.armed, &a.f), SWAKV_EPOISONED, "line %u", i);
+		proof[i] = fence_done;
+	}
+	cr_expect_eq(session_shutdown(a.s, proof, 2, a.armed, &a.f), 0);
+	cr_expect_eq(free_pages(), PAGES);
+}
+
+Test(managed, poisoned_comes_before_a_group_that_there_is_not)
+{
+	struct wire_fence fence = { .kind = WIRE_FENCE_FAILED, .line = 0 };
+
+	cr_assert_eq(take(&a, 0, 1, 1, 0), 0);
+	cr_expect_eq(give(&a, got, 1, &fence, 1), SWAKV_EPOISONED);
+	cr_expect_eq(take(&a, 7, 1, 1, 0), SWAKV_EPOISONED);
+}
+
 Test(managed, all_returns_when_the_session_ends)
 {
 	struct wire_fence fences[] = { fence_line(&a, 0, 1), fence_line(&a, 1, 1) };
