@@ -119,6 +119,7 @@ static void take_answer(struct world *w, const struct admission *a)
 {
 	struct ref_pool *p = &w->pool;
 	struct ref_request *r;
+	struct ref_wait was = { 0 };
 	uint32_t session = 0;
 
 	while (session < REF_SESSIONS && w->sides[session].session != a->session)
@@ -130,9 +131,13 @@ static void take_answer(struct world *w, const struct admission *a)
 	p->command++;
 	count_spare(w, session);
 	compare_extents(w, &w->sessions[session], 0);
-	compare_code(w, "a begin that waited", a->code, ref_answer(&w->sessions[session], a->ticket, a->code, &r),
-		     &a->fault);
-	w->n_waited += r != NULL;
+	compare_code(w, "a begin that waited", a->code,
+		     ref_answer(&w->sessions[session], a->ticket, a->code, a->n_pages, &r, &was), &a->fault);
+	if (was.takes != a->took)
+		ref_complain(p, "a take is answered as a begin, or a begin as a take");
+	w->n_waited += a->code == SWAKV_OK;
+	if (was.takes && !a->code && !p->error[0])
+		learn_taken(w, session, &was.take, a->pages, a->n_pages);
 	if (r && !p->error[0])
 		admitted(w, session, (int32_t)a->ticket, r, a->handle);
 }

@@ -39,20 +39,13 @@ static struct ref_wait *waiter(struct ref_pool *p, const struct ref_claim *c)
 	return NULL;
 }
 
-static void need_of(const struct ref_wait *w, int64_t *need)
-{
-	const struct ref_begin b = { .n = w->n, .max_tokens = w->max_tokens, .unordered = w->unordered };
-
-	ref_begin_need(w->session, &b, need);
-}
-
 /* With it the model would be above its ceiling. */
 static bool exceeds_ceiling(struct ref_pool *p, struct ref_quota *q, const struct ref_wait *w)
 {
 	int64_t need[REF_CLASSES];
 	uint64_t bytes = ref_used(p, q);
 
-	need_of(w, need);
+	ref_wait_need(w, need);
 	for (uint32_t i = 0; i < p->n_classes; i++)
 		bytes += (uint64_t)need[i] * ref_whole(&p->classes[i]);
 	return q->ceiling && bytes > q->ceiling;
@@ -273,7 +266,7 @@ static void learn_new(struct ref_pool *p, struct ref_quota *q, const struct ref_
 		p->chosen[x] = q;
 	}
 	p->change++;
-	need_of(w, need);
+	ref_wait_need(w, need);
 	check_choice(p, q, need, others_keep(p, q));
 }
 
@@ -297,7 +290,7 @@ static bool can_choose(struct ref_pool *p, struct ref_quota *q, const struct ref
 {
 	int n = 0;
 
-	for (uint32_t g = 1; g < w->session->n_groups; g++)
+	for (uint32_t g = 1; g < w->session->n_groups && !w->takes; g++)
 		n += w->session->groups[g].class != w->session->groups[0].class;
 	return n == 0 && !others_keep(p, q);
 }

@@ -373,6 +373,8 @@ static const struct page_counts *count_pages(struct world *w, uint32_t session)
 			if (c->page[id] == REF_FREE || c->user[id] != &w->sessions[session])
 				continue;
 			out->leased += c->page[id] == REF_LEASED;
+			if (c->page[id] == REF_LEASED && c->taken[id])
+				out->taken[c->taken[id] - 1]++;
 			out->quarantined += c->page[id] == REF_QUARANTINED;
 			out->bytes += (int64_t)ref_whole(c);
 		}
@@ -414,6 +416,24 @@ static void compare_session_counts(struct world *w, uint32_t session)
 	     got.open_points > 0);
 }
 
+/* Pages that it has taken itself, and could take; what is kept for others makes the latter a guess. */
+static void compare_managed(struct world *w, uint32_t session)
+{
+	const struct ref_session *s = &w->sessions[session];
+	bool exact = !s->quota->ceiling && !s->ended;
+
+	for (int i = 0; i < REF_QUOTAS; i++)
+		exact &= !w->pool.quotas[i].floor && !w->pool.quotas[i].claim.session;
+	for (uint32_t g = 0; g < s->n_groups; g++) {
+		same(w, "pages that a session manages", session, session_managed_pages(w->sides[session].session, g),
+		     count_pages(w, session)->taken[g]);
+		if (exact)
+			same(w, "pages that a session could take", session,
+			     session_takeable_pages(w->sides[session].session, g),
+			     ref_available(&w->pool, s->groups[g].class_index));
+	}
+}
+
 /* A walk over the requests meets each live one once. */
 static void compare_walk(struct world *w, uint32_t session)
 {
@@ -436,6 +456,7 @@ void compare_session(struct world *w, uint32_t session)
 
 	compare_session_counts(w, session);
 	compare_walk(w, session);
+	compare_managed(w, session);
 	for (uint32_t g = 0; g < s->n_groups; g++) {
 		for (int32_t i = 0; i < s->max_batch && !w->pool.error[0]; i++)
 			compare_row(w, session, g, i);

@@ -422,6 +422,89 @@ static void draw_command(struct rng *r, const struct mood *mood, struct world *w
 	}
 }
 
+/* ---- pages that the session manages itself --------------------------------------------- */
+
+static int64_t count_taken(const struct ref_session *s, uint32_t g)
+{
+	const struct ref_class *c = s->groups[g].class;
+	int64_t n = 0;
+
+	for (int32_t id = 0; id < c->num_pages; id++)
+		n += c->page[id] == REF_LEASED && c->user[id] == s && c->taken[id] == g + 1;
+	return n;
+}
+
+static void draw_take(struct rng *r, const struct mood *mood, const struct ref_session *s, struct command *c)
+{
+	int64_t free = ref_tally(s->pool, s->groups[c->value].class_index)->available;
+	int64_t most = rng_one_in(r, 3) ? free + rng_one_in(r, 2) : rng_between(r, 1, 8);
+
+	c->op = OP_TAKE;
+	c->flags = rng_one_in(r, 2) ? WIRE_TAKE_OVERWRITES : 0;
+	c->list[1] = (int32_t)rng_between(r, 1, most);
+	c->list[0] = rng_one_in(r, 2) ? c->list[1] : (int32_t)rng_between(r, 1, c->list[1]);
+	c->new_batch = rng_one_in(r, mood->wait) ? (int32_t)rng_between(r, 1, 400) : 0;
+	if (!rng_one_in(r, mood->wrong))
+		return;
+	switch (rng_between(r, 0, 4)) {
+	case 0:
+		c->value = s->n_groups;
+		break;
+	case 1:
+		c->list[0] = rng_one_in(r, 2) ? 0 : c->list[1] + 1;
+		break;
+	case 2:
+		c->list[1] = WIRE_MAX_PAGES + (int32_t)rng_between(r, 0, 1);
+		break;
+	case 3:
+		c->list[0] = c->list[1] = s->groups[c->value].class->num_pages + (int32_t)rng_between(r, 0, 1);
+		break;
+	default:
+		c->flags = (uint32_t)rng_between(r, 2, 3);
+	}
+}
+
+static void draw_give(struct rng *r, const struct mood *mood, const struct ref_session *s, int64_t taken,
+		      struct command *c)
+{
+	c->op = OP_GIVE;
+	c->list[0] = (int32_t)(rng_one_in(r, 4) ? taken : rng_between(r, 1, taken));
+	c->list[1] = (int32_t)rng_between(r, 0, REF_PAGES);
+	c->n = (uint8_t)(rng_one_in(r, 3) ? 0 : rng_between(r, 1, s->n_streams));
+	for (uint32_t i = 0; i < c->n; i++) {
+		c->entries[i].request = (int32_t)(rng_one_in(r, 10) ? rng_between(r, 0, s->n_streams - 1) : i);
+		/* work on several streams fails together, often */
+		c->entries[i].fence = i > 0 && c->entries[0].fence == FENCE_FAILED && rng_one_in(r, 2)
+					      ? FENCE_FAILED
+					      : draw_fence(r, mood, false);
+	}
+	if (rng_one_in(r, mood->wrong))
+		c->flags = (uint32_t)rng_between(r, WRONG_TWICE, WRONG_RANGE);
+	if (rng_one_in(r, 4 * mood->wrong))
+		c->value = rng_between(r, 0, s->n_groups);
+	if (rng_one_in(r, 8 * mood->wrong))
+		c->n = (uint8_t)(s->n_streams + 1);
+}
+
+static void draw_managed(struct rng *r, const struct mood *mood, struct world *w, struct command *c)
+{
+	const struct ref_session *s = &w->sessions[c->session];
+	int64_t taken;
+
+	c->value = rng_between(r, 0, s->n_groups - 1);
+	taken = count_taken(s, (uint32_t)c->value);
+	if (rng_one_in(r, 8)) {
+		c->op = rng_one_in(r, 2) ? OP_PRESS : OP_OFFER;
+		c->list[0] = (int32_t)rng_between(r, 0, taken + rng_one_in(r, 4));
+	} else if (taken > 0 && rng_one_in(r, 2)) {
+		draw_give(r, mood, s, taken, c);
+	} else if (rng_one_in(r, 4 * mood->wrong)) { /* it has none */
+		draw_give(r, mood, s, 1, c);
+	} else {
+		draw_take(r, mood, s, c);
+	}
+}
+
 /* A floor, a ceiling, or both, or none any more; sometimes more than there is. */
 static void draw_limit(struct rng *r, const struct world *w, struct command *c)
 {
@@ -483,6 +566,8 @@ void generate_command(struct rng *r, const struct mood *mood, struct world *w, i
 		c->list[0] = (int32_t)rng_between(r, rng_one_in(r, 8) ? -1 : 0, rng_one_in(r, 3) ? s->max_batch : 0);
 		c->list[1] = (int32_t)rng_between(r, 0, 2);
 		c->list[2] = (int32_t)rng_between(r, 0, rng_one_in(r, 10) ? s->n_groups : s->n_groups - 1);
+	} else if (mood->manage && rng_one_in(r, mood->manage)) {
+		draw_managed(r, mood, w, c);
 	} else {
 		draw_command(r, mood, w, c);
 		if (rng_one_in(r, mood->wrong))

@@ -93,6 +93,7 @@ struct ref_request *ref_begin_request(struct ref_session *s, const struct ref_be
 		;
 	r = &s->requests[index];
 	memset(r, 0, offsetof(struct ref_request, seqs));
+	s->refused_until = 0;
 	r->live = true;
 	r->stream = b->stream;
 	r->phase = PHASE_ADMITTED;
@@ -110,8 +111,7 @@ struct ref_request *ref_begin_request(struct ref_session *s, const struct ref_be
 
 int ref_begin(struct ref_session *s, const struct ref_begin *b, int said, struct ref_request **out)
 {
-	int code = ref_begin_check(s, b),
-	    heard = said == SWAKV_EAGAIN || said == SWAKV_EPENDING ? SWAKV_ENOPAGES : said;
+	int code = ref_begin_check(s, b), heard = ref_heard(said);
 	bool in_turn = !ref_holds_up(s->pool, s->quota); /* nobody overtakes one that is not overdue */
 	int64_t need[REF_CLASSES];
 
@@ -125,10 +125,10 @@ int ref_begin(struct ref_session *s, const struct ref_begin *b, int said, struct
 		code = SWAKV_ENEVER;
 	else if (!code)
 		code = SWAKV_ENOPAGES;
-	if (b->wait && (code == SWAKV_ENOPAGES || code == SWAKV_EPENDING)) {
-		ref_wait_for_pages(s, b);
-		return SWAKV_EAGAIN;
-	}
+	if (b->wait && (code == SWAKV_ENOPAGES || code == SWAKV_EPENDING))
+		return ref_wait_for_pages(s, b);
+	if (code == SWAKV_ENOPAGES)
+		ref_note_refused(s);
 	if (code == SWAKV_ENOPAGES && in_turn && ref_waits_for_itself(s, need))
 		return SWAKV_EPENDING;
 	if (!code)
@@ -462,8 +462,8 @@ int ref_shutdown(struct ref_session *s, const struct wire_fence *f, uint32_t n, 
 
 		if (f[i].kind > WIRE_FENCE_FAILED || (line && (f[i].line != i || f[i].value > armed[i])))
 			invalid = true;
-		failed |= f[i].kind == WIRE_FENCE_FAILED && in_quarantine(s, i);
-		open |= line && f[i].value > s->word[i] && in_quarantine(s, i);
+		failed |= f[i].kind == WIRE_FENCE_FAILED && (s->doubtful[i] || in_quarantine(s, i));
+		open |= line && f[i].value > s->word[i] && (s->doubtful[i] || in_quarantine(s, i));
 	}
 	if (s->poisoned && failed)
 		return SWAKV_EPOISONED;
@@ -474,6 +474,7 @@ int ref_shutdown(struct ref_session *s, const struct wire_fence *f, uint32_t n, 
 	if (open)
 		return SWAKV_EPENDING;
 	ref_release_quarantined(s);
+	memset(s->doubtful, 0, sizeof s->doubtful);
 	s->poisoned = false;
 	return SWAKV_OK;
 }

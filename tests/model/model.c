@@ -156,6 +156,7 @@ void ref_lease(struct ref_session *s, uint32_t g, int32_t id)
 			ref_complain(p, "page %d was given out, but lies outside the extents of its class", id);
 	c->page[id] = REF_LEASED;
 	c->written[id] = false;
+	c->taken[id] = 0;
 	c->user[id] = s;
 	c->given[id] = p->command;
 	c->wanted++;
@@ -509,8 +510,10 @@ static void give_up_page(struct ref_session *s, const struct ref_request *r, uin
 		ref_release(s->groups[g].class, s->pool, page);
 	else if (s->n_tails == REF_TAILS)
 		ref_complain(s->pool, "the model has no room for another page behind a point");
-	else
-		s->tails[s->n_tails++] = (struct ref_tail){ g, page, r->stream, w->value };
+	else {
+		s->tails[s->n_tails] = (struct ref_tail){ .group = g, .page = page };
+		s->tails[s->n_tails++].until[r->stream] = w->value;
+	}
 }
 
 void ref_take_slot(struct ref_slot *l, uint32_t stream)
@@ -604,7 +607,11 @@ void ref_reach(struct ref_session *s, uint32_t line, uint64_t word)
 		r->n_points = open;
 	}
 	for (int32_t i = 0; i < s->n_tails; i++) {
-		if (s->tails[i].line == line && s->tails[i].value <= word)
+		bool reached = true;
+
+		for (uint32_t k = 0; k < REF_STREAMS; k++)
+			reached &= s->tails[i].until[k] <= s->word[k];
+		if (reached)
 			ref_release(s->groups[s->tails[i].group].class, s->pool, s->tails[i].page);
 		else
 			s->tails[kept++] = s->tails[i];

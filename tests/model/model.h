@@ -60,6 +60,7 @@ struct ref_class {
 	uint32_t line[REF_PAGES];                  /* of a quarantined page */
 	uint32_t writer[REF_PAGES];                /* name of who bound it last, 0: nobody yet, REF_OTHERS: many may */
 	bool written[REF_PAGES];                   /* bound since it was given out last */
+	uint8_t taken[REF_PAGES];                  /* 1 + the group for which its user took it itself, 0: it did not */
 	uint64_t given[REF_PAGES];                 /* the command that gave it out */
 	int64_t wanted;                            /* pages that this command has given out */
 	/* how many there are, as of the pool's `change` */
@@ -94,7 +95,13 @@ struct ref_quota {
 	struct ref_claim claim;
 };
 
-/* A begin that waits for pages. */
+/* A take of pages that the session manages itself. */
+struct ref_take {
+	uint32_t group, flags, min, max;
+	uint64_t wait, ticket;
+};
+
+/* A begin, or a take, that waits for pages. */
 struct ref_wait {
 	struct ref_session *session;
 	uint64_t ticket, since, deadline;
@@ -102,6 +109,8 @@ struct ref_wait {
 	int64_t max_tokens;
 	bool unordered;
 	int32_t slots[REF_BATCH];
+	bool takes; /* then: */
+	struct ref_take take;
 	bool withdrawn;        /* it is refused */
 	bool overdue;          /* it may claim, and be overtaken */
 	uint64_t paused_until; /* stamp */
@@ -178,12 +187,11 @@ struct ref_request {
 	struct ref_seq seqs[REF_BATCH];
 };
 
-/* A page whose sequence has left it behind an open completion point. */
+/* A page that its sequence, or the session, has left behind open completion points. */
 struct ref_tail {
 	uint32_t group;
 	int32_t page;
-	uint32_t line;
-	uint64_t value;
+	uint64_t until[REF_STREAMS]; /* values of the lines, 0: it does not wait for that one */
 };
 
 /* A row of one group. */
@@ -228,7 +236,9 @@ struct ref_session {
 	int32_t max_batch;
 	uint32_t n_streams;
 	uint64_t word[REF_STREAMS];
-	int64_t spare; /* completion points that may still be promised: set before each command */
+	int64_t spare;              /* completion points that may still be promised: set before each command */
+	bool doubtful[REF_STREAMS]; /* pages in quarantine wait for this line, whatever theirs is */
+	uint64_t refused_until;     /* stamp: till then it counts as one that lacks pages */
 	struct ref_slot slots[REF_BATCH];
 	struct ref_tail tails[REF_TAILS];
 	int32_t n_tails;
@@ -326,12 +336,27 @@ struct ref_begin {
 };
 /* @said: what the engine answered, see ref_admit(). */
 int ref_begin(struct ref_session *s, const struct ref_begin *b, int said, struct ref_request **out);
-/* The begin of @ticket has waited, and is answered with @said. */
-int ref_answer(struct ref_session *s, uint64_t ticket, int said, struct ref_request **out);
+/* What waited under @ticket, *@was, is answered with @said; of a take: with @n pages. */
+int ref_answer(struct ref_session *s, uint64_t ticket, int said, uint32_t n, struct ref_request **out,
+	       struct ref_wait *was);
 /* The begin of @ticket is to wait no longer: whether it did. */
 bool ref_withdraw(struct ref_session *s, uint64_t ticket);
 /* Whether a begin that waits is sure to be admitted: then it should have been. */
 bool ref_should_begin(struct ref_pool *p, struct ref_wait *w);
+/* @said: what the engine answered, and with how many pages (@n). */
+int ref_take(struct ref_session *s, const struct ref_take *t, int said, uint32_t n);
+/*
+ * It got these pages; such as are to be scrubbed stand there as their complements.
+ * @vague: more may be scrubbed than the model knows of.
+ */
+void ref_taken(struct ref_session *s, const struct ref_take *t, const int32_t *pages, uint32_t n, bool vague);
+struct ref_give {
+	uint32_t group, n;
+	const int32_t *pages;
+	const struct wire_fence *fences;
+	uint32_t n_fences;
+};
+int ref_give(struct ref_session *s, const struct ref_give *g, const uint64_t *armed);
 int ref_limit(struct ref_pool *p, uint32_t quota, const uint64_t *floor, const uint64_t *ceiling, int said);
 /* Bytes that the sessions of a model hold. */
 uint64_t ref_used(struct ref_pool *p, struct ref_quota *q);

@@ -221,6 +221,41 @@ MUTATIONS = [
         ("return window_begin(&g->window, e > q->high ? e : q->high);", "return window_begin(&g->window, e);")]),
     ("rewound extras return before the last point", "rewind.c", [
         ("\tleaving_init(s, r, 0, &leaving);\n", "\tleaving_init(s, r, 0, &leaving);\n\tleaving.through = true;\n")]),
+    # pages that a session manages itself
+    ("a page that somebody else holds can be given", "managed.c", [
+        ("return page >= 0 && page < g->class->num_pages && (g->managed[page / WORD_BITS] & bit(page));",
+         "return page >= 0 && page < g->class->num_pages && g->class->state[page] == PAGE_LEASED;")]),
+    ("a page that is given twice is taken once", "managed.c", [
+        ("\t\tif (!is_managed(g, page)) {\n", "\t\tif (!is_managed(g, page) && !(i > 0 && page == give->ids[0])) {\n")]),
+    ("a give that is refused keeps what came before", "managed.c", [
+        ("\t\t\tundo_given(s, g, give->ids, i);\n", "")]),
+    ("given pages are free before their point", "managed.c", [
+        ("if (fence->value > s->lines[fence->line].reached)", "if (fence->value > s->lines[fence->line].reached + 1)")]),
+    ("given pages are free at the first of their points", "points.c", [
+        ("\t\tp->beside = first->beside;\n\t\tfirst->beside = (int32_t)(p - s->points);\n", "\t\t(void)p;\n")]),
+    ("a give to a poisoned session is free at once", "managed.c", [
+        ("\tfailed = p.failed || s->poisoned;\n", "\tfailed = p.failed;\n")]),
+    ("of several streams that failed only one is doubted", "managed.c", [
+        ("\t\ts->lines[i].doubtful |= lines >> i & 1;\n", "\t\ts->lines[i].doubtful |= p->n > 0 && (lines >> i & 1);\n")]),
+    ("a take ignores the floors of others", "managed.c", [
+        ("\treturn session_provide(s, needs, NULL, CLAIMS_ALL, f);\n",
+         "\tif (s->groups[group].class->n_free >= n)\n\t\treturn 0;\n"
+         "\treturn session_provide(s, needs, NULL, CLAIMS_ALL, f);\n")]),
+    ("a take gets fewer pages than there are", "managed.c", [
+        ("most < t->max ? most : t->max - 1", "most < t->max ? most - 1 : t->max - 1")]),
+    ("a take of what the session had last is never scrubbed, whoever had it since", "managed.c", [
+        ("overwrites ? page_class_bind(c, page, g->serial) :",
+         "overwrites ? (page_class_bind(c, page, g->serial), false) :")]),
+    ("a take that does not overwrite is not scrubbed of its own pages", "managed.c", [
+        ("page_class_bind_anew(c, page, g->serial)", "page_class_bind(c, page, g->serial)")]),
+    ("a take overtakes one that waits", "managed.c", [
+        ("bool in_turn = !wait_holds_up(s->quota);", "bool in_turn = true;")]),
+    ("who is at its model's floor is asked for pages", "press.c", [
+        ("q->above = q->above_left = used > q->floor ? used - q->floor : 0;", "q->above = q->above_left = used;")]),
+    ("who lacks pages is asked for those of others", "press.c", [
+        ("if (s->ended || lacks_pages(s) ||", "if (s->ended ||")]),
+    ("a want outlives its cause", "press.c", [
+        ("\t\t\tg->wanted = g->asked;\n", "\t\t\tg->wanted = g->asked > g->wanted ? g->asked : g->wanted;\n")]),
     # limits, and begins that wait
     ("a floor is not honoured", "floor_ceiling.c", [
         ("\tif (q->floor > used)\n", "\tif (q->floor > used && q->ceiling)\n")]),

@@ -78,7 +78,18 @@ int ref_begin_check(struct ref_session *s, const struct ref_begin *b);
 void ref_begin_need(const struct ref_session *s, const struct ref_begin *b, int64_t *need);
 /* It begins: its pages are still to be learned. */
 struct ref_request *ref_begin_request(struct ref_session *s, const struct ref_begin *b);
-void ref_wait_for_pages(struct ref_session *s, const struct ref_begin *b);
+/* SWAKV_EAGAIN, or SWAKV_EBUSY: as many wait in the session as may. */
+int ref_wait_for_pages(struct ref_session *s, const struct ref_begin *b);
+int ref_wait_to_take(struct ref_session *s, const struct ref_take *t);
+/* @need[class]: what it waits for. */
+void ref_wait_need(const struct ref_wait *w, int64_t *need);
+/* What an answer, of a begin or take, says of pages: when it waits, or for itself, or may not, there are none now. */
+int ref_heard(int said);
+/* It is told that there are no pages for it, and does not wait. */
+void ref_note_refused(struct ref_session *s);
+int ref_take_check(const struct ref_session *s, const struct ref_take *t);
+/* What a take is told that has its turn; @n: with how many pages, where the engine says that it got some. */
+int ref_take_code(struct ref_session *s, const struct ref_take *t, const struct ref_wait *wait, int said, uint32_t n);
 /* One of the model waits that none that comes later may overtake. */
 bool ref_holds_up(const struct ref_pool *p, const struct ref_quota *q);
 /* Page @id of class @c has come free. */

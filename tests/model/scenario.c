@@ -32,6 +32,10 @@ static const char *const op_names[OP_COUNT] = {
 	"withdraw",
 	"trim",
 	"query",
+	"take",
+	"give",
+	"offer",
+	"press",
 };
 static const char *const fence_names[FENCE_COUNT] = { "done",   "new",        "armed",       "old",         "point",
 						      "failed", "wrong-line", "never-armed", "no-such-kind" };
@@ -61,6 +65,21 @@ void command_print(FILE *out, const struct setup *setup, const struct command *c
 			fprintf(out, " {request=%d tokens=%d accepted=%d fence=%s}", c->entries[i].request,
 				c->entries[i].tokens, c->entries[i].accepted, fence_names[c->entries[i].fence]);
 		print_list(out, "counts", c->counts, c->n_counts);
+		break;
+	case OP_TAKE:
+		fprintf(out, " group=%" PRId64 " min=%d max=%d wait=%d flags=%u", c->value, c->list[0], c->list[1],
+			c->new_batch, c->flags);
+		break;
+	case OP_GIVE:
+		fprintf(out, " group=%" PRId64 " pages=%d from=%d wrong=%u", c->value, c->list[0], c->list[1],
+			c->flags);
+		for (uint32_t i = 0; i < c->n; i++)
+			fprintf(out, " {stream=%d fence=%s}", c->entries[i].request, fence_names[c->entries[i].fence]);
+		break;
+	case OP_OFFER:
+		fprintf(out, " group=%" PRId64 " pages=%d", c->value, c->list[0]);
+		break;
+	case OP_PRESS:
 		break;
 	case OP_PASS:
 	case OP_WITHDRAW:
@@ -206,7 +225,8 @@ static int64_t listed(const struct command *c)
 
 static bool sayable(const struct world *w, const struct command *c)
 {
-	if (c->op == OP_MODEL || c->op == OP_QUERY || c->op == OP_TRIM || c->op == OP_LIMIT || c->op == OP_PASS)
+	if (c->op >= OP_TAKE || c->op == OP_MODEL || c->op == OP_QUERY || c->op == OP_TRIM || c->op == OP_LIMIT ||
+	    c->op == OP_PASS)
 		return false;
 	if (c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE)
 		return c->n > 0 && c->n_counts == listed(c);

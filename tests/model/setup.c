@@ -227,6 +227,15 @@ static void share_classes(struct rng *r, struct ref_model *m, const struct ref_m
 	draw_advance(r, m);
 }
 
+/* In a third of the worlds sessions take and give pages themselves; drawn apart, as in draw_forms(). */
+static uint32_t draw_manage(struct rng r)
+{
+	static const uint32_t often[] = { 2, 6, 20 };
+
+	r.state ^= 55; /* of the worlds in meson.build none has any */
+	return rng_one_in(&r, 3) ? often[rng_between(&r, 0, 2)] : 0;
+}
+
 void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
 {
 	static const uint32_t often[] = { 6, 20, 60, 200 };
@@ -272,4 +281,5 @@ void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
 		mood->wrong = 200;
 	}
 	s->slice = rng_one_in(r, 2) ? 0 : (uint32_t)rng_between(r, 64, 400);
+	mood->manage = draw_manage(*r);
 }

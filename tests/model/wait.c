@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wait.c - begins that wait, in the reference model */
+/* wait.c - begins and takes that wait, in the reference model */
 #include "parts.h"
 
 #include <string.h>
@@ -12,11 +12,39 @@ static void mark_slots(struct ref_wait *w, bool waiting)
 		w->session->slots[w->slots[i]].waiting = waiting;
 }
 
-void ref_wait_for_pages(struct ref_session *s, const struct ref_begin *b)
+/* No more wait in the session than it has slots. */
+static bool is_full(const struct ref_session *s)
+{
+	int32_t n = 0;
+
+	for (uint32_t i = 0; i < s->pool->n_waits; i++)
+		n += s->pool->waits[i].session == s;
+	return n >= s->max_batch;
+}
+
+int ref_wait_to_take(struct ref_session *s, const struct ref_take *t)
 {
 	struct ref_pool *p = s->pool;
-	struct ref_wait *w = &p->waits[p->n_waits++];
 
+	if (is_full(s))
+		return SWAKV_EBUSY;
+	p->waits[p->n_waits++] = (struct ref_wait){ .session = s,
+						    .ticket = t->ticket,
+						    .since = p->stamp,
+						    .deadline = p->stamp + t->wait,
+						    .takes = true,
+						    .take = *t };
+	return SWAKV_EAGAIN;
+}
+
+int ref_wait_for_pages(struct ref_session *s, const struct ref_begin *b)
+{
+	struct ref_pool *p = s->pool;
+	struct ref_wait *w = &p->waits[p->n_waits];
+
+	if (is_full(s))
+		return SWAKV_EBUSY;
+	p->n_waits++;
 	*w = (struct ref_wait){ .session = s,
 				.ticket = b->ticket,
 				.since = p->stamp,
@@ -27,6 +55,7 @@ void ref_wait_for_pages(struct ref_session *s, const struct ref_begin *b)
 				.unordered = b->unordered };
 	memcpy(w->slots, b->slots, b->n * sizeof *b->slots);
 	mark_slots(w, true);
+	return SWAKV_EAGAIN;
 }
 
 static void leave_queue(struct ref_pool *p, struct ref_wait *w)
@@ -79,13 +108,27 @@ static struct ref_begin begin_of(const struct ref_wait *w)
 				   .slots = w->slots };
 }
 
-/* What it is told when it is looked at. */
-static int wait_code(struct ref_wait *w, int said)
+void ref_wait_need(const struct ref_wait *w, int64_t *need)
+{
+	struct ref_begin b = begin_of(w);
+
+	if (!w->takes) {
+		ref_begin_need(w->session, &b, need);
+		return;
+	}
+	memset(need, 0, REF_CLASSES * sizeof *need);
+	need[w->session->groups[w->take.group].class_index] = w->take.min;
+}
+
+/* What it is told when it is looked at; of a take: @n pages. */
+static int wait_code(struct ref_wait *w, int said, uint32_t n)
 {
 	struct ref_begin b = begin_of(w);
 	int64_t need[REF_CLASSES];
 	int code;
 
+	if (w->takes)
+		return ref_take_code(w->session, &w->take, w, said, n);
 	mark_slots(w, false);
 	code = ref_begin_check(w->session, &b);
 	mark_slots(w, true);
@@ -121,10 +164,12 @@ static int late_code(struct ref_wait *w)
 
 	if (!has_turn(s->pool, w))
 		return SWAKV_ENOPAGES;
+	ref_wait_need(w, need);
+	if (w->takes)
+		return ref_waits_for_itself(s, need) ? SWAKV_EPENDING : SWAKV_ENOPAGES;
 	mark_slots(w, false);
 	code = ref_begin_check(s, &b);
 	mark_slots(w, true);
-	ref_begin_need(s, &b, need);
 	if (code == SWAKV_EPENDING || (!code && ref_waits_for_itself(s, need)))
 		return SWAKV_EPENDING;
 	return SWAKV_ENOPAGES;
@@ -132,15 +177,16 @@ static int late_code(struct ref_wait *w)
 
 bool ref_should_begin(struct ref_pool *p, struct ref_wait *w)
 {
-	int code = has_turn(p, w) ? wait_code(w, SWAKV_ENOPAGES) : SWAKV_EAGAIN;
+	int code = has_turn(p, w) ? wait_code(w, SWAKV_ENOPAGES, 0) : SWAKV_EAGAIN;
 
 	return code == SWAKV_OK || code == SWAKV_ENEVER;
 }
 
-int ref_answer(struct ref_session *s, uint64_t ticket, int said, struct ref_request **out)
+int ref_answer(struct ref_session *s, uint64_t ticket, int said, uint32_t n, struct ref_request **out,
+	       struct ref_wait *was)
 {
 	struct ref_pool *p = s->pool;
-	struct ref_wait *w = p->waits, copy;
+	struct ref_wait *w = p->waits;
 	struct ref_begin b;
 	int code;
 
@@ -161,12 +207,12 @@ int ref_answer(struct ref_session *s, uint64_t ticket, int said, struct ref_requ
 		if (!has_turn(p, w))
 			ref_complain(p, "begin %llu is answered before those that wait longer",
 				     (unsigned long long)ticket);
-		code = wait_code(w, said);
+		code = wait_code(w, said, n);
 	}
-	copy = *w;
+	*was = *w;
 	leave_queue(p, w);
-	b = begin_of(&copy);
-	if (!code && !said)
+	b = begin_of(was);
+	if (!code && !said && !was->takes)
 		*out = ref_begin_request(s, &b);
 	return code;
 }

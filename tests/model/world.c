@@ -265,7 +265,7 @@ uint64_t handle_of(const struct world *w, int32_t label)
 	return w->labels[label].handle;
 }
 
-static struct wire_fence fence_of(struct world *w, uint32_t session, uint32_t mode, uint32_t stream)
+struct wire_fence fence_of(struct world *w, uint32_t session, uint32_t mode, uint32_t stream)
 {
 	struct side *e = &w->sides[session];
 	uint64_t armed;
@@ -584,6 +584,18 @@ static void dispatch(struct world *w, const struct command *c)
 	case OP_QUERY:
 		run_query(w, c);
 		break;
+	case OP_TAKE:
+		run_take(w, c);
+		break;
+	case OP_GIVE:
+		run_give(w, c);
+		break;
+	case OP_OFFER:
+		run_offer(w, c);
+		break;
+	case OP_PRESS:
+		run_press(w);
+		break;
 	default:
 		run_complete(w, c);
 	}
@@ -642,7 +654,8 @@ bool world_run(struct world *w, const struct command *c)
 	w->code = SWAKV_OK;
 	if (w->pool.error[0])
 		return false;
-	if (!(c->op == OP_ATTACH || c->op == OP_MODEL || c->op == OP_TRIM || c->op == OP_LIMIT || c->op == OP_PASS) &&
+	if (!(c->op == OP_ATTACH || c->op == OP_MODEL || c->op == OP_TRIM || c->op == OP_LIMIT || c->op == OP_PASS ||
+	      c->op == OP_PRESS) &&
 	    !w->sessions[c->session].attached)
 		return true;
 	w->n_commands++;

@@ -40,6 +40,12 @@ enum op {
 	OP_TRIM,             /* value: how many empty extents may be given up */
 	OP_QUERY, /* session, request, list[0]: sequence, list[1]: generation, 0 any, 1 right, 2 stale, list[2]: group
 		   */
+	OP_TAKE,  /* session, request, value: group, list[0]: pages at least, list[1]: at most, new_batch: how long it
+		     may wait, flags: WIRE_TAKE_* */
+	OP_GIVE,  /* session, value: group, list[0]: how many of those that it has taken, list[1]: from which one on,
+		     flags: enum wrong_page, entries[n]: fences of the streams `request` */
+	OP_OFFER, /* session, value: group, list[0]: so many it says that it could give */
+	OP_PRESS, /* it is decided who is asked for pages that others lack */
 	OP_COUNT
 };
 
@@ -55,6 +61,9 @@ enum fence_mode {
 	FENCE_KIND,   /* no such kind */
 	FENCE_COUNT
 };
+
+/* One of the pages of a give is another. */
+enum wrong_page { WRONG_NONE, WRONG_TWICE, WRONG_OTHER, WRONG_RANGE };
 
 enum { STEP_ENTRIES = 6, STEP_COUNTS = 2 * REF_BATCH, WORLD_MODELS = 4, WORLD_COMMANDS = 4096 };
 
@@ -107,6 +116,7 @@ struct label {
 struct page_counts {
 	uint64_t change;
 	int64_t leased, quarantined, bytes;
+	int64_t taken[REF_GROUPS]; /* leased ones that it has taken itself */
 };
 
 struct world {
@@ -126,6 +136,8 @@ struct world {
 	uint64_t n_updates, n_references, n_scrubs;
 	uint64_t n_pauses, n_claims;
 	uint64_t n_waited;         /* begins that waited and were admitted */
+	uint64_t n_asked;          /* times that somebody was asked for pages */
+	uint64_t n_managed;        /* pages that sessions took themselves */
 	uint64_t n_taken, n_moved; /* pages that steps asked their classes for, extents that left a class */
 	struct wire_update updates[WIRE_MAX_INLINE_UPDATES];
 	struct wire_row rows[REF_GROUPS * REF_BATCH];
@@ -147,6 +159,17 @@ const char *quota_name(uint32_t quota);
 uint64_t handle_of(const struct world *w, int32_t label);
 /* Completion points that the session may still promise: what the engine has open is its word. */
 void count_spare(struct world *w, uint32_t session);
+
+struct wire_fence fence_of(struct world *w, uint32_t session, uint32_t mode, uint32_t stream);
+
+/* ---- manage.c -------------------------------------------------------------- */
+
+void run_take(struct world *w, const struct command *c);
+void run_give(struct world *w, const struct command *c);
+void run_offer(struct world *w, const struct command *c);
+void run_press(struct world *w);
+/* A take got these pages. */
+void learn_taken(struct world *w, uint32_t session, const struct ref_take *t, const int32_t *pages, uint32_t n);
 
 /* ---- admission.c ----------------------------------------------------------- */
 
