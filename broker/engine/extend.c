@@ -129,6 +129,8 @@ static int check_extend(struct session *s, struct request *r, const struct count
 	}
 	if (worst == 0) {
 		group_promise(s, lacking);
+		if (total > 0)
+			press_given(s);
 		return 0;
 	}
 	if (worst == SWAKV_ELIMIT) {

@@ -75,6 +75,8 @@ int request_reserve(struct session *s, uint64_t handle, int64_t max_tokens, stru
 	if (code)
 		return code;
 	group_promise(s, needs);
+	if (begin_pages(s, needs) > 0)
+		press_given(s);
 	r->capacity = max_tokens;
 	FOR_EACH_GROUP (g, s)
 		r->reservation[g->index] += more[g->index];

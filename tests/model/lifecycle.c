@@ -173,6 +173,10 @@ static int reserve_check(struct ref_session *s, const struct ref_request *r, int
 		need[s->groups[g].class_index] += r->n_seqs * (wanted - r->reservation[g]);
 	}
 	code = ref_admit(s, need, total, true, NULL, said == SWAKV_EPENDING ? SWAKV_ENOPAGES : said);
+	for (uint32_t i = 0; i < s->pool->n_classes && code == SWAKV_OK; i++)
+		s->refused_until = need[i] > 0 ? 0 : s->refused_until;
+	if (code == SWAKV_ENOPAGES)
+		ref_note_refused(s);
 	return code == SWAKV_ENOPAGES && ref_waits_for_itself(s, need) ? SWAKV_EPENDING : code;
 }
 

@@ -150,6 +150,23 @@ Test(press, a_refusal_is_over_when_pages_were_given_since)
 	cr_expect_eq(wanted(0), 0);
 }
 
+Test(press, a_reserve_that_came_at_last_is_no_lack_any_more)
+{
+	const struct begin b = { .n_slots = 1, .slots = (int32_t[]){ 0 }, .max_tokens = 2 * TOKENS };
+	uint64_t request;
+
+	cr_assert_eq(request_begin_waiting(w[1].s, &b, &request, &w[1].f), 0);
+	cr_assert_eq(take(0, 62, 0), 0);
+	cr_expect_eq(request_reserve(w[1].s, request, 3 * TOKENS, &w[1].f), SWAKV_ENOPAGES);
+	cr_expect_eq(wanted(0), 1);
+	cr_assert_eq(take(2, 1, 0), SWAKV_ENOPAGES);
+	give(0, 2);
+	cr_expect_eq(request_reserve(w[1].s, request, 3 * TOKENS, &w[1].f), 0);
+	cr_expect_eq(take(2, 1, 0), 0);
+	cr_expect_eq(wanted(0), 0);
+	cr_expect(!engine_presses(engine));
+}
+
 Test(press, begins_lack_pages_too)
 {
 	int32_t slot = 0;
