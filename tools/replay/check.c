@@ -35,7 +35,7 @@ struct walk {
 	struct script *script;
 	struct script_error *error;
 	const struct statement *at;
-	struct names workers, requests, labels;
+	struct names workers, requests, labels, pages;
 	uint32_t page_tokens; /* the broker's default for models */
 };
 
@@ -66,6 +66,14 @@ static struct name *name_put(struct names *names, const char *worker, const char
 	}
 	*n = (struct name){ .text = text, .worker = worker, .line = line };
 	return n;
+}
+
+/* Names of @worker have no meaning any more. */
+static void names_forget(struct names *names, const char *worker)
+{
+	for (size_t i = 0; i < names->n; i++)
+		if (!strcmp(names->list[i].worker, worker))
+			names->list[i--] = names->list[--names->n];
 }
 
 /* ---- what is not supported yet -------------------------------------------- */
@@ -196,10 +204,9 @@ static int check_attach(struct walk *w)
 	if (!worker)
 		return FAIL(w, "out of memory");
 	worker->model = m;
-	/* Its requests of a life before are another session's. */
-	for (size_t i = 0; i < w->requests.n; i++)
-		if (!strcmp(w->requests.list[i].worker, w->at->worker))
-			w->requests.list[i--] = w->requests.list[--w->requests.n];
+	/* Its requests and pages of a life before are another session's. */
+	names_forget(&w->requests, w->at->worker);
+	names_forget(&w->pages, w->at->worker);
 	if (w->at->error)
 		worker->end_line = w->at->line;
 	return 0;
@@ -346,6 +353,24 @@ static int check_label(struct walk *w)
 	return 0;
 }
 
+/* Pages that a worker has taken, or waits for, stand under a name for as long as it lives. */
+static int check_pages(struct walk *w)
+{
+	switch (w->at->kind) {
+	case ST_TAKE:
+	case ST_QUEUE_TAKE:
+		return name_put(&w->pages, w->at->worker, w->at->label, w->at->line) ? 0 : FAIL(w, "out of memory");
+	case ST_TAKEN:
+	case ST_GIVE:
+	case ST_EXPECT_TAKEN:
+		if (!name_find(&w->pages, w->at->worker, w->at->label))
+			return FAIL(w, "no pages %s of worker %s were taken above", w->at->label, w->at->worker);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
 static int check_statement(struct walk *w)
 {
 	struct name *worker = NULL;
@@ -373,7 +398,7 @@ static int check_statement(struct walk *w)
 		break;
 	}
 	if ((r = check_worker(w, &worker)) || (w->at->request && (r = check_request(w))) ||
-	    (r = check_place(w, worker->model)) || (r = check_label(w)))
+	    (r = check_place(w, worker->model)) || (r = check_label(w)) || (r = check_pages(w)))
 		return r;
 	note_worker(w, worker);
 	return 0;
@@ -415,6 +440,7 @@ int script_check(struct script *s, struct script_error *e)
 	free(w.workers.list);
 	free(w.requests.list);
 	free(w.labels.list);
+	free(w.pages.list);
 	return r;
 }
 

@@ -77,11 +77,16 @@ static int compared(const struct comparison *c)
 static int ask(struct run *r, const char *op, json_t **answer)
 {
 	const struct value *seq = statement_value(r->at, KEY_SEQ), *slot = statement_value(r->at, KEY_SLOT);
+	const struct value *pages = statement_value(r->at, KEY_PAGES);
 	json_t *command = json_pack("{s:s, s:I}", "op", op, "group", (json_int_t)statement_number(r->at, KEY_GROUP, 0));
 	int code;
 
 	if (r->at->request)
 		json_put_text(command, "request", r->at->request);
+	if (r->at->label)
+		json_put_text(command, "name", r->at->label);
+	if (pages)
+		json_put(command, "pages", pages->number);
 	if (seq)
 		json_put(command, "seq", seq->number);
 	if (slot)
@@ -347,6 +352,12 @@ int expect_run(struct run *r)
 		return expect_waiting(r);
 	case ST_EXPECT_LAST_UPDATES:
 		return expect_number(r, "last_updates", KEY_ENTRIES);
+	case ST_EXPECT_TAKEN:
+		return expect_number(r, "has", KEY_PAGES);
+	case ST_EXPECT_WANTED:
+		return expect_number(r, "wanted", KEY_PAGES);
+	case ST_EXPECT_TAKEABLE:
+		return expect_number(r, "takeable", KEY_PAGES);
 	case ST_EXPECT_SAME_PAGES:
 		return expect_same_pages(r);
 	default:

@@ -66,10 +66,12 @@ static const struct key_form keys[KEY_COUNT] = {
 	[KEY_MAX_REWIND] = { "max_rewind", COUNT32 },
 	[KEY_MAX_SEQ] = { "max_seq", TYPE_INT, INT64_MIN, INT64_MAX, no_words },
 	[KEY_MAX_TOKENS] = { "max_tokens", TYPE_INT, INT64_MIN, INT64_MAX, no_words },
+	[KEY_MIN] = { "min", COUNT32 },
 	[KEY_MODEL] = { "model", TYPE_MODEL, 0, 0, no_words },
 	[KEY_NEW] = { "new", INT32(no_words) },
 	[KEY_OPEN] = { "open", COUNT },
 	[KEY_ORDER] = { "order", WORDS(order_words) },
+	[KEY_OVERWRITES] = { "overwrites", WORD(yes_words) },
 	[KEY_PAGES] = { "pages", TYPE_INT, 1, INT32_MAX, no_words },
 	[KEY_PAGE_TOKENS] = { "page_tokens", COUNT32 },
 	[KEY_PENDING] = { "pending", TYPE_INT, 0, INT64_MAX, none_word },
@@ -92,6 +94,8 @@ static const struct key_form keys[KEY_COUNT] = {
 
 /* `pending` of a request is yes or no, of a sequence an endpoint. */
 static const struct key_form pending_of_request = { "pending", WORD(yes_words) };
+/* Of pages that a worker takes and gives there may be none, or more than there are: that is the broker's to say. */
+static const struct key_form pages_of_worker = { "pages", COUNT32 };
 
 #define NEED(key)                                                                                                      \
 	{                                                                                                              \
@@ -143,6 +147,11 @@ static const struct form forms[] = {
 	FORM("finish", FINISH, "WR", true),
 	FORM("abandon", ABANDON, "WR", true),
 	FORM("shutdown", SHUTDOWN, "W", true),
+	FORM("take", TAKE, "WP", true, NEED(PAGES), MAY(MIN), MAY(GROUP), MAY(OVERWRITES), MAY(WAIT)),
+	FORM("queue_take", QUEUE_TAKE, "WP", true, NEED(PAGES), MAY(MIN), MAY(GROUP), MAY(OVERWRITES), NEED(WAIT)),
+	FORM("taken", TAKEN, "WP", true),
+	FORM("give", GIVE, "WP", true, MAY(PAGES), MAY(FENCE)),
+	FORM("offer", OFFER, "W", false, NEED(PAGES), MAY(GROUP)),
 	FORM("remember", REMEMBER, "LW", false, NEED(SLOT)),
 	FORM("expect row", EXPECT_ROW, "W", false, NEED(SLOT), MAY(GROUP), NEED(MAPPED)),
 	FORM("expect state", EXPECT_STATE, "WR", false, NEED(SEQ), MAY(GROUP), NEED(ENDPOINT), NEED(BEGIN), NEED(END),
@@ -151,6 +160,9 @@ static const struct form forms[] = {
 	FORM("expect private_pages", EXPECT_PRIVATE_PAGES, "", false, NEED(PAGES)),
 	FORM("expect waiting", EXPECT_WAITING, "W", false, NEED(REQUESTS)),
 	FORM("expect last_updates", EXPECT_LAST_UPDATES, "WR", false, NEED(ENTRIES)),
+	FORM("expect taken", EXPECT_TAKEN, "WP", false, NEED(PAGES)),
+	FORM("expect wanted", EXPECT_WANTED, "W", false, NEED(PAGES), MAY(GROUP)),
+	FORM("expect takeable", EXPECT_TAKEABLE, "W", false, NEED(PAGES), MAY(GROUP)),
 	FORM("expect same_pages", EXPECT_SAME_PAGES, "W", false, NEED(SLOT), NEED(AS)),
 	FORM("expect disjoint", EXPECT_DISJOINT, "", false),
 	FORM("expect", EXPECT_COUNTS, "", false, NEED(FREE), MAY(LEASED), MAY(QUARANTINED), MAY(MODEL), MAY(GROUP)),
@@ -158,7 +170,11 @@ static const struct form forms[] = {
 
 const struct key_form *key_form_of(const struct form *form, enum key key)
 {
-	return form->kind == ST_EXPECT_REQUEST && key == KEY_PENDING ? &pending_of_request : &keys[key];
+	if (form->kind == ST_EXPECT_REQUEST && key == KEY_PENDING)
+		return &pending_of_request;
+	if (key == KEY_PAGES && form->kind != ST_BROKER && form->kind != ST_EXPECT_PRIVATE_PAGES)
+		return &pages_of_worker;
+	return &keys[key];
 }
 
 enum key key_find(const char *name, size_t len)

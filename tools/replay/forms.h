@@ -23,7 +23,7 @@ struct key_form {
 	const char *const *words; /* NULL-terminated */
 };
 
-/* What follows the word, one character each: W a worker, R a request, M a model, L a label. */
+/* What follows the word, one character each: W a worker, R a request, M a model, L a label, P pages. */
 #define FORM_MAX_KEYS 26
 
 struct form {

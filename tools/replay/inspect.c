@@ -208,6 +208,19 @@ static int sequence_pages(const struct worker_request *r, uint32_t seq, uint32_t
 	return 0;
 }
 
+/* Those that the worker manages itself stand beside its sequences. */
+static void add_taken(const struct worker *w, uint32_t group, json_t *sequences)
+{
+	for (const struct worker_pages *p = w->pages; p; p = p->next) {
+		json_t *pages = json_array();
+
+		for (uint32_t i = p->n_given; i < p->n && p->group == group; i++)
+			json_array_append_new(pages, json_integer(p->ids[i]));
+		json_array_append_new(sequences, json_pack("{s:s, s:i, s:i, s:o}", "request", p->name, "seq", 0,
+							   "staged", 0, "pages", pages));
+	}
+}
+
 static int group_pages(struct worker *w, uint32_t group, json_t *object)
 {
 	const struct swakv_layout *l = &w->layouts[group];
@@ -218,6 +231,7 @@ static int group_pages(struct worker *w, uint32_t group, json_t *object)
 		if (swakv_request_valid(w->requests[i].request))
 			for (uint32_t q = 0; q < swakv_request_batch(w->requests[i].request) && code == 0; q++)
 				code = sequence_pages(&w->requests[i], q, group, sequences);
+	add_taken(w, group, sequences);
 	json_object_set_new(object, "sequences", sequences);
 	json_put(object, "first", (l->first_page - w->pool));
 	json_put(object, "v_base", (l->v_base - w->pool));
@@ -333,6 +347,8 @@ int inspect_dump(struct worker *w, const json_t *command, json_t *answer)
 	for (size_t i = 0; i < w->n_requests && code == 0; i++)
 		if (w->requests[i].request) /* else its begin was refused: it never was */
 			code = dump_request(w, &w->requests[i], lines);
+	for (const struct worker_pages *p = w->pages; p; p = p->next)
+		add_line(lines, "pages %s: %" PRIu32 " of %" PRIu32 " given", p->name, p->n_given, p->n);
 	for (uint32_t g = 0; g < w->n_groups; g++) {
 		dump_table(w, g, "host", w->layouts[g].host_table, lines);
 		dump_table(w, g, "device", w->device.tables[g].cells, lines);

@@ -23,4 +23,10 @@ void forget_waiting(struct worker *w);
 operation do_prefill_prepare, do_prefill_complete, do_prefill, do_decode_prepare, do_decode_complete, do_decode,
 	do_extend_prepare, do_extend_complete, do_extend, do_rewind, do_compact_begin, do_compact_complete, do_compact;
 
+/* ---- manage.c: pages that it manages itself ---- */
+
+operation do_take, do_queue_take, do_taken, do_give, do_offer, do_wanted, do_takeable, do_has;
+/* Of all that it has taken, or waits for. */
+void forget_pages(struct worker *w);
+
 #endif

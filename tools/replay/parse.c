@@ -104,7 +104,11 @@ static int take_refusal(struct line *l, const struct form *form, struct statemen
 static int take_arguments(struct line *l, const struct form *form, struct statement *st)
 {
 	for (const char *a = form->arguments; *a; a++) {
-		const char *what = *a == 'W' ? "worker" : *a == 'R' ? "request" : *a == 'M' ? "model" : "label";
+		const char *what = *a == 'W'   ? "worker"
+				   : *a == 'R' ? "request"
+				   : *a == 'M' ? "model"
+				   : *a == 'P' ? "set of pages"
+					       : "label";
 		const char *word = l->next < l->n_words ? l->words[l->next++] : NULL;
 
 		if (!word || strchr(word, '='))

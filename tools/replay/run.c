@@ -179,6 +179,8 @@ static json_t *command_of(const struct statement *st, const char *op)
 	json_put_text(command, "op", op);
 	if (st->request)
 		json_put_text(command, "request", st->request);
+	if (st->label)
+		json_put_text(command, "name", st->label);
 	if (st->kind == ST_DECODE)
 		json_put(command, "steps", 1);
 	for (size_t i = 0; i < st->n_values; i++)
@@ -249,7 +251,9 @@ static int check_answer(struct run *r, const json_t *answer)
 	char expected[32] = "ok";
 
 	if (code == 0 && json_is_true(json_object_get(answer, "at_once")))
-		return run_difference(r, "a request that waits", "it was admitted at once");
+		return r->at->kind == ST_QUEUE_TAKE
+			       ? run_difference(r, "a take that waits", "it got its pages at once")
+			       : run_difference(r, "a request that waits", "it was admitted at once");
 	if (fault)
 		return run_difference(r, "the device table as the broker's host table", "%s", fault);
 	if (!r->at->error && code == SWAKV_EPOISONED && fails_on_purpose(r->at, answer))

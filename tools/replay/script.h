@@ -45,6 +45,11 @@ enum statement_kind {
 	ST_SIGNAL,
 	ST_FINISH,
 	ST_ABANDON,
+	ST_TAKE,
+	ST_QUEUE_TAKE,
+	ST_TAKEN,
+	ST_GIVE,
+	ST_OFFER,
 	ST_SHUTDOWN,
 	ST_REMEMBER,
 	ST_EXPECT_COUNTS,
@@ -54,6 +59,9 @@ enum statement_kind {
 	ST_EXPECT_PRIVATE_PAGES,
 	ST_EXPECT_WAITING,
 	ST_EXPECT_LAST_UPDATES,
+	ST_EXPECT_TAKEN,
+	ST_EXPECT_WANTED,
+	ST_EXPECT_TAKEABLE,
 	ST_EXPECT_SAME_PAGES,
 	ST_EXPECT_DISJOINT,
 };
@@ -94,10 +102,12 @@ enum key {
 	KEY_MAX_REWIND,
 	KEY_MAX_SEQ,
 	KEY_MAX_TOKENS,
+	KEY_MIN,
 	KEY_MODEL,
 	KEY_NEW,
 	KEY_OPEN,
 	KEY_ORDER,
+	KEY_OVERWRITES,
 	KEY_PAGES,
 	KEY_PAGE_TOKENS,
 	KEY_PENDING,
@@ -142,8 +152,8 @@ struct value {
 struct statement {
 	enum statement_kind kind;
 	int line;
-	const char *source; /* the statement as written, comment and outer blanks removed */
-	const char *worker, *request, *label, *model;
+	const char *source;                           /* the statement as written, comment and outer blanks removed */
+	const char *worker, *request, *label, *model; /* label: also of pages */
 	size_t n_values;
 	struct value *values;
 	size_t n_extra; /* ST_BROKER: further keys, "NAME=VALUE" */

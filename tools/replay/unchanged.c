@@ -25,6 +25,11 @@ static int add_worker(struct run *r, struct player *p, json_t *lines)
 	return 0;
 }
 
+static bool ends_a_wait(const struct statement *st)
+{
+	return st->kind == ST_ADMITTED || st->kind == ST_TAKEN;
+}
+
 static void add_counts(struct run *r, json_t *lines)
 {
 	const struct status_snapshot *s = r->broker.snapshot;
@@ -51,8 +56,8 @@ static void add_counts(struct run *r, json_t *lines)
 						   " behind points %" PRId64 " poisoned %" PRIu32 " waiting %" PRIu32,
 						   p->name, t->n_requests, t->n_sequences, t->open_points, t->leased,
 						   t->quarantined, t->behind_points, t->poisoned,
-						   /* that a request no longer waits is what the statement is about */
-						   r->at->kind == ST_ADMITTED ? 0 : t->waiting));
+						   /* that it no longer waits is what the statement is about */
+						   ends_a_wait(r->at) ? 0 : t->waiting));
 	}
 }
 

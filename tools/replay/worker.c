@@ -102,6 +102,7 @@ static void detach(struct worker *w)
 {
 	swakv_session_close(w->session);
 	forget_waiting(w);
+	forget_pages(w);
 	w->session = NULL;
 	for (size_t i = 0; i < w->n_requests; i++)
 		free((char *)w->requests[i].name);
@@ -170,6 +171,14 @@ static const struct {
 	{ "compact", do_compact },
 	{ "compact_begin", do_compact_begin },
 	{ "compact_complete", do_compact_complete },
+	{ "take", do_take },
+	{ "queue_take", do_queue_take },
+	{ "taken", do_taken },
+	{ "give", do_give },
+	{ "offer", do_offer },
+	{ "wanted", do_wanted },
+	{ "takeable", do_takeable },
+	{ "has", do_has },
 	{ "signal", do_signal },
 	{ "finish", do_finish },
 	{ "abandon", do_abandon },

@@ -30,6 +30,16 @@ struct worker_waiting {
 	swakv_request *request; /* once it has been collected */
 };
 
+/* Pages that the worker has taken, or is waiting for. */
+struct worker_pages {
+	struct worker_pages *next;
+	char *name;
+	uint32_t group;
+	uint32_t n, n_given; /* the first ones have been given */
+	int32_t *ids;
+	swakv_ticket ticket; /* while it waits */
+};
+
 struct worker {
 	swakv_session *session; /* NULL: not attached, or detached */
 	struct device device;
@@ -39,6 +49,7 @@ struct worker {
 	size_t n_requests;
 	struct worker_request *requests;
 	struct worker_waiting *waiting;
+	struct worker_pages *pages, *taking;
 	char fault[256]; /* what a delivery left wrong in the device table; empty: nothing */
 };
 
