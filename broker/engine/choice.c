@@ -125,10 +125,11 @@ struct picking {
 	struct page_class *c;
 	int index;
 	struct choice *k;
-	int64_t lack;  /* pages; kept ones and those of chosen extents are no longer lacking */
-	int64_t kept;  /* free pages outside */
-	int64_t spare; /* free extents that may be chosen */
-	bool all;      /* also what helps only together with others */
+	int64_t lack;   /* pages; kept ones and those of chosen extents are no longer lacking */
+	int64_t kept;   /* free pages outside */
+	int64_t spare;  /* free extents that may be chosen */
+	bool all;       /* also what helps only together with others */
+	uint64_t since; /* what was given up after this stamp comes later */
 	uint64_t *heap;
 	int32_t n_heap;
 };
@@ -215,16 +216,17 @@ static void pick(struct picking *k, int32_t first, int32_t last)
 
 /* ---- in which order --------------------------------------------------------------- */
 
-/* What comes first has the smaller key: quarantine, live pages, number. */
-static uint64_t key_of(const struct pool *p, int32_t first, int32_t last, int32_t number)
+/* What comes first has the smaller key: quarantine, waited for in vain, live pages, number. */
+static uint64_t key_of(const struct picking *k, int32_t first, int32_t last, int32_t number)
 {
-	uint64_t live = 0, quarantined = 0;
+	uint64_t live = 0, quarantined = 0, most = UINT32_MAX >> 1, vain = 0;
 
 	for (int32_t x = first; x <= last; x++) {
-		live += (uint64_t)p->extents[x].n_live;
-		quarantined += (uint64_t)p->extents[x].n_quarantined;
+		live += (uint64_t)k->p->extents[x].n_live;
+		quarantined += (uint64_t)k->p->extents[x].n_quarantined;
+		vain |= k->p->extents[x].n_live > 0 && k->p->extents[x].waited > k->since;
 	}
-	return (uint64_t)(quarantined > 0) << 63 | (live < UINT32_MAX ? live : UINT32_MAX) << 31 | (uint64_t)number;
+	return (uint64_t)(quarantined > 0) << 63 | vain << 62 | (live < most ? live : most) << 31 | (uint64_t)number;
 }
 
 static void sink(struct picking *k, int32_t i)
@@ -275,7 +277,7 @@ static void find_candidates(struct picking *k)
 			page_extents(k->p, k->c, i, &first, &last);
 		if (k->all || (by_page(k) ? k->c->state[i] != PAGE_FREE
 					  : k->p->extent_class[i] != k->index || k->p->extents[i].n_live > 0))
-			k->heap[k->n_heap++] = key_of(k->p, first, last, i);
+			k->heap[k->n_heap++] = key_of(k, first, last, i);
 	}
 	for (int32_t i = k->n_heap / 2; i-- > 0;)
 		sink(k, i);
@@ -336,11 +338,20 @@ static void leave_spare(struct picking *k, int64_t pages)
 	}
 }
 
+void choice_give_up(struct pool *p, const struct choice *k, uint64_t stamp)
+{
+	for (int32_t x = k->first; x >= 0; x = p->extents[x].next_chosen)
+		if (p->extents[x].n_live > 0)
+			p->extents[x].waited = stamp;
+}
+
 bool choice_make(struct pool *p, struct choice *chosen, struct page_class *c, int64_t pages, int64_t spare,
-		 int64_t *kept)
+		 uint64_t since, int64_t *kept)
 {
 	int64_t free = c->n_free > c->promised ? c->n_free - c->promised : 0, promised = c->promised, most;
-	struct picking k = { .p = p, .c = c, .index = pool_class_index(p, c), .k = chosen, .heap = p->candidates };
+	struct picking k = {
+		.p = p, .c = c, .index = pool_class_index(p, c), .k = chosen, .since = since, .heap = p->candidates
+	};
 
 	MUST(chosen->n == 0);
 	most = spare > 0 ? pool_spare_extents(p) - spare : INT64_MAX;

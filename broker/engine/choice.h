@@ -3,8 +3,9 @@
  * choice.h - which extents are kept for a class that lacks pages
  *
  * Those that cost the others least: empty ones first, then those with the fewest
- * live pages, and such with pages in quarantine last, since nobody knows when
- * these return; of equal ones the lowest. Chosen once: whatever comes free in
+ * live pages; after them such as were waited for in vain before, or somebody who
+ * stays would be waited for again and again; and such with pages in quarantine last,
+ * since nobody knows when these return; of equal ones the lowest. Chosen once: whatever comes free in
  * them joins, and nothing else does. One that others made up for is left again.
  */
 #ifndef SWAKV_CHOICE_H
@@ -27,12 +28,15 @@ void choice_restore(struct pool *p, struct choice *k);
 /*
  * Chooses extents into @k, which is empty, until the free pages of @c above what
  * is promised to others (c->promised) and those that lie in chosen extents are
- * @pages, once these are empty. Leaves what other classes are promised, and @spare
- * extents that are free. The free pages outside of @k that count are promised,
- * too, and are returned in *@kept. False, and nothing is chosen: there are not so
- * many. Looks at each extent once, and takes them from a heap: n + k log n steps.
+ * @pages, once these are empty. What was given up after @since comes later. Leaves what other classes are promised, and
+ * @spare extents that are free. The free pages outside of @k that count are promised, too, and are returned in *@kept.
+ * False, and nothing is chosen: there are not so many. Looks at each extent once, and takes them from a heap: n + k log
+ * n steps.
  */
-bool choice_make(struct pool *p, struct choice *k, struct page_class *c, int64_t pages, int64_t spare, int64_t *kept);
+bool choice_make(struct pool *p, struct choice *k, struct page_class *c, int64_t pages, int64_t spare, uint64_t since,
+		 int64_t *kept);
+/* Time is up: extents of @k that have live pages still were waited for in vain. */
+void choice_give_up(struct pool *p, const struct choice *k, uint64_t stamp);
 /* None is chosen any more. @lifted: by choice_lift() already. */
 void choice_drop(struct pool *p, struct choice *k, bool lifted);
 

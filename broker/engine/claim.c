@@ -72,6 +72,14 @@ static void claim_pause(struct engine *e, struct quota *q)
 	claim_end(e, q);
 }
 
+/* What it waited for in vain is not what its begin will wait for next. */
+static void claim_give_up(struct engine *e, struct quota *q)
+{
+	for (int g = 0; g < WIRE_MAX_GROUPS; g++)
+		choice_give_up(&e->pool, &q->claim.of_group[g].chosen, e->stamp);
+	claim_pause(e, q);
+}
+
 /* ---- what is chosen ------------------------------------------------------------- */
 
 /* Pages of the class of @g that @w needs in all groups; 0 when an earlier group has said so. */
@@ -97,7 +105,7 @@ static bool choose(struct engine *e, struct claim *c, const struct wait *w, cons
 		int64_t pages = class_needs(w, g), floor = own->floors[g->class_index];
 
 		pages -= pool_promise_more(&e->pool, g->class, floor < pages ? floor : pages);
-		if (pages > 0 && !choice_make(&e->pool, &c->of_group[g->index].chosen, g->class, pages, spare,
+		if (pages > 0 && !choice_make(&e->pool, &c->of_group[g->index].chosen, g->class, pages, spare, w->since,
 					      &c->of_group[g->index].kept))
 			return false;
 	}
@@ -195,7 +203,9 @@ void claims_review(struct engine *e)
 			c->joined = joined_by(c);
 			c->moved = e->stamp;
 		}
-		if (e->stamp >= claim_due(e, q) || exceeds_ceiling(q, c->of, 0))
+		if (e->stamp >= claim_due(e, q))
+			claim_give_up(e, q);
+		else if (exceeds_ceiling(q, c->of, 0))
 			claim_pause(e, q);
 	}
 	while ((w = next_to_claim(e)))

@@ -36,6 +36,7 @@ struct extent {
 	int16_t was;           /* then: the class that held it before, -1: none */
 	int16_t former;        /* 1 + the class that held it last; 0: none ever, EXTENT_OF_MANY: one that is gone */
 	int32_t next_moved;    /* -1: none */
+	uint64_t waited;       /* stamp at which a claim last gave it up with pages in it; 0: none did */
 	struct extent_run runs[2];
 };
 #define EXTENT_OF_MANY INT16_MAX

@@ -74,6 +74,15 @@ void ref_claims_forget(struct ref_pool *p)
 	}
 }
 
+/* What it waited for in vain comes later the next time. */
+static void give_up(struct ref_pool *p, struct ref_quota *q)
+{
+	for (uint32_t x = 0; x < p->n_extents; x++)
+		if (p->chosen[x] == q && p->live[x] > 0)
+			p->waited[x] = p->stamp;
+	pause_claim(p, q);
+}
+
 static bool is_over(const struct ref_pool *p, const struct ref_claim *c)
 {
 	return p->stamp >= c->moved + p->claim_hold || p->stamp >= c->since + p->claim_max;
@@ -93,7 +102,7 @@ void ref_claims_pass(struct ref_pool *p)
 			c->moved = p->stamp;
 		c->joined = false;
 		if (is_over(p, c))
-			pause_claim(p, q);
+			give_up(p, q);
 	}
 }
 
@@ -123,16 +132,18 @@ static int64_t would_have(const struct ref_pool *p, const struct ref_claim *c, u
 	return n;
 }
 
-/* What comes first is chosen first. */
-static uint64_t key_of(const struct ref_pool *p, uint32_t x)
+/* What comes first is chosen first by a begin that has waited since @since. */
+static uint64_t key_of(const struct ref_pool *p, uint32_t x, uint64_t since)
 {
+	uint64_t vain = p->live[x] > 0 && p->waited[x] > since;
+
 	uint64_t quarantined = 0;
 
 	for (uint32_t i = 0; i < p->n_classes; i++)
 		for (int32_t id = 0; id < p->classes[i].num_pages && p->holder[x] == (int32_t)i; id++)
 			quarantined |= p->classes[i].page[id] == REF_QUARANTINED && p->classes[i].first[id] <= x &&
 				       x <= p->classes[i].last[id];
-	return quarantined << 40 | (uint64_t)p->live[x] << 20 | x;
+	return quarantined << 41 | vain << 40 | (uint64_t)p->live[x] << 20 | x;
 }
 
 /*
@@ -196,11 +207,13 @@ static int64_t would_have_with(const struct ref_pool *p, const struct ref_claim 
 /* No extent was left that costs others less than a chosen one, and could stand in for it. */
 static void check_order(struct ref_pool *p, const struct ref_claim *c, uint32_t i, int64_t need)
 {
+	uint64_t since = waiter(p, c)->since;
+
 	for (uint32_t x = 0; x < p->n_extents; x++) {
 		if (p->chosen[x] || is_kept(p, c, i, x) || !gains(p, i, x))
 			continue;
 		for (uint32_t y = 0; y < p->n_extents; y++)
-			if (c->class_of[y] == (int32_t)i && key_of(p, x) < key_of(p, y) &&
+			if (c->class_of[y] == (int32_t)i && key_of(p, x, since) < key_of(p, y, since) &&
 			    would_have_with(p, c, i, y, x, need) >= need)
 				ref_complain(p, "a claim has chosen extent %u (%d live pages) and left extent %u (%d)",
 					     y, p->live[y], x, p->live[x]);

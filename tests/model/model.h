@@ -134,6 +134,7 @@ struct ref_pool {
 	uint32_t n_waits;
 	uint64_t stamp, wait_claim, claim_hold, claim_max;
 	const struct ref_quota *chosen[REF_EXTENTS + 1]; /* by whose claim; NULL: by none */
+	uint64_t waited[REF_EXTENTS + 1];                /* stamp at which a claim gave it up with pages in it */
 	bool counting;                                   /* what an answer of the engine is compared with */
 	/* refusals that hang on who gets which extents; those where there was a way; and which were counted */
 	uint64_t n_rooms, n_missed, asked[REF_ASKED];

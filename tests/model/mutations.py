@@ -284,7 +284,9 @@ MUTATIONS = [
     ("what is free in an extent that is left again is not kept", "choice.c", [
         ("\tk->c->promised += kept - k->kept;\n\tk->kept = kept;\n", "")]),
     ("a claim takes the extents with the most live pages", "choice.c", [
-        ("(live < UINT32_MAX ? live : UINT32_MAX)", "(UINT32_MAX - live)")]),
+        ("(live < most ? live : most)", "(most - live)")]),
+    ("what a claim has waited for in vain is chosen like others", "choice.c", [
+        ("vain << 62", "(vain & 2) << 62")]),
     ("extents with pages in quarantine are chosen like others", "choice.c", [
         ("(uint64_t)(quarantined > 0) << 63", "(uint64_t)(quarantined > 9999) << 63")]),
     ("a claim does not pause", "claim.c", [

@@ -299,6 +299,41 @@ Test(claim, holds_for_so_long_at_most_and_pauses_as_long_as_it_held)
 	cr_assert(claims("b"), "it chooses anew");
 }
 
+/* Whoever stays began first, and holds the lowest extents: where all are full, these would be chosen for ever. */
+Test(claim, what_it_waited_for_in_vain_comes_later_the_next_time)
+{
+	pin((const int[]){ 8, 8, 0, 0, 0, 0, 0, 0 }); /* the first two stay */
+	waits(&c, 0, 32, 1000000);
+	pass(CLAIM);
+	cr_assert_eq(chosen("c"), 0x0f);
+	give(&a, others[2]);
+	give(&a, others[3]);
+	pass(1);
+	pass(HOLD);
+	cr_assert_not(claims("c"));
+	others[2] = taken(&a, 16, 8);
+	others[3] = taken(&a, 24, 8);
+	pass(HOLD + 1);
+	cr_assert_eq(chosen("c"), 0x3c, "%#x", chosen("c"));
+	for (int32_t x = 2; x < 6; x++)
+		give(&a, others[x]);
+	decided(&c, 0, 0);
+}
+
+/* Another begin knows nothing of that. */
+Test(claim, what_was_waited_for_in_vain_before_it_came_counts_for_nothing)
+{
+	pin((const int[]){ 8, 8, 0, 0, 0, 0, 0, 0 });
+	waits(&c, 0, 32, CLAIM + HOLD + 1);
+	pass(CLAIM);
+	now += HOLD + 1;
+	engine_stamp(e, now);
+	decided(&c, 0, SWAKV_ENOPAGES);
+	waits(&c, 0, 32, 1000000);
+	pass(CLAIM);
+	cr_assert_eq(chosen("c"), 0x0f);
+}
+
 Test(claim, before_it_claims_order_within_a_model_is_strict)
 {
 	taken(&a, 0, 40);
