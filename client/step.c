@@ -282,6 +282,10 @@ static int step(struct swakv_session *s, struct swakv_step *steps, uint32_t n, u
 		return r < 0 ? r
 			     : session_error(s, SWAKV_EINVALID, "steps is NULL, and a count of %" PRIu32 " was given",
 					     n);
+	if (n > WIRE_MAX_BATCH) /* more than any list has: none of it is touched */
+		return r < 0 ? r
+			     : session_error(s, SWAKV_EINVALID, "a step has 1 to %d entries, %" PRIu32 " were given",
+					     WIRE_MAX_BATCH, n);
 	if (!steps_are_sized(steps, n, &bad, why, sizeof(why)))
 		return r < 0 ? r : session_error(s, SWAKV_EINVALID, "entry %" PRIu32 ": %s", bad, why);
 	if (r == 0)

@@ -124,6 +124,12 @@ Test(client_error, results_of_a_step_refused_whole_are_set)
 	SAYS(swakv_step_prepare(session, steps, FAKE_MESSAGE * 2, NULL), SWAKV_EINVALID, "64 were given");
 	assert_results(steps, FAKE_MESSAGE * 2, SWAKV_EINVALID);
 
+	/* a count that no list has: nothing is read or written behind it */
+	steps[0].result = 77;
+	SAYS(swakv_step_prepare(session, steps, UINT32_MAX, NULL), SWAKV_EINVALID, "4294967295 were given");
+	SAYS(swakv_step_complete(session, steps, WIRE_MAX_BATCH + 1, NULL), SWAKV_EINVALID, "4097 were given");
+	assert_results(steps, 1, 77);
+
 	steps[1].request = b;
 	steps[0].result = steps[1].result = 0;
 	cr_assert_eq(swakv_step_prepare(session, steps, 2, &t), 0);

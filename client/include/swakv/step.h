@@ -91,9 +91,9 @@ struct swakv_step {
 /*
  * Decodes and extends of many requests in one command, 1 to max_batch entries.
  * Result: 0 when every entry is 0, else the first entry's code that is not; when
- * the step is refused as a whole each entry has its code. @steps stays the
- * caller's, and in place until the result is collected; what it points to is
- * copied.
+ * the step is refused as a whole each entry has its code, but of a count above
+ * 4096. @steps stays the caller's, and in place until the result is collected;
+ * what it points to is copied.
  * Errors: common, and those of swakv_extend_prepare(): SWAKV_EPOISONED, SWAKV_EPHASE, SWAKV_EPENDING, SWAKV_ENEVER,
  * SWAKV_ENOPAGES, SWAKV_ELIMIT, SWAKV_EDEVICE.
  */
