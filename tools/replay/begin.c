@@ -81,6 +81,20 @@ static int collect(struct worker *w, struct worker_waiting **at, int code)
 	return code ? code : named;
 }
 
+bool decided_at_once(struct worker *w, swakv_ticket ticket, json_t *answer, int *code)
+{
+	*code = swakv_session_ping(w->session, NULL); /* behind it: the broker has looked at both */
+	if (*code)
+		return false;
+	*code = swakv_poll(w->session, ticket);
+	if (*code == SWAKV_EAGAIN) {
+		*code = 0;
+		return false;
+	}
+	json_object_set_new(answer, "at_once", json_true());
+	return true;
+}
+
 /* A begin that is not waited for; "at_once" when it has been answered all the same. */
 int do_queue(struct worker *w, const json_t *command, json_t *answer)
 {
@@ -103,14 +117,7 @@ int do_queue(struct worker *w, const json_t *command, json_t *answer)
 	}
 	x->next = w->waiting;
 	w->waiting = x;
-	code = swakv_session_ping(w->session, NULL); /* behind it: the broker has looked at both */
-	if (code)
-		return code;
-	code = swakv_poll(w->session, x->ticket);
-	if (code == SWAKV_EAGAIN)
-		return 0;
-	json_object_set_new(answer, "at_once", json_true());
-	return collect(w, &w->waiting, code);
+	return decided_at_once(w, x->ticket, answer, &code) ? collect(w, &w->waiting, code) : code;
 }
 
 int do_admitted(struct worker *w, const json_t *command, json_t *answer)

@@ -142,14 +142,7 @@ int do_queue_take(struct worker *w, const json_t *command, json_t *answer)
 	}
 	p->next = w->taking;
 	w->taking = p;
-	code = swakv_session_ping(w->session, NULL); /* behind it: the broker has looked at both */
-	if (code)
-		return code;
-	code = swakv_poll(w->session, p->ticket);
-	if (code == SWAKV_EAGAIN)
-		return 0;
-	json_object_set_new(answer, "at_once", json_true());
-	return collect(w, &w->taking, code);
+	return decided_at_once(w, p->ticket, answer, &code) ? collect(w, &w->taking, code) : code;
 }
 
 int do_taken(struct worker *w, const json_t *command, json_t *answer)

@@ -15,6 +15,12 @@ typedef int operation(struct worker *w, const json_t *command, json_t *answer);
 /* ---- begin.c: a request comes, waits and goes ---- */
 
 operation do_begin, do_queue, do_admitted, do_withdraw, do_reserve, do_finish, do_abandon, do_last_updates;
+/*
+ * True when the call of @ticket, which may wait, is answered as soon as the broker
+ * has looked at it: *@code is its result, and the answer says "at_once". False: it
+ * waits, and *@code is 0, or what kept the broker from looking.
+ */
+bool decided_at_once(struct worker *w, swakv_ticket ticket, json_t *answer, int *code);
 /* Of begins that nobody has asked the answer of. */
 void forget_waiting(struct worker *w);
 
