@@ -116,16 +116,23 @@ Test(claim, an_extent_that_a_later_one_makes_up_for_is_left)
 	decided(&c, 0, 0);
 }
 
-/* Of one page size it has enough, of the other it lacks an extent. */
-Test(claim, keeps_no_more_of_one_page_size_because_it_lacks_another)
+/* A worker with pages of two sizes. */
+static void open_both(struct worker *w)
 {
 	struct model both = make_model(16, 16, 4, 16);
-	struct worker w;
 
 	both.n_groups = 2;
 	both.groups[1] = make_group(0, 32, 16);
-	worker_open(&w, e, both, EXTENT * N_EXTENTS, 9);
-	cr_assert_eq(session_join(w.s, "both"), 0);
+	worker_open(w, e, both, EXTENT * N_EXTENTS, 9);
+	cr_assert_eq(session_join(w->s, "both"), 0);
+}
+
+/* Of one page size it has enough, of the other it lacks an extent. */
+Test(claim, keeps_no_more_of_one_page_size_because_it_lacks_another)
+{
+	struct worker w;
+
+	open_both(&w);
 	pin((const int[]){ 1, 1, 1, 1, 1, 1, 1, 1 });
 	give_others();
 	waits(&w, 0, 2, 1000000);
@@ -416,13 +423,9 @@ Test(claim, what_runs_takes_from_it_and_it_goes_on)
 /* Two claims keep free pages of one size, and what runs leaves fewer: what comes free elsewhere is nobody's. */
 Test(claim, what_runs_takes_is_the_youngest_claims_and_is_not_replaced)
 {
-	struct model both = make_model(16, 16, 4, 16);
 	struct worker w;
 
-	both.n_groups = 2;
-	both.groups[1] = make_group(0, 32, 16);
-	worker_open(&w, e, both, EXTENT * N_EXTENTS, 9);
-	cr_assert_eq(session_join(w.s, "both"), 0);
+	open_both(&w);
 	pin((const int[]){ 3, 3, 3, 8, 8, 8, 8, 8 });
 	give_others();
 	waits(&w, 0, 4, 1000000);
