@@ -3,21 +3,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
+import build  # noqa: F401 - finds the two below
+import processes
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("SWAKV_BUILD", ROOT / "build-tests")).resolve()
-os.environ.setdefault("SWAKV_LIBRARY", str(BUILD / "client" / "libswakv-client.so.1"))
-sys.path[:0] = [str(ROOT / "client/python"), str(ROOT / "tests/fault")]
-
-import processes  # noqa: E402
-
-import swakv  # noqa: E402
+import swakv
 
 
 @pytest.fixture(scope="session")
