@@ -82,6 +82,3 @@ class Calls:
         with self.session.locked() as handle:
             self.session.check(function(handle if first is None else first, *arguments, ctypes.byref(ticket)))
         return Ticket(self, ticket.value, (keep, arguments), done)
-
-    def wait(self, ticket: Ticket) -> None:
-        ticket.wait()

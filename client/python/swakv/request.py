@@ -47,7 +47,7 @@ class Request:
         if ticket.collected:
             return
         try:
-            session._calls.wait(session._calls.start(session._lib.swakv_request_withdraw, ticket._value))
+            session._calls.start(session._lib.swakv_request_withdraw, ticket._value).wait()
             ticket.wait()
         except errors.Error:
             return

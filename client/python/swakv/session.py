@@ -19,7 +19,7 @@ from .layout import Layout
 from .model import Model
 from .request import Request, Step
 from .stream import Fence, Stream
-from .views import Leases, View, packed
+from .views import ELEMENTS, Leases, View, packed
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class Session:
 
     def ping(self) -> None:
         """One command there and back that does nothing."""
-        self._calls.wait(self._calls.start(self._lib.swakv_session_ping))
+        self._calls.start(self._lib.swakv_session_ping).wait()
 
     # ---- what the broker decided -----------------------------------------------------------
 
@@ -279,8 +279,6 @@ class Session:
     ) -> View:
         """Of memory that the session has mapped. @host: of this process's own memory, also when the pool is on a GPU."""
         device = None if host or not self.info.cuda else self._cuda_device
-        from .views import ELEMENTS
-
         strides = strides or packed(shape, ELEMENTS[dtype].bytes)
         return View(self._lease, address, shape, strides, dtype, device, readonly)
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _abi, errors
+from .call import SLICE_MS
 
 if TYPE_CHECKING:
     from .session import Session
-
-SLICE_MS = 100
 
 
 @dataclass(frozen=True)

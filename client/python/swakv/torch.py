@@ -6,6 +6,7 @@ A tensor keeps the session attached: Session.close() refuses as long as one is a
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import torch
@@ -53,8 +54,6 @@ class GroupTensors:
 
 def group(layout: Layout) -> GroupTensors:
     """The tensors of one layer group."""
-    import warnings
-
     with warnings.catch_warnings():  # torch warns that nothing may write to what a read-only buffer holds
         warnings.filterwarnings("ignore", message=".*not writable.*")
         host_table = tensor(layout.host_table)

@@ -46,6 +46,7 @@ class _Rows:
 
     def __init__(self, tensors: swakv_torch.GroupTensors, slots: Sequence[int]) -> None:
         self.t = tensors
+        self._indices: dict[tuple[int, int, bool], tuple[torch.Tensor, torch.Tensor]] = {}
         self.slots = torch.tensor(list(slots), dtype=torch.long, device=tensors.table.device)
         host = tensors.host_table[torch.tensor(list(slots), dtype=torch.long), 0]
         bound = (host >= 0).all(dim=0).nonzero().flatten()
@@ -54,23 +55,29 @@ class _Rows:
         self.end = (int(bound[-1]) + 1) * tensors.layout.page_tokens if len(bound) else 0
 
     def _index(self, begin: int, end: int, v: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        """Page and place in it of positions [begin, end) of each sequence: the same in every layer of a pass."""
+        if (begin, end, v) not in self._indices:
+            self._indices[begin, end, v] = self._look_up(begin, end, v)
+        return self._indices[begin, end, v]
+
+    def _look_up(self, begin: int, end: int, v: bool) -> tuple[torch.Tensor, torch.Tensor]:
         position = torch.arange(begin, end, device=self.slots.device)
         page = self.t.table[self.slots, int(v)][:, position // self.t.layout.page_tokens].long()
         if v:
             page = page - self.t.layout.num_pages
-        return page, position % self.t.layout.page_tokens
+        return page, (position % self.t.layout.page_tokens).expand_as(page)
 
     def read(self, layer: int, begin: int, end: int, v: bool) -> torch.Tensor:
         """[batch, heads, end - begin, head_dim] of positions [begin, end), all of them bound."""
         page, offset = self._index(begin, end, v)
         pages = self.t.v if v else self.t.k
-        return pages[:, layer][page, offset.expand_as(page)].transpose(1, 2)
+        return pages[:, layer][page, offset].transpose(1, 2)
 
     def write(self, layer: int, begin: int, values: torch.Tensor, v: bool) -> None:
         """The reverse: @values [batch, heads, n, head_dim] to positions from @begin on."""
         page, offset = self._index(begin, begin + values.shape[2], v)
         pages = self.t.v if v else self.t.k
-        pages[:, layer][page, offset.expand_as(page)] = values.transpose(1, 2).to(pages.dtype)
+        pages[:, layer][page, offset] = values.transpose(1, 2).to(pages.dtype)
 
 
 class _Layer(CacheLayerMixin):
