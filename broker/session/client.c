@@ -44,7 +44,7 @@ static void client_close_connection(struct client *c)
 	const struct session_edge *e = &c->control->edge;
 
 	e->unwatch(e->arg, &c->socket_source);
-	if (c->channel && c->channel->events)
+	if (c->channel && c->channel->events && c->socket >= 0)
 		e->end_sending(e->arg, c->socket); /* the channel still has it open */
 	e->close(e->arg, &c->socket);
 	charge_release(&c->half_open);

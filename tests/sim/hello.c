@@ -17,7 +17,7 @@ static void make_hello(const struct worker *v, struct wire_hello *h)
 		.size_command = sizeof(struct wire_command),
 		.size_reply = sizeof(struct wire_reply),
 		.size_ring_control = sizeof(struct ring_control),
-		.flags = m->chunk_mapped ? WIRE_HELLO_CHUNK_MAPPED : 0,
+		.flags = (m->chunk_mapped ? WIRE_HELLO_CHUNK_MAPPED : 0u) | (v->events ? WIRE_HELLO_EVENTS : 0u),
 		.n_groups = m->n_groups,
 		.n_streams = m->n_streams,
 		.max_batch = (uint32_t)m->max_batch,

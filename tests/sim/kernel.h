@@ -52,6 +52,7 @@ struct connection {
 	bool admin;
 	uint32_t model_index;        /* of the world's plan, that its worker attaches with */
 	bool lies;                   /* its first message is not what it should be */
+	bool noticed;                /* it has become readable by the broker's notice */
 	bool accepted, closed_there; /* by the broker */
 	bool closed_here;
 	bool told_end;  /* the broker sends no more */
@@ -75,7 +76,7 @@ struct connection {
 	void *arg;
 };
 
-enum kfile_kind { KFILE_LISTENING, KFILE_SOCKET, KFILE_PIDFD, KFILE_MEMORY, KFILE_BELL, KFILE_SPARE };
+enum kfile_kind { KFILE_LISTENING, KFILE_SOCKET, KFILE_PIDFD, KFILE_MEMORY, KFILE_BELL, KFILE_SPARE, KFILE_COPY };
 
 struct kfile {
 	STAILQ_ENTRY(kfile) link;
@@ -84,8 +85,9 @@ struct kfile {
 	struct connection *connection;
 	struct process *process;
 	struct shared *shared;
-	struct source *source; /* the control thread watches it */
-	void *who;             /* the ring thread does, for this channel */
+	struct source *source;      /* the control thread watches it */
+	void *who;                  /* the ring thread does, for this channel */
+	struct connection *noticed; /* of a copy of its socket */
 };
 
 struct kernel {
@@ -123,6 +125,9 @@ void process_off_gpu(struct world *w, struct process *p);
 struct connection *connection_new(struct world *w, struct process *p, uid_t uid, bool admin);
 void connection_say(struct world *w, struct connection *c, pid_t pid, const void *message, size_t bytes);
 void connection_close(struct world *w, struct connection *c);
+
+/* The ring thread sends a byte to whoever waits for the socket. */
+void kernel_notify(struct world *w, int socket);
 
 void shared_release(struct shared *s);
 

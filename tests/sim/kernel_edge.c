@@ -371,6 +371,27 @@ static int edge_make_doorbell(void *arg)
 	return file_open(arg, (struct kfile){ .kind = KFILE_BELL });
 }
 
+static int edge_copy(void *arg, int socket)
+{
+	return file_open(arg, (struct kfile){ .kind = KFILE_COPY, .noticed = file_of(arg, socket)->connection });
+}
+
+/* A byte is there for it to read, as long as it has room: one is enough. */
+void kernel_notify(struct world *w, int socket)
+{
+	struct kfile *f = file_of(w, socket);
+
+	if (!f || f->kind != KFILE_COPY) {
+		world_break(w, "descriptor %d, which is no socket, was notified", socket);
+		return;
+	}
+	if (f->noticed->noticed)
+		world_break(w, "a worker was sent a second byte before it asked for one");
+	f->noticed->noticed = true;
+	w->notices++;
+	worker_noticed(f->noticed->process->worker);
+}
+
 struct session_edge kernel_edge(struct world *w)
 {
 	return (struct session_edge){
@@ -398,5 +419,6 @@ struct session_edge kernel_edge(struct world *w)
 		.make_memory = edge_make_memory,
 		.free_memory = edge_free_memory,
 		.make_doorbell = edge_make_doorbell,
+		.copy = edge_copy,
 	};
 }

@@ -115,6 +115,7 @@ void worker_start(struct worker *v)
 	v->model_index = (uint32_t)rng_between(&w->rng, 0, w->plan.n_models - 1);
 	v->model = &w->plan.models[v->model_index];
 	v->uid = w->plan.uids[rng_between(&w->rng, 0, w->plan.n_uids - 1)];
+	v->events = rng_one_in(&w->rng, 3);
 	v->process = process_new(w, v);
 	v->process->number = v->number;
 	v->connection = connection_new(w, v->process, v->uid, false);
@@ -289,7 +290,7 @@ void worker_ring(struct worker *v, bool must)
 
 void worker_woken(struct worker *v)
 {
-	if (!v->sleeps || v->woken)
+	if (!v->sleeps || v->in_loop || v->woken)
 		return;
 	v->woken = true;
 	step_soon(v);
@@ -369,13 +370,40 @@ static void forge(struct worker *v)
 	retire(v, 50 * NS_PER_MS);
 }
 
+static struct wire_wait *wait_of(const struct worker *v)
+{
+	return (struct wire_wait *)(v->shared->session + v->shared->layout.wait);
+}
+
+void worker_noticed(struct worker *v)
+{
+	if (!v->sleeps || !v->in_loop || v->woken)
+		return;
+	v->woken = true;
+	step_soon(v);
+}
+
+/*
+ * In a loop of its own: what came is read away before the word is set, and the
+ * word is set before the last look. False: an answer is there.
+ */
+static bool rest(struct worker *v)
+{
+	v->connection->noticed = false;
+	store_relaxed(&wait_of(v)->event, 1);
+	fence_store_load();
+	return ring_consumer_fill_spsc(&v->replies) == 0;
+}
+
 /* Sleeps until it is woken, when it has nothing to do but to wait for answers. */
 static bool fall_asleep(struct worker *v)
 {
 	if (v->n_calls == 0 || !rng_one_in(&v->world->rng, 3) || v->world->now < v->deaf_until)
 		return false;
-	if (ring_consumer_sleep_spsc(&v->replies) != 0) {
-		ring_consumer_awake_spsc(&v->replies);
+	v->in_loop = v->events && rng_one_in(&v->world->rng, 2);
+	if (v->in_loop ? !rest(v) : ring_consumer_sleep_spsc(&v->replies) != 0) {
+		if (!v->in_loop)
+			ring_consumer_awake_spsc(&v->replies);
 		return false;
 	}
 	v->sleeps = true;
@@ -446,7 +474,8 @@ static bool get_up(struct worker *v)
 		world_break(v->world, "worker %u slept for 250 ms beside an answer: a wake-up was lost", v->number);
 	}
 	v->sleeps = false;
-	ring_consumer_awake_spsc(&v->replies);
+	if (!v->in_loop)
+		ring_consumer_awake_spsc(&v->replies);
 	return true;
 }
 

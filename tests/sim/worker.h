@@ -81,6 +81,7 @@ struct worker {
 	bool leaves;         /* begins nothing any more, and closes */
 	uint64_t deaf_until; /* it does not read answers */
 	bool woken, late;    /* from its sleep; it slept too long beside an answer */
+	bool in_loop;        /* its sleep is a wait for its socket */
 	struct event step, hello, news, bell, cont, hang_up, exit, gone;
 	uid_t uid;
 	struct process *process;
@@ -106,6 +107,7 @@ struct worker {
 	uint64_t hears_since;                 /* it has read its answers as they came */
 	bool must_be_ended;                   /* it was caught lying */
 	bool is_gone;                         /* nothing of it runs any more, on the device neither */
+	bool events;                          /* it may wait for its socket */
 };
 
 struct worker *worker_new(struct world *w, uint32_t index);
@@ -116,6 +118,8 @@ void worker_start(struct worker *v);
 void worker_check_forgotten(struct worker *v, const struct shared *s);
 /* Somebody woke it from its sleep on the wait word. */
 void worker_woken(struct worker *v);
+/* Its socket became readable. */
+void worker_noticed(struct worker *v);
 /* It goes on, if it was stopped, and reads its answers. */
 void worker_heal(struct worker *v);
 /* Its process ends here and now. */

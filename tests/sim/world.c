@@ -134,6 +134,11 @@ static void edge_yield(void *arg)
 	(void)arg;
 }
 
+static void edge_notify(void *arg, int socket)
+{
+	kernel_notify(arg, socket);
+}
+
 static void edge_wake(void *arg, shm_u32 *word)
 {
 	struct world *w = arg;
@@ -321,6 +326,7 @@ static bool world_make(struct world *w, const struct sim_options *o, struct stat
 		.unwatch = edge_unwatch,
 		.sleep = edge_sleep,
 		.wake = edge_wake,
+		.notify = edge_notify,
 		.yield = edge_yield,
 	};
 	struct fault f;
