@@ -107,6 +107,34 @@ static int groups_fill(struct attach *a, const struct swakv_model *m)
 	return r;
 }
 
+static void join_fill(struct wire_hello *h, const struct swakv_token *token)
+{
+	if (!token)
+		return;
+	h->flags |= WIRE_HELLO_JOIN;
+	memcpy(&h->join, token->bytes, sizeof(h->join));
+}
+
+int swakv_session_get_token(swakv_session *s, struct swakv_token *out)
+{
+	struct wire_token token;
+	int r = session_enter(s);
+
+	if (r < 0)
+		return r;
+	if (!out)
+		return session_error(s, SWAKV_EINVALID, "the pointer for the token is NULL");
+	if (s->joined || !s->joinable)
+		return session_error(s, SWAKV_EINVALID, "the session was %s: it has no token to give",
+				     s->joined ? "joined" : "attached without SWAKV_ATTACH_JOINABLE");
+	token = (struct wire_token){ .session_id = s->welcome.session_id,
+				     .session_generation = s->welcome.session_generation };
+	memcpy(token.key, s->welcome.key, sizeof(token.key));
+	*out = (struct swakv_token){ 0 };
+	memcpy(out->bytes, &token, sizeof(token));
+	return 0;
+}
+
 static int hello_fill(struct attach *a, const struct swakv_attach_options *o, const struct swakv_model *m)
 {
 	struct wire_hello *h = &a->hello;
@@ -117,9 +145,11 @@ static int hello_fill(struct attach *a, const struct swakv_attach_options *o, co
 				WIRE_MAX_GROUPS, m->n_groups);
 	if (!m->groups)
 		return text_set(&a->why, SWAKV_EINVALID, "groups is NULL, though n_groups is %" PRIu32, m->n_groups);
-	if (o->flags & ~(uint32_t)SWAKV_ATTACH_EVENTS)
-		return text_set(&a->why, SWAKV_EINVALID, "flags %" PRIu32 " have an unknown bit, known is %d", o->flags,
-				SWAKV_ATTACH_EVENTS);
+	if (o->flags & ~(uint32_t)(SWAKV_ATTACH_EVENTS | SWAKV_ATTACH_JOINABLE))
+		return text_set(&a->why, SWAKV_EINVALID, "flags %" PRIu32 " have an unknown bit, known are %d",
+				o->flags, SWAKV_ATTACH_EVENTS | SWAKV_ATTACH_JOINABLE);
+	if (o->flags && o->join)
+		return text_set(&a->why, SWAKV_EINVALID, "flags are %" PRIu32 ": who joins has none", o->flags);
 	if (o->n_streams > WIRE_MAX_STREAMS)
 		return text_set(&a->why, SWAKV_EINVALID, "n_streams %" PRIu32 " is more than %d", o->n_streams,
 				WIRE_MAX_STREAMS);
@@ -145,11 +175,13 @@ static int hello_fill(struct attach *a, const struct swakv_attach_options *o, co
 		.max_batch = m->max_batch,
 		.max_seq = m->max_seq,
 		.flags = (m->chunk == SWAKV_CHUNK_MAPPED ? WIRE_HELLO_CHUNK_MAPPED : 0u) |
-			 (o->flags & SWAKV_ATTACH_EVENTS ? WIRE_HELLO_EVENTS : 0u),
+			 (o->flags & SWAKV_ATTACH_EVENTS ? WIRE_HELLO_EVENTS : 0u) |
+			 (o->flags & SWAKV_ATTACH_JOINABLE ? WIRE_HELLO_JOINABLE : 0u),
 		.max_advance = m->max_advance,
 		.in_flight = m->in_flight,
 		.max_rewind = m->max_rewind,
 	};
+	join_fill(h, o->join);
 	r = groups_fill(a, m);
 	return r < 0 ? r : names_fill(a, o->pool ? o->pool : "", m->name && m->name[0] ? m->name : "unnamed");
 }
@@ -271,7 +303,7 @@ static int table_init(struct attach *a, uint32_t group, uint32_t cell)
 	if (!t->mirror || !t->state || !t->row_scratch)
 		return text_set(&a->why, SWAKV_ENOMEM, "no memory for the mirror of a table with %zu entries", n);
 	memset(t->mirror, 0xff, n * sizeof(int32_t));
-	return table_clear(a, l->table, id_rows * (uint64_t)n);
+	return s->joined ? 0 : table_clear(a, l->table, id_rows * (uint64_t)n);
 }
 
 static int tables_init(struct attach *a)
@@ -394,6 +426,8 @@ static struct swakv_session *session_new(const struct swakv_attach_options *o)
 	s->spin_ns = (o->spin_us ? o->spin_us : DEFAULT_SPIN_US) * (uint64_t)1000;
 	s->on_updates = o->on_updates;
 	s->on_updates_arg = o->on_updates_arg;
+	s->joined = o->join;
+	s->joinable = o->flags & SWAKV_ATTACH_JOINABLE;
 	s->incarnation = process_incarnation();
 	return s;
 }

@@ -51,8 +51,13 @@ static bool call_binds(const struct call *c)
 
 static inline int call_space(struct swakv_session *s, const struct call *c, uint32_t n)
 {
-	if (__builtin_expect(s->unscrubbed, 0) && call_binds(c))
-		return scrub_refuse(s);
+	if (__builtin_expect(s->unscrubbed || s->joined, 0)) {
+		if (s->joined)
+			return session_error(s, SWAKV_EINVALID,
+					     "this process has joined the session: only the first gives commands");
+		if (call_binds(c))
+			return scrub_refuse(s);
+	}
 	return ring_producer_space_spsc(&s->commands, n) > 0 ? 0 : call_wait_space(s, n);
 }
 

@@ -144,6 +144,7 @@ int swakv_session_take(swakv_session *s)
 	if (r < 0)
 		return r;
 	events_take(s);
+	session_look(s, clock_ns(), s->joined);
 	calls_drain(s);
 	return s->gone ? session_error(s, SWAKV_EGONE, "%s", s->gone_why) : 0;
 }

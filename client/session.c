@@ -138,8 +138,11 @@ static void session_free_private(struct swakv_session *s)
 
 void session_release(struct swakv_session *s)
 {
-	if (streams_stop(s))
+	if (streams_stop(s)) {
 		session_unmap(s);
+		if (s->joined) /* nothing of this process is left: the session need not wait for its end */
+			(void)send(s->sock, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	}
 	session_free_private(s);
 }
 
@@ -167,9 +170,10 @@ void swakv_session_close(swakv_session *s)
 	}
 	for (uint32_t i = 0; i < s->welcome.n_streams; i++)
 		(void)stream_mark_if_armed(&s->streams[i]);
-	if (!s->gone)
+	if (!s->gone && !s->joined)
 		session_say_close(s);
-	shutdown(s->sock, SHUT_RDWR);
+	if (!s->joined)
+		shutdown(s->sock, SHUT_RDWR);
 	session_release(s);
 }
 
@@ -189,6 +193,10 @@ int swakv_session_shutdown(swakv_session *s)
 		bool done = stream_synchronize(st) == 0 && stream_mark_if_armed(st) == 0;
 
 		fences[i] = (struct wire_fence){ .kind = done ? WIRE_FENCE_DONE : WIRE_FENCE_FAILED, .line = i };
+		if (s->joinable && !st->backend) /* it may be another process's: the broker looks at its line */
+			fences[i] = (struct wire_fence){ .kind = WIRE_FENCE_LINE,
+							 .line = i,
+							 .value = load_acquire(&st->line->armed) };
 	}
 	c = call_new(s, WIRE_OP_SHUTDOWN, 0, NULL);
 	if (!c)

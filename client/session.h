@@ -75,6 +75,8 @@ struct swakv_session {
 	uint64_t scrubbed[WIRE_MAX_STREAMS]; /* value of each line behind its last scrub of a take; 0: none */
 	bool unscrubbed;                     /* a scrub failed: the broker counts pages as clean that are not */
 	bool gone;
+	bool joinable;
+	bool joined; /* the session is another process's: no commands */
 	char gone_why[SESSION_ERROR];
 	char error[SESSION_ERROR];
 };

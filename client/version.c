@@ -15,6 +15,7 @@
 static const char *const features[] = {
 	"attach-wait",   /* swakv_attach_options.wait_ms */
 	"fence-wait",    /* swakv_fence_wait() */
+	"join",          /* swakv_session_get_token(), swakv_attach_options.join */
 	"pages",         /* swakv_pages_take(), swakv_pages_give() */
 	"session-fd",    /* swakv_session_fd(), swakv_session_take() */
 	"sized-structs", /* spec section 9 */

@@ -230,6 +230,12 @@
 	REASON(WAITED_PENDING, SWAKV_EPENDING,                                                                         \
 	       "the request has waited %g ms, and %w pages, or its slots, are still behind open completion points of " \
 	       "this session")                                                                                         \
+	REASON(JOIN, SWAKV_EGONE,                                                                                      \
+	       "no session has this token (%g.%w): it or its first process has ended, it is another user's, or it "    \
+	       "was not attached to be joined")                                                                        \
+	REASON(JOIN_FULL, SWAKV_ENOPAGES, "the session has %g processes, the most that one may have")                  \
+	REASON(JOIN_MODEL, SWAKV_EINVALID,                                                                             \
+	       "session %g.%w declared another model: who joins must declare the same, with as many streams")          \
 	REASON(TAKE_COUNT, SWAKV_EINVALID,                                                                             \
 	       "%g pages at least and %w at most were asked for: give 1 at least, no fewer at most, and 4096 at most") \
 	REASON(TAKE_FLAGS, SWAKV_EINVALID, "the flags 0x%x of the take are not known")                                 \

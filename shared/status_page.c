@@ -383,9 +383,9 @@ static bool range_possible(const struct status_snapshot *s, uint32_t *first, uin
 	return true;
 }
 
-static bool groups_possible(const struct status_snapshot *s, struct status_session *x)
+static bool session_possible(const struct status_snapshot *s, struct status_session *x)
 {
-	if (x->n_groups < 1 || x->n_groups > WIRE_MAX_GROUPS)
+	if (x->n_groups < 1 || x->n_groups > WIRE_MAX_GROUPS || x->n_members > WIRE_MAX_JOINED)
 		return false;
 	for (uint32_t i = 0; i < x->n_groups; i++) {
 		x->groups[i].tag[WIRE_TAG - 1] = '\0';
@@ -402,7 +402,7 @@ static bool contents_possible(struct status_snapshot *s)
 		s->models[i].name[WIRE_MODEL_NAME - 1] = '\0';
 	for (uint32_t i = 0; i < s->n_sessions; i++) {
 		s->sessions[i].model[WIRE_MODEL_NAME - 1] = '\0';
-		if (!groups_possible(s, &s->sessions[i]))
+		if (!session_possible(s, &s->sessions[i]))
 			return false;
 	}
 	for (uint32_t i = 0; i < s->n_requests; i++) {

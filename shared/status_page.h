@@ -113,8 +113,10 @@ struct status_session {
 	uint64_t oldest_point_ns; /* when its oldest open completion point was opened, 0: none is open */
 	uint64_t commands;
 	uint64_t refused;
-	uint64_t rounds_blocked; /* rounds its reply ring was full */
-	uint64_t longest_wait;   /* rounds that one of its commands waited at most, from 1 */
+	uint64_t rounds_blocked;          /* rounds its reply ring was full */
+	uint64_t longest_wait;            /* rounds that one of its commands waited at most, from 1 */
+	uint32_t n_members;               /* further processes of it that are not proven to be through */
+	int32_t members[WIRE_MAX_JOINED]; /* their pids, 0: in another pid namespace */
 };
 
 struct status_request {

@@ -17,6 +17,7 @@
 #include "fault.h"
 #include "ring.h"
 #include "wire_board.h"
+#include "wire_token.h"
 
 #define WIRE_MAGIC       0x31766b6177736b76ull
 #define WIRE_VERSION_MIN 2
@@ -98,6 +99,8 @@ _Static_assert(sizeof(struct wire_group) == 128, "wire_group");
 enum {
 	WIRE_HELLO_CHUNK_MAPPED = 1, /* an extend binds every page of its chunk; else: only the final window */
 	WIRE_HELLO_EVENTS = 2,       /* it will wait for the socket: see "sleep and wake" */
+	WIRE_HELLO_JOINABLE = 4,     /* further processes may join: the welcome has the key */
+	WIRE_HELLO_JOIN = 8,         /* joins the session of `join`, whose model is the same: no rings are used */
 };
 
 /*
@@ -108,13 +111,9 @@ enum {
 struct wire_hello {
 	uint64_t magic;
 	uint32_t size; /* sizeof(struct wire_hello) */
-	uint16_t version_min;
-	uint16_t version_max;
+	uint16_t version_min, version_max;
 	/* sizes of what will travel later, so that skew shows before any mapping */
-	uint16_t size_welcome;
-	uint16_t size_command;
-	uint16_t size_reply;
-	uint16_t size_ring_control;
+	uint16_t size_welcome, size_command, size_reply, size_ring_control;
 	uint32_t flags; /* WIRE_HELLO_* */
 	uint32_t n_groups;
 	uint32_t n_streams;
@@ -125,7 +124,8 @@ struct wire_hello {
 	uint32_t max_rewind;
 	char pool[WIRE_NAME];        /* empty: the broker's only pool */
 	char model[WIRE_MODEL_NAME]; /* its limits are found by it: model_name.h */
-	uint64_t reserved[6];
+	struct wire_token join;      /* with JOIN */
+	uint64_t reserved[3];
 	struct wire_group groups[WIRE_MAX_GROUPS];
 };
 
@@ -214,7 +214,8 @@ struct wire_welcome {
 	uint64_t spin_ns;       /* how long the broker spins before it sleeps: a hint */
 	uint64_t scrub;         /* enum wire_scrub_policy: which pages the deliveries call dirty */
 	uint64_t boards_offset; /* in the session memory; struct wire_board [n_groups] */
-	uint64_t reserved[5];
+	uint8_t key[WIRE_KEY];  /* with JOINABLE */
+	uint64_t reserved[3];
 };
 
 /* ---- session memory ----------------------------------------------------- */

@@ -71,6 +71,11 @@ struct channel {
 	int socket;   /* that, with events: a descriptor of the channel's own */
 	void *owner;  /* the control thread's object */
 
+	/* ---- further processes of the session (session/members.h): the control thread's ---- */
+	shm_u32 members;                      /* that are not proven to be through */
+	shm_u32 member_pids[WIRE_MAX_JOINED]; /* of those; 0: in another pid namespace */
+	shm_u32 ended;                        /* the ring thread's: nobody joins any more */
+
 	/* ---- set as it attaches ---- */
 	uint64_t declared_otherwise; /* by engine_declared_otherwise() */
 

@@ -17,6 +17,8 @@ static void reclaim(struct ring_thread *t, struct channel *c)
 void ring_end_session(struct ring_thread *t, struct channel *c, enum channel_state state)
 {
 	if (c->state == CHANNEL_ATTACHED) {
+		store_release(&c->ended, 1);
+		fence_store_load(); /* members_join() has the other half: it sees the end, or is seen here */
 		session_end(c->session);
 		c->n_waiting = 0;
 		c->waiting_slots = 0;
@@ -40,6 +42,12 @@ void ring_kick(struct ring_thread *t, struct channel *c, int violation)
 	mailbox_post_spsc(t->outbox, MAIL_KICKED, c, violation);
 }
 
+/* Work that no line is armed for: its worker does not know that it is over, or another process of it may run. */
+static bool work_may_begin(const struct channel *c)
+{
+	return c->may_begin || load_acquire(&c->members) > 0;
+}
+
 bool ring_refresh(struct ring_thread *t, struct channel *c, bool *progress)
 {
 	enum violation v = channel_refresh(c, progress);
@@ -48,7 +56,7 @@ bool ring_refresh(struct ring_thread *t, struct channel *c, bool *progress)
 		ring_kick(t, c, v);
 		return false;
 	}
-	if ((c->state == CHANNEL_CLOSING || c->state == CHANNEL_DEAD) && !c->may_begin && channel_idle(c)) {
+	if ((c->state == CHANNEL_CLOSING || c->state == CHANNEL_DEAD) && !work_may_begin(c) && channel_idle(c)) {
 		reclaim(t, c);
 		*progress = true;
 		return false;

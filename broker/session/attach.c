@@ -8,6 +8,7 @@
 
 #include "attach_log.h"
 #include "clock.h"
+#include "members.h"
 #include "turn_away.h"
 
 static int make_channel(struct client *c, struct refusal *r)
@@ -80,10 +81,39 @@ static int admit(struct client *c, const void *message, size_t bytes, const stru
 	code = handshake_check(c->handshake, message, bytes, control->pool, r);
 	if (code)
 		return code;
+	if (c->handshake->hello.flags & WIRE_HELLO_JOIN)
+		return members_join(c, r);
 	if (admin_drained(&control->admin, c->handshake->hello.model))
 		return refusal_set(r, FAULT_DRAINED, 0, 0);
+	if ((c->handshake->hello.flags & WIRE_HELLO_JOINABLE) && !members_open(c))
+		return refusal_because(r, FAULT_BROKER_MEMORY, WIRE_KEY, errno);
 	code = places_session(&control->places, c->peer.uid, &c->counted, r);
 	return code ? code : make_channel(c, r);
+}
+
+/* To @c, of the session of @first: itself, or the one it has joined. */
+static bool send_welcome(struct client *c, const struct client *first)
+{
+	const struct session_edge *e = &c->control->edge;
+	const struct session_memory *m = &first->channel->memory;
+	int fds[WIRE_MAX_FDS] = { [WIRE_FD_SESSION] = m->session_fd,
+				  [WIRE_FD_TABLES] = m->tables_fd,
+				  [WIRE_FD_DOORBELL] = first->channel->doorbell,
+				  [WIRE_FD_POOLS] = c->control->pool->fd };
+	uint64_t offsets[WIRE_MAX_GROUPS] = { 0 };
+	struct wire_welcome w;
+
+	for (uint32_t i = 0; i < m->layout.n_groups; i++)
+		offsets[i] = first->room.tables[i]->offset;
+	welcome_fill(&w, first->handshake, &m->layout, c->control->pool, offsets);
+	w.session_id = first->channel->id;
+	w.session_generation = first->channel->generation;
+	if (first->joinable)
+		memcpy(w.key, first->key, sizeof(w.key));
+	w.spin_ns = c->control->config->spin_us * NS_PER_US;
+	w.scrub = c->control->config->scrub;
+	memcpy(w.boot_id, c->control->boot_id, sizeof(w.boot_id));
+	return e->send(e->arg, c->socket, &(struct iovec){ &w, sizeof(w) }, 1, fds, w.n_fds);
 }
 
 void attach_hello(struct client *c, const void *message, size_t bytes, const struct packet_origin *origin)
@@ -100,35 +130,20 @@ void attach_hello(struct client *c, const void *message, size_t bytes, const str
 	if (e->watch(e->arg, &c->pidfd_source, c->pidfd, EPOLLIN, client_on_pidfd, c) < 0) {
 		client_free_session(c);
 		client_refuse_reason(c, FAULT_NO_PIDFD, c->peer.pid, 0);
+		members_gone(c, "could not be watched");
 		client_settle(c);
 		return;
 	}
 	charge_release(&c->half_open);
 	c->connection = CONNECTION_OPEN;
+	if (c->first) {
+		client_watch_gpu(c);
+		if (!send_welcome(c, c->first))
+			client_connection_ended(c, "left before it was welcomed");
+		return;
+	}
 	c->session = SESSION_ATTACHING;
 	client_post(c, MAIL_ATTACH);
-}
-
-static bool send_welcome(struct client *c)
-{
-	const struct session_edge *e = &c->control->edge;
-	const struct session_memory *m = &c->channel->memory;
-	int fds[WIRE_MAX_FDS] = { [WIRE_FD_SESSION] = m->session_fd,
-				  [WIRE_FD_TABLES] = m->tables_fd,
-				  [WIRE_FD_DOORBELL] = c->channel->doorbell,
-				  [WIRE_FD_POOLS] = c->control->pool->fd };
-	uint64_t offsets[WIRE_MAX_GROUPS] = { 0 };
-	struct wire_welcome w;
-
-	for (uint32_t i = 0; i < m->layout.n_groups; i++)
-		offsets[i] = c->room.tables[i]->offset;
-	welcome_fill(&w, c->handshake, &m->layout, c->control->pool, offsets);
-	w.session_id = c->channel->id;
-	w.session_generation = c->channel->generation;
-	w.spin_ns = c->control->config->spin_us * NS_PER_US;
-	w.scrub = c->control->config->scrub;
-	memcpy(w.boot_id, c->control->boot_id, sizeof(w.boot_id));
-	return e->send(e->arg, c->socket, &(struct iovec){ &w, sizeof(w) }, 1, fds, w.n_fds);
 }
 
 void attach_done(struct client *c, int code)
@@ -148,14 +163,15 @@ void attach_done(struct client *c, int code)
 	}
 	c->session = SESSION_LIVE;
 	session_settle(c->channel->session);
-	ok = c->connection == CONNECTION_OPEN && send_welcome(c);
-	e->close(e->arg, &c->channel->memory.session_fd);
-	e->close(e->arg, &c->channel->memory.tables_fd);
+	ok = c->connection == CONNECTION_OPEN && send_welcome(c, c);
 	attach_log(e, c->channel, &c->peer, c->control->pool);
-	free(c->handshake);
-	c->handshake = NULL;
-	if (c->control->pool->backend == WIRE_BACKEND_CUDA && c->process == PROCESS_ALIVE)
-		e->gpu_begin(e->arg, c->channel->id - 1, c->peer.pid);
+	if (!c->joinable) {
+		e->close(e->arg, &c->channel->memory.session_fd);
+		e->close(e->arg, &c->channel->memory.tables_fd);
+		free(c->handshake);
+		c->handshake = NULL;
+	}
+	client_watch_gpu(c);
 	if (!ok)
 		client_connection_ended(c, "left before it was welcomed");
 	if (c->process == PROCESS_TOLD)

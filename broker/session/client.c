@@ -18,9 +18,31 @@
 
 #include "attach.h"
 #include "clock.h"
+#include "members.h"
 #include "turn_away.h"
 
 /* ---- ends --------------------------------------------------------------------- */
+
+void client_watch_gpu(struct client *c)
+{
+	const struct session_edge *e = &c->control->edge;
+
+	if (c->control->pool->backend != WIRE_BACKEND_CUDA || c->process != PROCESS_ALIVE)
+		return;
+	c->gpu = 1 + registry_watch(&c->control->registry);
+	e->gpu_begin(e->arg, c->gpu - 1, c->peer.pid);
+}
+
+void client_unwatch_gpu(struct client *c)
+{
+	const struct session_edge *e = &c->control->edge;
+
+	if (!c->gpu)
+		return;
+	e->gpu_end(e->arg, c->gpu - 1);
+	registry_unwatch(&c->control->registry, c->gpu - 1);
+	c->gpu = 0;
+}
 
 void client_free_session(struct client *c)
 {
@@ -29,7 +51,7 @@ void client_free_session(struct client *c)
 	if (!c->channel)
 		return;
 	room_give(&c->room);
-	e->gpu_end(e->arg, c->channel->id - 1);
+	client_unwatch_gpu(c);
 	channel_stop(c->channel);
 	e->free_memory(e->arg, &c->channel->memory);
 	e->close(e->arg, &c->channel->doorbell);
@@ -56,7 +78,7 @@ bool client_holds_pool(const struct client *c)
 	if (c->control->pool->export_kind !=
 	    WIRE_EXPORT_CUDA_IPC) /* what a descriptor names outlives its last mapping */
 		return false;
-	return c->session != SESSION_NONE && c->process != PROCESS_TOLD &&
+	return (c->session != SESSION_NONE || c->first) && c->process != PROCESS_TOLD &&
 	       !(c->closed && c->connection == CONNECTION_ENDED);
 }
 
@@ -67,7 +89,8 @@ void client_settle(struct client *c)
 
 	/* Mail taken in the middle of an event may have settled it already. */
 	if (c->settled || c->connection != CONNECTION_ENDED ||
-	    (c->session != SESSION_NONE && c->session != SESSION_GONE) || client_holds_pool(c))
+	    (c->session != SESSION_NONE && c->session != SESSION_GONE) || client_holds_pool(c) || c->first ||
+	    c->n_members)
 		return;
 	c->settled = true;
 	e->unwatch(e->arg, &c->pidfd_source);
@@ -97,6 +120,7 @@ static void note_death(struct client *c, const char *how)
 		    "session %u.%u: death: %s %s; its pages are quarantined", c->channel->id, c->channel->generation,
 		    c->name, how);
 	c->session = SESSION_ENDED;
+	members_end(c);
 }
 
 void client_connection_ended(struct client *c, const char *how)
@@ -113,7 +137,15 @@ static void client_process_gone(struct client *c)
 {
 	c->deadline = 0;
 	c->process = PROCESS_TOLD;
-	if (client_tellable(c))
+	members_gone(c, "has ended");
+	if (client_tellable(c)) /* the session ends, and its pages wait for the others */
+		client_post(c, c->n_members ? MAIL_SOCKET_ENDED : MAIL_PROCESS_GONE);
+	client_settle(c);
+}
+
+void client_last_member_gone(struct client *c)
+{
+	if (client_tellable(c) && c->process == PROCESS_TOLD)
 		client_post(c, MAIL_PROCESS_GONE);
 	client_settle(c);
 }
@@ -135,11 +167,12 @@ void client_on_pidfd(void *owner, uint32_t events)
 	}
 	if (client_tellable(c))
 		session_say(&c->control->edge, c->peer.uid, LOG_LEVEL_INFO,
-			    "session %u.%u: %s has ended; its pages return in %u ms%s", c->channel->id,
+			    "session %u.%u: %s has ended; its pages return in %u ms%s%s", c->channel->id,
 			    c->channel->generation, c->name, grace,
-			    c->peer.pid ? ", or when NVML no longer lists it" : ": NVML cannot tell without its pid");
-	if (c->channel)
-		e->gpu_ended(e->arg, c->channel->id - 1);
+			    c->peer.pid ? ", or when NVML no longer lists it" : ": NVML cannot tell without its pid",
+			    c->n_members ? ", and once its other processes have ended" : "");
+	if (c->gpu)
+		e->gpu_ended(e->arg, c->gpu - 1);
 	c->deadline = e->now(e->arg) + grace * NS_PER_MS;
 }
 
@@ -178,6 +211,11 @@ void client_on_socket(void *owner, uint32_t events)
 			client_connection_ended(c, "lost its connection");
 	} else if (c->connection == CONNECTION_HELLO) {
 		attach_hello(c, message, (size_t)n, &origin);
+	} else if (c->first) { /* nothing else is said: its streams are idle, and nothing is mapped any more */
+		e->unwatch(e->arg, &c->pidfd_source);
+		c->process = PROCESS_TOLD;
+		members_gone(c, "has left");
+		client_connection_ended(c, "");
 	} else {
 		session_say(&c->control->edge, c->peer.uid, LOG_LEVEL_WARNING,
 			    "session %u.%u: protocol violation: %s sent a message after the hello",
@@ -191,6 +229,7 @@ void client_on_socket(void *owner, uint32_t events)
 static void reclaimed(struct client *c, int64_t pages)
 {
 	const char *why = c->process != PROCESS_TOLD ? "all its streams are idle"
+			  : c->joined                ? "all its processes have ended"
 			  : c->left_gpu              ? "its process has ended, and NVML no longer lists it"
 			  : c->graced                ? "its process has ended, and the grace is over"
 						     : "its process has ended";
@@ -212,6 +251,7 @@ void client_mail(struct client *c, const struct mail *m)
 			    c->channel->id, c->channel->generation, c->name);
 		c->session = SESSION_ENDED;
 		c->closed = true;
+		members_end(c);
 		break;
 	case MAIL_KICKED:
 		session_say(&c->control->edge, c->peer.uid, LOG_LEVEL_WARNING,
@@ -220,6 +260,7 @@ void client_mail(struct client *c, const struct mail *m)
 			    m->value == VIOLATION_MEMORY_LOST ? "ended" : "protocol violation", c->name,
 			    violation_name((int)m->value));
 		c->session = SESSION_ENDED;
+		members_end(c);
 		if (c->connection != CONNECTION_ENDED)
 			client_connection_ended(c, "");
 		break;
@@ -256,7 +297,7 @@ void client_left_gpu(struct client *c)
 {
 	const struct session_edge *e = &c->control->edge;
 
-	if (c->process != PROCESS_EXITED || !c->channel || !e->gpu_gone(e->arg, c->channel->id - 1))
+	if (c->process != PROCESS_EXITED || !c->gpu || !e->gpu_gone(e->arg, c->gpu - 1))
 		return;
 	c->left_gpu = true;
 	client_process_gone(c);
@@ -314,6 +355,7 @@ void client_drop(struct client *c)
 	client_close_connection(c);
 	e->unwatch(e->arg, &c->pidfd_source);
 	e->close(e->arg, &c->pidfd);
+	client_unwatch_gpu(c);
 	client_free_session(c);
 	charge_release(&c->counted);
 	charge_release(&c->lingering);

@@ -36,6 +36,7 @@ struct client {
 	uint64_t overdue; /* as the channel's, when it was last reported */
 	bool graced;      /* it has ended, and the grace is over */
 	bool left_gpu;    /* it has ended, and NVML does not list it any more */
+	uint32_t gpu;     /* 1 + the place of its process at the watch over the GPU, 0: none */
 	bool memory_told; /* the ring thread was told that its session memory has lost pages */
 	bool settled;     /* on the done list: freed at the end of the turn */
 	int socket;
@@ -44,6 +45,12 @@ struct client {
 	struct source pidfd_source;
 	uint64_t deadline; /* of the hello, or of the grace after the process's end; 0: none */
 	struct channel *channel;
+	struct client *first; /* of the session it has joined (members.h); NULL: none */
+	TAILQ_ENTRY(client) in_members;
+	TAILQ_HEAD(, client) members; /* who has joined its session */
+	uint32_t n_members;
+	bool joinable, joined; /* its session: others may enter it, some have */
+	uint8_t key[WIRE_KEY];
 	struct charge half_open;
 	struct charge counted; /* as a session */
 	struct charge lingering;
@@ -81,8 +88,14 @@ void client_post(struct client *c, enum mail_kind kind);
 /* Tells it why it may not attach, and closes its connection. */
 void client_refuse(struct client *c, const struct refusal *r);
 void client_refuse_reason(struct client *c, enum fault_reason reason, int64_t got, int64_t want);
+/* From now on its process is watched on the GPU, if there is one; until client_unwatch_gpu(), which is safe to repeat.
+ */
+void client_watch_gpu(struct client *c);
+void client_unwatch_gpu(struct client *c);
 /* Frees what the session has of memory and of places. Safe to repeat. */
 void client_free_session(struct client *c);
+/* Its session's other processes are all through. */
+void client_last_member_gone(struct client *c);
 /* Moves the client to the done list when nothing of it is left. */
 void client_settle(struct client *c);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "members.h"
 
 pid_t client_pid(const struct client *c)
 {
@@ -44,6 +45,12 @@ int client_kill(struct client *c, char *why, size_t size)
 	const struct channel *ch = c->channel;
 	int r;
 
+	if (c->process != PROCESS_ALIVE && c->n_members) {
+		snprintf(why, size,
+			 "session %u.%u: its first process (%s) has ended already, and %u of %u others were killed",
+			 ch->id, ch->generation, c->name, members_kill(c), c->n_members);
+		return 0;
+	}
 	if (c->process != PROCESS_ALIVE) {
 		snprintf(why, size, "session %u.%u: its process (%s) has ended already", ch->id, ch->generation,
 			 c->name);
@@ -62,7 +69,13 @@ int client_kill(struct client *c, char *why, size_t size)
 			 c->peer.pid, strerror(-r));
 		return SWAKV_EDENIED;
 	}
-	snprintf(why, size, "session %u.%u: its process %d was killed; its pages return when that has ended", ch->id,
-		 ch->generation, c->peer.pid);
+	if (c->n_members)
+		snprintf(
+			why, size,
+			"session %u.%u: its process %d and %u others were killed; its pages return when all have ended",
+			ch->id, ch->generation, c->peer.pid, members_kill(c));
+	else
+		snprintf(why, size, "session %u.%u: its process %d was killed; its pages return when that has ended",
+			 ch->id, ch->generation, c->peer.pid);
 	return 0;
 }

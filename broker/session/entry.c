@@ -35,6 +35,7 @@ static int take_client(struct control *control, int *fd, const struct peer *p, s
 			      .pidfd_source.fd = -1,
 			      .half_open = *half_open,
 			      .deadline = e->now(e->arg) + control->config->hello_timeout_ms * NS_PER_MS };
+	TAILQ_INIT(&c->members);
 	peer_name(p, c->name);
 	r = e->watch(e->arg, &c->socket_source, *fd, EPOLLIN | EPOLLRDHUP, client_on_socket, c);
 	if (r < 0) {

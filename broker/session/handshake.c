@@ -77,8 +77,13 @@ static int check_reserved(const struct wire_hello *hello, struct refusal *r)
 {
 	const struct wire_group *unused = &hello->groups[hello->n_groups];
 
-	if (hello->flags & ~(uint32_t)(WIRE_HELLO_CHUNK_MAPPED | WIRE_HELLO_EVENTS))
+	if (hello->flags &
+		    ~(uint32_t)(WIRE_HELLO_CHUNK_MAPPED | WIRE_HELLO_EVENTS | WIRE_HELLO_JOINABLE | WIRE_HELLO_JOIN) ||
+	    ((hello->flags & WIRE_HELLO_JOIN) && (hello->flags & (WIRE_HELLO_JOINABLE | WIRE_HELLO_EVENTS))))
 		return refusal_set(r, FAULT_RESERVED, hello->flags, 0);
+	if (!(hello->flags & WIRE_HELLO_JOIN) && memcmp(&hello->join, zeroes, sizeof(hello->join)) != 0)
+		return refusal_text(r, FAULT_RESERVED, hello->join.session_id, 0,
+				    "a session to join is named without the flag");
 	for (size_t i = 0; i < sizeof(hello->reserved) / sizeof(hello->reserved[0]); i++)
 		if (hello->reserved[i])
 			return refusal_set(r, FAULT_RESERVED, (int64_t)hello->reserved[i], 0);

@@ -50,6 +50,21 @@ void registry_forget(struct registry *r, uint32_t id)
 	r->by_id[id - 1] = NULL;
 }
 
+uint32_t registry_watch(struct registry *r)
+{
+	uint32_t i = 0;
+
+	while (r->watched[i])
+		i++;
+	r->watched[i] = true;
+	return i;
+}
+
+void registry_unwatch(struct registry *r, uint32_t place)
+{
+	r->watched[place] = false;
+}
+
 struct client *registry_find(const struct registry *r, uint32_t id)
 {
 	return id >= 1 && id <= REGISTRY_MAX_SESSIONS ? r->by_id[id - 1] : NULL;
@@ -57,6 +72,8 @@ struct client *registry_find(const struct registry *r, uint32_t id)
 
 void registry_done(struct registry *r, struct client *c)
 {
+	if (r->next == c)
+		r->next = TAILQ_NEXT(c, link);
 	TAILQ_REMOVE(&r->clients, c, link);
 	TAILQ_INSERT_TAIL(&r->done, c, link);
 }
@@ -74,10 +91,8 @@ void registry_free_done(struct registry *r)
 
 void registry_each(struct registry *r, void (*visit)(struct client *c))
 {
-	struct client *c, *next;
-
-	TAILQ_FOREACH_SAFE(c, &r->clients, link, next)
-	{
+	for (struct client *c = TAILQ_FIRST(&r->clients); c; c = r->next) {
+		r->next = TAILQ_NEXT(c, link);
 		visit(c);
 	}
 }
@@ -105,10 +120,8 @@ uint64_t registry_next_deadline(const struct registry *r)
 
 void registry_deadlines(struct registry *r, uint64_t now)
 {
-	struct client *c, *next;
-
-	TAILQ_FOREACH_SAFE(c, &r->clients, link, next)
-	{
+	for (struct client *c = TAILQ_FIRST(&r->clients); c; c = r->next) {
+		r->next = TAILQ_NEXT(c, link);
 		if (c->deadline && now >= c->deadline)
 			client_deadline_passed(c);
 	}

@@ -22,9 +22,11 @@ TAILQ_HEAD(client_list, client);
 struct registry {
 	struct client_list clients;
 	struct client_list done; /* to be freed when no event can name them any more */
+	struct client *next;     /* whom the loop under way visits next: what one suffers may finish another */
 	uint32_t next_tag;
 	struct client *by_id[REGISTRY_MAX_SESSIONS];
 	uint32_t generation[REGISTRY_MAX_SESSIONS];
+	bool watched[GPU_WATCH_PLACES]; /* places of processes at the watch over the GPU */
 };
 
 void registry_init(struct registry *r);
@@ -37,6 +39,12 @@ void registry_add(struct registry *r, struct client *c);
 void registry_number(struct registry *r, struct client *c, struct channel *ch);
 /* The number @id is free again. */
 void registry_forget(struct registry *r, uint32_t id);
+/*
+ * A place for a process at the watch over the GPU, the lowest that is free. There is one: processes of sessions are
+ * counted as sessions are.
+ */
+uint32_t registry_watch(struct registry *r);
+void registry_unwatch(struct registry *r, uint32_t place);
 /* The client of session @id, 1 and above, or NULL. */
 struct client *registry_find(const struct registry *r, uint32_t id);
 /* Nothing of @c is left: it is freed by the next registry_free_done(). */

@@ -234,6 +234,13 @@ static void fill_groups(struct status_session *out, const struct channel *c)
 	}
 }
 
+static void fill_members(struct status_session *out, const struct channel *c)
+{
+	out->n_members = load_acquire(&c->members);
+	for (uint32_t i = 0; i < out->n_members; i++)
+		out->members[i] = (int32_t)load_relaxed(&c->member_pids[i]);
+}
+
 static void fill_session(struct status_snapshot *s, const struct channel *c)
 {
 	struct status_session *out = &s->sessions[s->n_sessions++];
@@ -270,6 +277,7 @@ static void fill_session(struct status_snapshot *s, const struct channel *c)
 	};
 	memcpy(out->model, c->model_name, sizeof(out->model));
 	fill_groups(out, c);
+	fill_members(out, c);
 	if (!session_oldest_point(c->session, &out->oldest_point_ns, &line))
 		out->oldest_point_ns = 0;
 }

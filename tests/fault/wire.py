@@ -31,16 +31,17 @@ def hello(**change):
     """The bytes of a valid hello, with fields changed by name."""
     f = dict(magic=MAGIC, size=HELLO_BYTES, version_min=2, version_max=2, size_welcome=WELCOME_BYTES, size_command=32,
              size_reply=32, size_ring_control=256, flags=0, n_groups=1, n_streams=1, max_batch=4, max_seq=4096,
-             max_advance=0, in_flight=0, max_rewind=0, pool=b"", model=b"test", reserved=0, kind=1, page_tokens=16,
+             max_advance=0, in_flight=0, max_rewind=0, pool=b"", model=b"test", key=b"", join=0,
+             join_generation=0, reserved=0, kind=1, page_tokens=16,
              window=64, layers=1, kv_heads=1, head_dim=64, v_head_dim=64, dtype=1, k_bytes=0, v_bytes=0, extra_bytes=0, align=0,
              form=0, order=0, tag=b"", group_reserved=0)
     for key in change:
         assert key in f, key
     f.update(change)
-    out = struct.pack("<QIHHHHHHIIIIqqII32s128s6Q", f["magic"], f["size"], f["version_min"], f["version_max"],
+    out = struct.pack("<QIHHHHHHIIIIqqII32s128s16s2I3Q", f["magic"], f["size"], f["version_min"], f["version_max"],
                       f["size_welcome"], f["size_command"], f["size_reply"], f["size_ring_control"], f["flags"],
                       f["n_groups"], f["n_streams"], f["max_batch"], f["max_seq"], f["max_advance"], f["in_flight"],
-                      f["max_rewind"], f["pool"], f["model"], f["reserved"], 0, 0, 0, 0, 0)
+                      f["max_rewind"], f["pool"], f["model"], f["key"], f["join"], f["join_generation"], f["reserved"], 0, 0)
     out += struct.pack("<IIqIIIII6I32s9I", f["kind"], f["page_tokens"], f["window"], f["layers"], f["kv_heads"],
                        f["head_dim"], f["v_head_dim"], f["dtype"], f["k_bytes"], f["v_bytes"], f["extra_bytes"],
                        f["align"], f["form"], f["order"], f["tag"], f["group_reserved"], 0, 0, 0, 0, 0, 0, 0, 0)

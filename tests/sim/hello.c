@@ -17,7 +17,8 @@ static void make_hello(const struct worker *v, struct wire_hello *h)
 		.size_command = sizeof(struct wire_command),
 		.size_reply = sizeof(struct wire_reply),
 		.size_ring_control = sizeof(struct ring_control),
-		.flags = (m->chunk_mapped ? WIRE_HELLO_CHUNK_MAPPED : 0u) | (v->events ? WIRE_HELLO_EVENTS : 0u),
+		.flags = (m->chunk_mapped ? WIRE_HELLO_CHUNK_MAPPED : 0u) | (v->joinable ? WIRE_HELLO_JOINABLE : 0u) |
+			 (v->events ? WIRE_HELLO_EVENTS : 0u),
 		.n_groups = m->n_groups,
 		.n_streams = m->n_streams,
 		.max_batch = (uint32_t)m->max_batch,
@@ -29,6 +30,16 @@ static void make_hello(const struct worker *v, struct wire_hello *h)
 	h->model[0] = 'm';
 	h->model[1] = (char)('0' + v->model_index);
 	memcpy(h->groups, m->groups, m->n_groups * sizeof(m->groups[0]));
+}
+
+void hello_join(const struct worker *v, struct wire_hello *h)
+{
+	const struct wire_welcome *w = &v->connection->welcome;
+
+	make_hello(v, h);
+	h->flags = (h->flags & WIRE_HELLO_CHUNK_MAPPED) | WIRE_HELLO_JOIN;
+	h->join = (struct wire_token){ .session_id = w->session_id, .session_generation = w->session_generation };
+	memcpy(h->join.key, w->key, sizeof(h->join.key));
 }
 
 void hello_say(struct worker *v)

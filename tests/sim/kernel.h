@@ -52,6 +52,8 @@ struct connection {
 	bool admin;
 	uint32_t model_index;        /* of the world's plan, that its worker attaches with */
 	bool lies;                   /* its first message is not what it should be */
+	struct connection *joins;    /* whose session it asks to join; NULL: none's */
+	bool stranger;               /* and it may not */
 	bool noticed;                /* it has become readable by the broker's notice */
 	bool accepted, closed_there; /* by the broker */
 	bool closed_here;

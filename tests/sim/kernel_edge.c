@@ -279,6 +279,8 @@ static int edge_kill(void *arg, int pidfd)
 		return -ESRCH;
 	if (p->worker->process == p)
 		worker_die(p->worker);
+	else
+		members_kill_process(p->worker, p);
 	return 0;
 }
 
@@ -355,6 +357,7 @@ static void edge_free_memory(void *arg, struct session_memory *m)
 	STAILQ_FOREACH (s, &w->kernel.memories, link) {
 		if (!m->session || s->session != m->session)
 			continue;
+		members_check_forgotten(s->connection->process->worker, s);
 		if (s->connection->shared == s)
 			worker_check_forgotten(s->connection->process->worker, s);
 		s->broker = false;

@@ -30,8 +30,8 @@ static const char usage[] =
 	"Exit code: 0 all rules held, 1 one did not, 2 wrong usage.\n";
 
 struct totals {
-	uint64_t worlds, steps, commands, kernels, deaths, kicked, attached, notices, refused, orders, by_reference,
-		admitted, reclaimed;
+	uint64_t worlds, steps, commands, kernels, deaths, kicked, attached, joined, notices, refused, orders,
+		by_reference, admitted, reclaimed;
 };
 
 static int wrong(const char *what, const char *value)
@@ -159,6 +159,7 @@ static bool run_one(const struct sim_options *o, struct status_writer *status, s
 	t->deaths += w->deaths;
 	t->kicked += w->kicked;
 	t->attached += w->attached;
+	t->joined += w->joined;
 	t->notices += w->notices;
 	t->refused += w->refused;
 	t->orders += w->orders;
@@ -243,10 +244,10 @@ int main(int argc, char **argv)
 		good = run_one(&o, &status, &t, do_shrink);
 	status_writer_close(&status);
 	printf("%" PRIu64 " steps in %" PRIu64 " worlds: %" PRIu64 " commands, %" PRIu64 " begins admitted, %" PRIu64
-	       " kernels, %" PRIu64 " deliveries by reference, %" PRIu64 " attached, %" PRIu64 " notices, %" PRIu64
-	       " refused, %" PRIu64 " orders, %" PRIu64 " ended, %" PRIu64 " liars ended, %" PRIu64
+	       " kernels, %" PRIu64 " deliveries by reference, %" PRIu64 " attached, %" PRIu64 " joined, %" PRIu64
+	       " notices, %" PRIu64 " refused, %" PRIu64 " orders, %" PRIu64 " ended, %" PRIu64 " liars ended, %" PRIu64
 	       " pages reclaimed\n",
-	       t.steps, t.worlds, t.commands, t.admitted, t.kernels, t.by_reference, t.attached, t.notices, t.refused,
-	       t.orders, t.deaths, t.kicked, t.reclaimed);
+	       t.steps, t.worlds, t.commands, t.admitted, t.kernels, t.by_reference, t.attached, t.joined, t.notices,
+	       t.refused, t.orders, t.deaths, t.kicked, t.reclaimed);
 	return good ? 0 : 1;
 }

@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "sim.h"
+#include "worker.h"
 
 struct tally {
 	uint64_t half_open, admins, processes, sessions, tables;
@@ -196,7 +197,9 @@ void quota_check_welcome(struct world *w, struct connection *c)
 {
 	if (c->lies)
 		world_break(w, "a hello that is none was welcomed");
-	if (c->shared->connection != c)
+	if (c->stranger)
+		world_break(w, "a process that may not joined a session");
+	if (c->shared->connection != (c->joins ? c->joins : c))
 		world_break(w, "a worker was given the memory of another");
 }
 
@@ -207,6 +210,16 @@ static uint64_t counted(const struct world *w, const struct tally *t, uid_t uid,
 	uint64_t lingering = all ? l->used[LEDGER_LINGERING] : ledger_of(l, uid, LEDGER_LINGERING);
 
 	return t->processes - 1 - lingering; /* it has a pidfd itself */
+}
+
+/* The session that it asks for may be joined, as far as can be seen from here. */
+static bool could_join(const struct connection *c)
+{
+	const struct connection *first = c->joins;
+	const struct worker *v = first->process->worker;
+
+	return !c->stranger && v->connection == first && v->state == WORKER_LIVE && !first->told_end &&
+	       !first->closed_there && !first->closed_here && !first->process->exited && !v->must_be_ended;
 }
 
 static bool is_so(const struct world *w, const struct connection *c, enum fault_reason reason)
@@ -242,6 +255,8 @@ static bool is_so(const struct world *w, const struct connection *c, enum fault_
 		return own.n_sizes > one_of(w, common);
 	case FAULT_DRAINED:
 		return w->drained[m] || w->drained_all;
+	case FAULT_JOIN:
+		return c->joins && !could_join(c);
 	case FAULT_STOPPING:
 		return w->control.stop_at != 0;
 	case FAULT_BROKER_FILES:

@@ -105,7 +105,7 @@ struct world {
 	bool limited[SIM_MODELS];         /* a ceiling may bind this model */
 	uint64_t floors[SIM_MODELS];
 	uint64_t healed; /* since when */
-	uint64_t commands, kernels, deaths, attached, notices, refused, orders, by_reference, admitted, kicked,
+	uint64_t commands, kernels, deaths, attached, joined, notices, refused, orders, by_reference, admitted, kicked,
 		reclaimed;
 	char broken[512]; /* the first rule that did not hold */
 };

@@ -59,7 +59,7 @@ void worker_free(struct worker *v)
 
 bool worker_is_out(const struct worker *v)
 {
-	return v->state == WORKER_OUT || v->is_gone;
+	return (v->state == WORKER_OUT || v->is_gone) && members_out(v);
 }
 
 /* Forgets what the last incarnation was. */
@@ -71,6 +71,7 @@ static void reset(struct worker *v)
 
 	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
 		events_forget(&w->events, events[i]);
+	members_forget(v);
 	unmap(v);
 	*v = (struct worker){ .world = w, .index = index };
 }
@@ -115,6 +116,7 @@ void worker_start(struct worker *v)
 	v->model_index = (uint32_t)rng_between(&w->rng, 0, w->plan.n_models - 1);
 	v->model = &w->plan.models[v->model_index];
 	v->uid = w->plan.uids[rng_between(&w->rng, 0, w->plan.n_uids - 1)];
+	v->joinable = rng_one_in(&w->rng, 3);
 	v->events = rng_one_in(&w->rng, 3);
 	v->process = process_new(w, v);
 	v->process->number = v->number;
@@ -156,6 +158,8 @@ static void welcomed(struct worker *v)
 				base + l->replies_slots, l->ring_slots);
 	gpu_init(&v->gpu, v->world, v->number, v->model, v->world->plan.geometry[v->model_index],
 		 (struct wire_line *)(base + l->lines));
+	if (v->joinable)
+		members_come(v);
 	step_soon(v);
 }
 

@@ -9,6 +9,7 @@
 #define SWAKV_SIM_WORKER_H
 
 #include "gpu.h"
+#include "member.h"
 #include "sim.h"
 
 enum worker_state {
@@ -107,7 +108,9 @@ struct worker {
 	uint64_t hears_since;                 /* it has read its answers as they came */
 	bool must_be_ended;                   /* it was caught lying */
 	bool is_gone;                         /* nothing of it runs any more, on the device neither */
+	bool joinable;                        /* others may join its session */
 	bool events;                          /* it may wait for its socket */
+	struct member members[SIM_MEMBERS];
 };
 
 struct worker *worker_new(struct world *w, uint32_t index);
@@ -132,6 +135,8 @@ void worker_ring(struct worker *v, bool must);
 /* ---- hello.c: what it says first ---------------------------------------------------- */
 
 void hello_say(struct worker *v);
+/* What a process says that joins the session of @v, which has been welcomed. */
+void hello_join(const struct worker *v, struct wire_hello *h);
 
 /* ---- life.c: what it asks the broker for ----------------------------------------- */
 

@@ -369,6 +369,8 @@ static void distinct_snapshot(struct status_snapshot *s)
 		.refused = 1067,
 		.rounds_blocked = 1068,
 		.longest_wait = 1069,
+		.n_members = 2,
+		.members = { 1141, 1142 },
 	};
 	s->requests[0] = (struct status_request){
 		.phase = PHASE_FINISHING,

@@ -26,7 +26,7 @@ JSON = {
     "sessions.0.last.command": "finish", "sessions.0.last.result": "limit", "sessions.0.last.age_ms": 61000,
     "sessions.0.attached_ms": 62000, "sessions.0.oldest_lease_ms": 63000, "sessions.0.ended_ms": 64000,
     "sessions.0.oldest_point_ms": 65000, "sessions.0.commands": 1066, "sessions.0.refused": 1067,
-    "sessions.0.rounds_blocked": 1068, "sessions.0.longest_wait": 1069,
+    "sessions.0.rounds_blocked": 1068, "sessions.0.longest_wait": 1069, "sessions.0.members": [1141, 1142],
     "requests.0.session": 1041, "requests.0.phase": "finishing", "requests.0.pending": "compaction",
     "requests.0.stream": 1071, "requests.0.handle": "0x430", "requests.0.open_points": 1073, "requests.0.age_ms": 74000,
     "requests.0.n_sequences": 1, "requests.0.sequences.0.slot": 1081, "requests.0.sequences.0.generation": 1082,

@@ -94,10 +94,19 @@ Test(handshake, struct_sizes_must_agree)
 
 Test(handshake, reserved_fields_must_be_zero)
 {
-	hello.flags = WIRE_HELLO_EVENTS << 1;
+	hello.flags = WIRE_HELLO_JOIN << 1;
+	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
+	hello.flags = WIRE_HELLO_JOIN | WIRE_HELLO_JOINABLE;
+	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
+	hello.flags = WIRE_HELLO_JOIN | WIRE_HELLO_EVENTS;
 	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
 	hello.flags = 0;
-	for (size_t i = 0; i < 6; i++) {
+	for (size_t i = 0; i < sizeof(hello.join); i++) {
+		((unsigned char *)&hello.join)[i] = 1;
+		REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
+		((unsigned char *)&hello.join)[i] = 0;
+	}
+	for (size_t i = 0; i < sizeof(hello.reserved) / sizeof(hello.reserved[0]); i++) {
 		hello.reserved[i] = 1;
 		REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
 		hello.reserved[i] = 0;

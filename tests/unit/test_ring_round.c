@@ -597,6 +597,21 @@ Test(ring_round, a_worker_cut_off_with_nothing_under_way_is_reclaimed)
 	cr_assert(reclaimed_after_end(w, true));
 }
 
+/* Another process of it may have work that no line is armed for. */
+Test(ring_round, idle_lines_of_a_session_with_members_prove_nothing)
+{
+	struct worker *w = attach();
+	struct mail m;
+
+	w->channel.members = 1;
+	cr_assert_not(reclaimed_after_end(w, false));
+	cr_assert_eq(w->channel.ended, 1, "nobody joins it any more");
+	store_release(&w->channel.members, 0);
+	world.now += NS_PER_S;
+	turns(3);
+	cr_assert(mailbox_take_spsc(ring.outbox, &m) && m.kind == MAIL_RECLAIMED);
+}
+
 /* Whoever closes its connection, or ends, takes no answer any more. */
 Test(ring_round, a_worker_that_left_beside_an_answer_is_reclaimed)
 {

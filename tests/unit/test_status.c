@@ -150,6 +150,9 @@ Test(status, a_session_shows_what_its_channel_knows)
 	channel.n_refused = 28;
 	channel.n_rounds_blocked = 29;
 	channel.longest_wait = 30;
+	channel.members = 2;
+	channel.member_pids[0] = 31;
+	channel.member_pids[1] = 32;
 	status_fill(s, &ring);
 	session_count(w.s, &n);
 	cr_assert_eq(s->n_sessions, 1);
@@ -165,6 +168,7 @@ Test(status, a_session_shows_what_its_channel_knows)
 	cr_expect(out->attached_ns == 25 && out->ended_ns == 26);
 	cr_expect(out->commands == 27 && out->refused == 28);
 	cr_expect(out->rounds_blocked == 29 && out->longest_wait == 30);
+	cr_expect(out->n_members == 2 && out->members[0] == 31 && out->members[1] == 32);
 	cr_expect_eq(out->oldest_point_ns, 0);
 	cr_expect_eq(out->oldest_lease_ns, begun[4], "of the slot of its first sequence");
 	cr_assert_eq(out->n_groups, GROUPS);

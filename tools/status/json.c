@@ -239,6 +239,15 @@ static json_t *session_last(const struct sample *s, const struct status_session 
 	return last;
 }
 
+static json_t *session_members(const struct status_session *x)
+{
+	json_t *array = json_array();
+
+	for (uint32_t i = 0; i < x->n_members; i++)
+		json_array_append_new(array, json_integer(x->members[i]));
+	return array;
+}
+
 static json_t *session(const struct sample *s, const struct status_session *x)
 {
 	json_t *object = json_object();
@@ -247,6 +256,7 @@ static json_t *session(const struct sample *s, const struct status_session *x)
 	json_put(object, "generation", x->generation);
 	json_put(object, "pid", x->pid);
 	json_put(object, "uid", x->uid);
+	json_object_set_new(object, "members", session_members(x));
 	json_put_text(object, "state", text_session_state(x->state));
 	json_put_bool(object, "poisoned", x->poisoned != 0);
 	json_object_set_new(object, "model", session_model(&s->snapshot, x));
@@ -271,7 +281,7 @@ static json_t *sessions(const struct view *v, const struct sample *s)
 {
 	const struct status_snapshot *snap = &s->snapshot;
 	json_t *array = json_array();
-	char reason[320];
+	char reason[400];
 
 	for (uint32_t i = 0; i < snap->n_sessions; i++) {
 		const struct status_session *x = &snap->sessions[i];

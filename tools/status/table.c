@@ -185,6 +185,15 @@ static void write_group(FILE *out, const struct sample *s, uint32_t index, const
 		g->held, g->tag[0] ? "; tag " : "", g->tag);
 }
 
+/* Of the processes that have joined it. */
+static void write_members(FILE *out, const struct status_session *x)
+{
+	for (uint32_t i = 0; i < x->n_members; i++)
+		fprintf(out, "%s%d", i == 0 ? "  joined by   pid " : ", ", x->members[i]);
+	if (x->n_members)
+		fputc('\n', out);
+}
+
 static void write_session(FILE *out, const struct sample *s, const struct status_session *x)
 {
 	char a[TEXT_SIZE];
@@ -192,6 +201,7 @@ static void write_session(FILE *out, const struct sample *s, const struct status
 	fprintf(out, "\nsession %u (generation %u): %s%s\n", x->id, x->generation, text_session_state(x->state),
 		x->poisoned ? ", poisoned" : "");
 	fprintf(out, "  process     pid %d, uid %u, attached %s ago\n", x->pid, x->uid, age(s, x->attached_ns, a));
+	write_members(out, x);
 	if (x->ended_ns)
 		fprintf(out, "  ended       %s ago\n", age(s, x->ended_ns, a));
 	fprintf(out, "  model       %s: %u layer groups, %u slots, %u streams\n", x->model, x->n_groups, x->max_batch,
@@ -277,7 +287,7 @@ static void write_requests(FILE *out, const struct view *v, const struct sample 
 static void write_quarantine(FILE *out, const struct view *v, const struct sample *s)
 {
 	const struct status_snapshot *snap = &s->snapshot;
-	char a[TEXT_SIZE], reason[320];
+	char a[TEXT_SIZE], reason[400];
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < snap->n_sessions; i++) {
@@ -290,6 +300,7 @@ static void write_quarantine(FILE *out, const struct view *v, const struct sampl
 		if (x->ended_ns)
 			fprintf(out, ", ended %s ago", age(s, x->ended_ns, a));
 		fprintf(out, "\n  %s\n", view_quarantine_reason(x, reason, sizeof(reason)));
+		write_members(out, x);
 		n++;
 	}
 	if (n == 0)

@@ -34,6 +34,7 @@ bool view_found(const struct view *v, const struct status_snapshot *s)
 const char *view_quarantine_reason(const struct status_session *session, char *buf, size_t size)
 {
 	const int pid = session->pid;
+	size_t n;
 
 	switch (session->state) {
 	case STATUS_ATTACHED:
@@ -67,6 +68,10 @@ const char *view_quarantine_reason(const struct status_session *session, char *b
 		snprintf(buf, size, "the session is in state %" PRIu32 ", which this tool does not know",
 			 session->state);
 	}
+	n = strlen(buf);
+	if (session->n_members)
+		snprintf(buf + n, size - n, "; all %u processes that have joined it must have left or exited, too",
+			 session->n_members);
 	return buf;
 }
 

@@ -109,8 +109,15 @@ struct swakv_update {
 	int32_t old_page;
 };
 
-/* swakv_session_fd() is to give a descriptor. */
-enum { SWAKV_ATTACH_EVENTS = 1 };
+enum {
+	SWAKV_ATTACH_EVENTS = 1,   /* swakv_session_fd() is to give a descriptor */
+	SWAKV_ATTACH_JOINABLE = 2, /* further processes may join: swakv_session_get_token() */
+};
+
+/* Names a session, and is the right to join it: only for processes that may. Never changes. */
+struct swakv_token {
+	uint8_t bytes[32];
+};
 
 /* Set the size and what matters, the rest to 0. Everything is copied. */
 struct swakv_attach_options {
@@ -137,7 +144,16 @@ struct swakv_attach_options {
 	 * be replaced, before timeout_ms of its own begin; 0: not at all.
 	 */
 	uint32_t wait_ms;
-	uint32_t flags; /* SWAKV_ATTACH_EVENTS, or 0 */
+	uint32_t flags; /* SWAKV_ATTACH_*, or 0 */
+	/*
+	 * Not NULL: joins the session of this token, as a further process of the same
+	 * user. The model, and the number of streams, must be the same. It has the pool,
+	 * the tables, and the lines: layouts, host tables, streams and marks; each stream
+	 * belongs to one process. Every command is SWAKV_EINVALID: only the first process
+	 * gives them. The session's pages return when all its processes are proven to be
+	 * through. Without flags.
+	 */
+	const struct swakv_token *join;
 };
 
 /*
@@ -150,6 +166,14 @@ struct swakv_attach_options {
  */
 int swakv_session_attach(const struct swakv_attach_options *options, const struct swakv_model *model,
 			 swakv_session **out, char *why, size_t why_size);
+
+/*
+ * The token of a session that was attached with SWAKV_ATTACH_JOINABLE. It is for
+ * whoever is to join: by a pipe, or in memory that both have, never by a command
+ * line or a file that others read.
+ * Errors: SWAKV_EINVALID (also attached otherwise, or joined), SWAKV_EGONE, SWAKV_EFORKED.
+ */
+int swakv_session_get_token(swakv_session *s, struct swakv_token *out);
 
 /*
  * Ends the session and frees everything that came from it, requests included.

@@ -103,6 +103,7 @@ class AttachOptions(_Struct):
         ("on_updates_arg", c_void_p),
         ("wait_ms", c_uint32),
         ("flags", c_uint32),
+        ("join", c_void_p),
     ]
 
 
