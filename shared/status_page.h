@@ -21,7 +21,7 @@
 #include "wire.h"
 
 #define STATUS_MAGIC   0x7375746174736b76ull
-#define STATUS_VERSION 1
+#define STATUS_VERSION 2
 
 enum { STATUS_THREAD_RING, STATUS_THREAD_CONTROL, STATUS_THREAD_DEVICE, STATUS_N_THREADS };
 #define STATUS_THREAD_NAMES "ring", "control", "device"
@@ -67,7 +67,7 @@ struct status_model {
 	uint64_t used;           /* bytes of pages leased and in quarantine */
 	uint64_t oldest_wait_ns; /* CLOCK_MONOTONIC since when its first request waits, 0: none does */
 	uint32_t sessions;
-	uint32_t waiting; /* requests that wait for pages */
+	uint32_t waiting; /* requests and takes that wait for pages */
 	uint32_t claims;  /* 1: the first of them has waited long: pages are kept for it */
 	uint32_t drained; /* 1: takes no new sessions and requests, by order of an administrator */
 };
@@ -81,6 +81,10 @@ struct status_group {
 	int32_t private_pages; /* of a sequence that may reach max_seq */
 	int64_t held;          /* pages, leased or in quarantine */
 	char tag[WIRE_TAG];    /* what its worker says that the bytes are, "": nothing */
+	int64_t managed;       /* of these: taken by the session itself; */
+	int64_t offered;       /* and so many of them it could give, as it says */
+	int64_t wanted;        /* pages that it is asked to give */
+	uint64_t wanted_ns;    /* CLOCK_MONOTONIC since when, 0: it is not */
 };
 
 struct status_session {
@@ -102,7 +106,7 @@ struct status_session {
 	int64_t quarantined;
 	int64_t behind_points;
 	int64_t unbound;  /* of the leased: reserved for sequences, and not in their rows */
-	uint32_t waiting; /* requests that wait for pages */
+	uint32_t waiting; /* requests and takes that wait for pages */
 	uint32_t reserved;
 	uint32_t last_op; /* enum wire_op */
 	int32_t last_code;
@@ -114,6 +118,8 @@ struct status_session {
 	uint64_t commands;
 	uint64_t refused;
 	uint64_t rounds_blocked;          /* rounds its reply ring was full */
+	uint64_t asked;                   /* times that it was asked for pages that others lacked, */
+	uint64_t unanswered;              /* and that this was over before it had given any */
 	uint64_t longest_wait;            /* rounds that one of its commands waited at most, from 1 */
 	uint32_t n_members;               /* further processes of it that are not proven to be through */
 	int32_t members[WIRE_MAX_JOINED]; /* their pids, 0: in another pid namespace */

@@ -26,6 +26,40 @@ int64_t status_model_pages(const struct status_snapshot *s, const struct status_
 	return (int64_t)n;
 }
 
+static void add_managed(struct status_managed *sum, int64_t managed, int64_t offered, int64_t wanted, uint64_t since_ns)
+{
+	sum->managed = (int64_t)((uint64_t)sum->managed + (uint64_t)managed);
+	sum->offered = (int64_t)((uint64_t)sum->offered + (uint64_t)offered);
+	sum->wanted = (int64_t)((uint64_t)sum->wanted + (uint64_t)wanted);
+	if (since_ns && (sum->since_ns == 0 || since_ns < sum->since_ns))
+		sum->since_ns = since_ns;
+}
+
+struct status_managed status_session_managed(const struct status_session *x)
+{
+	struct status_managed sum = { 0 };
+
+	for (uint32_t i = 0; i < x->n_groups; i++) {
+		const struct status_group *g = &x->groups[i];
+
+		add_managed(&sum, g->managed, g->offered, g->wanted, g->wanted_ns);
+	}
+	return sum;
+}
+
+struct status_managed status_model_managed(const struct status_snapshot *s, const struct status_model *m)
+{
+	struct status_managed sum = { 0 };
+
+	for (uint32_t i = 0; i < s->n_sessions; i++) {
+		struct status_managed one = status_session_managed(&s->sessions[i]);
+
+		if (!strcmp(s->sessions[i].model, m->name))
+			add_managed(&sum, one.managed, one.offered, one.wanted, one.since_ns);
+	}
+	return sum;
+}
+
 static void add_held(const struct status_snapshot *s, uint64_t held[STATUS_MAX_CLASSES])
 {
 	for (uint32_t i = 0; i < s->n_sessions; i++)

@@ -8,6 +8,14 @@
 
 #include "status_page.h"
 
+/* Pages that sessions manage themselves, over all their groups. */
+struct status_managed {
+	int64_t managed, offered, wanted;
+	uint64_t since_ns; /* when the first was asked that still is, 0: none */
+};
+struct status_managed status_session_managed(const struct status_session *x);
+struct status_managed status_model_managed(const struct status_snapshot *s, const struct status_model *m);
+
 /* Pages that all sessions of model @m hold in class @class. Indices in @s are possible ones. */
 int64_t status_model_pages(const struct status_snapshot *s, const struct status_model *m, uint32_t class);
 /*

@@ -30,6 +30,10 @@ struct group {
 	int64_t wanted;        /* pages that it is asked for (press.h), */
 	uint64_t wanted_since; /* from this stamp on */
 	int64_t asked;         /* the same while that is decided */
+	uint64_t n_given;      /* pages that it has given, ever; */
+	uint64_t given_before; /* when it was asked last */
+	uint64_t n_asked;      /* how often that was, */
+	uint64_t n_unanswered; /* and how often it was over before it had given any */
 	int64_t refused;       /* pages that it was refused last */
 	int64_t n_unbound;     /* of these: reserved by sequences, and in no row */
 	struct span *spans;    /* [max_batch], by sequence */

@@ -280,6 +280,7 @@ int pages_give(struct session *s, const struct give *give, const uint64_t *armed
 		return fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
 	}
 	s->change++;
+	g->n_given += give->n;
 	if (p.n == 0 && !failed) {
 		pages_out(s, g, give->ids, (int32_t)give->n, NULL);
 		return 0;

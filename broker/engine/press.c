@@ -197,6 +197,18 @@ static void ask_for(struct engine *e, uint32_t index, int64_t pages)
 	}
 }
 
+/* It is asked from now on, or no longer. */
+static void note_turn(struct group *g, uint64_t stamp)
+{
+	g->wanted_since = stamp;
+	if (g->asked > 0) {
+		g->n_asked++;
+		g->given_before = g->n_given;
+	} else {
+		g->n_unanswered += g->n_given == g->given_before;
+	}
+}
+
 void engine_press(struct engine *e)
 {
 	struct session *s;
@@ -223,7 +235,7 @@ void engine_press(struct engine *e)
 			e->press_due = s->refused_until;
 		FOR_EACH_GROUP (g, s) {
 			if ((g->wanted > 0) != (g->asked > 0))
-				g->wanted_since = e->stamp;
+				note_turn(g, e->stamp);
 			g->wanted = g->asked;
 			e->pressed |= g->wanted > 0;
 		}
@@ -251,4 +263,13 @@ int64_t session_wanted_pages(const struct session *s, uint32_t group, uint64_t *
 
 	*since = g->wanted > 0 ? g->wanted_since : 0;
 	return g->wanted;
+}
+
+void session_count_asks(const struct session *s, struct ask_counts *out)
+{
+	*out = (struct ask_counts){ 0 };
+	FOR_EACH_GROUP (g, s) {
+		out->asked += g->n_asked;
+		out->unanswered += g->n_unanswered;
+	}
 }

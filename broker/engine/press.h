@@ -33,6 +33,12 @@ void session_set_spare(struct session *s, uint32_t group, uint64_t pages);
 /* Pages of @group that the session is asked for, 0: none; *@since: the stamp since which it is asked. */
 int64_t session_wanted_pages(const struct session *s, uint32_t group, uint64_t *since);
 
+/* How often the session was asked, group by group, and how often that was over before it had given a page. */
+struct ask_counts {
+	uint64_t asked, unanswered;
+};
+void session_count_asks(const struct session *s, struct ask_counts *out);
+
 /* ---- inside of the engine ------------------------------------------------ */
 
 /* @needs were refused to the session, which did not wait for them; or it has been given pages. */

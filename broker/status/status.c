@@ -218,6 +218,16 @@ static void fill_request(struct status_snapshot *s, struct ring_thread *t, const
 		fill_sequence(s, t, c, handle, (int32_t)(i / n_groups), i % n_groups);
 }
 
+/* Of the pages that it manages itself in a group: which it is asked for, and how many it says that it could give. */
+static void fill_managed(struct status_group *out, const struct channel *c, uint32_t group)
+{
+	uint64_t offered = c->state == CHANNEL_ATTACHED && c->boards ? load_relaxed(&c->boards[group].offered) : 0;
+
+	out->managed = session_managed_pages(c->session, group);
+	out->offered = offered < (uint64_t)out->managed ? (int64_t)offered : out->managed;
+	out->wanted = session_wanted_pages(c->session, group, &out->wanted_ns);
+}
+
 static void fill_groups(struct status_session *out, const struct channel *c)
 {
 	out->n_groups = c->model.n_groups;
@@ -230,6 +240,7 @@ static void fill_groups(struct status_session *out, const struct channel *c)
 			.private_pages = c->geometry[i].private_pages,
 			.held = session_held_pages(c->session, i),
 		};
+		fill_managed(&out->groups[i], c, i);
 		memcpy(out->groups[i].tag, c->model.groups[i].tag, WIRE_TAG);
 	}
 }
@@ -245,9 +256,11 @@ static void fill_session(struct status_snapshot *s, const struct channel *c)
 {
 	struct status_session *out = &s->sessions[s->n_sessions++];
 	struct session_counts n;
+	struct ask_counts asks;
 	uint32_t line;
 
 	session_count(c->session, &n);
+	session_count_asks(c->session, &asks);
 	*out = (struct status_session){
 		.id = c->id,
 		.generation = c->generation,
@@ -273,6 +286,8 @@ static void fill_session(struct status_snapshot *s, const struct channel *c)
 		.commands = c->n_commands,
 		.refused = c->n_refused,
 		.rounds_blocked = c->n_rounds_blocked,
+		.asked = asks.asked,
+		.unanswered = asks.unanswered,
 		.longest_wait = c->longest_wait,
 	};
 	memcpy(out->model, c->model_name, sizeof(out->model));

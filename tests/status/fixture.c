@@ -352,6 +352,10 @@ static void distinct_snapshot(struct status_snapshot *s)
 			      .page_tokens = 1052,
 			      .private_pages = 1053,
 			      .held = 1054,
+			      .managed = 1141,
+			      .offered = 1142,
+			      .wanted = 1143,
+			      .wanted_ns = now - 66000 * ms,
 			      .tag = "a tag" } },
 		.leased = 1055,
 		.quarantined = 1056,
@@ -369,8 +373,10 @@ static void distinct_snapshot(struct status_snapshot *s)
 		.refused = 1067,
 		.rounds_blocked = 1068,
 		.longest_wait = 1069,
+		.asked = 1144,
+		.unanswered = 1145,
 		.n_members = 2,
-		.members = { 1141, 1142 },
+		.members = { 1151, 1152 },
 	};
 	s->requests[0] = (struct status_request){
 		.phase = PHASE_FINISHING,

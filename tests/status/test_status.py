@@ -118,9 +118,11 @@ class Content(Sums):
         self.assertEqual((first["pid"], first["uid"], first["requests"], first["sequences"]), (1001, 500, 2, 3))
         self.assertEqual(first["model"]["name"], "gemma")
         sliding = {"kind": "sliding", "window": 1024, "page_tokens": 128, "page_bytes": 65536, "class": 0,
-                   "private_per_sequence": 19, "held": 38, "tag": ""}
+                   "private_per_sequence": 19, "held": 38, "tag": "", "managed": 0,
+                   "offered": 0, "wanted": 0, "wanted_ms": None}
         full = {"kind": "full", "window": 0, "page_tokens": 32, "page_bytes": 16384, "class": 1,
                 "private_per_sequence": 256, "held": 0, "tag": "mla, 512 + 64"}
+        full |= {"managed": 0, "offered": 0, "wanted": 0, "wanted_ms": None}
         self.assertEqual(first["model"]["groups"], [sliding])
         self.assertEqual(page["sessions"][2]["model"]["groups"], [{**sliding, "held": 7}, full])
         self.assertEqual(page["sessions"][2]["pages"]["private_per_sequence"], 19 + 256)

@@ -183,6 +183,47 @@ Test(status, a_session_shows_what_its_channel_knows)
 	}
 }
 
+Test(status, who_is_asked_for_pages_and_did_not_give)
+{
+	const struct take all = { .group = 1, .min = 8, .max = 8 }, other = { .group = 0, .min = 1, .max = 4096, .wait = 9 };
+	struct wire_board boards[GROUPS] = { 0 };
+	const struct status_session *out = s->sessions;
+	uint64_t ceiling = 4 << 20, none = 0;
+	static int32_t ids[WIRE_MAX_PAGES];
+	struct worker b;
+	uint32_t n;
+	int code;
+
+	worker_open(&b, ring.engine, three_groups(), 4 << 20, 2);
+	cr_assert_eq(session_join(w.s, "three"), 0);
+	cr_assert_eq(session_join(b.s, "other"), 0);
+	cr_assert_eq(engine_limit(ring.engine, "three", &none, &ceiling, NULL), 0);
+	channel.boards = boards;
+	cr_assert_eq(pages_take(w.s, &all, ids, &n, &w.f), 0);
+	store_relaxed(&boards[1].offered, 3);
+	store_relaxed(&boards[2].offered, 3);
+	status_fill(s, &ring);
+	cr_expect(out->groups[1].managed == 8 && out->groups[1].offered == 3 && out->groups[1].wanted == 0);
+	cr_expect(out->groups[2].managed == 0 && out->groups[2].offered == 0, "it has none to offer");
+	cr_expect(out->asked == 0 && out->unanswered == 0);
+	engine_stamp(ring.engine, 31);
+	while ((code = pages_take(b.s, &other, ids, &n, &b.f)) == 0)
+		continue;
+	cr_assert_eq(code, SWAKV_EAGAIN, "%d", code);
+	engine_press(ring.engine);
+	s->n_sessions = s->n_classes = s->n_models = 0;
+	status_fill(s, &ring);
+	cr_expect(out->groups[1].wanted > 0 && out->groups[1].wanted_ns == 31);
+	cr_expect(out->asked == 1 && out->unanswered == 0);
+	session_end(b.s);
+	engine_press(ring.engine);
+	s->n_sessions = s->n_classes = s->n_models = 0;
+	status_fill(s, &ring);
+	cr_expect(out->groups[1].wanted == 0 && out->groups[1].wanted_ns == 0);
+	cr_expect(out->asked == 1 && out->unanswered == 1);
+	worker_close(&b);
+}
+
 Test(status, a_session_has_its_state)
 {
 	const struct {

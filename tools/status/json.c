@@ -132,6 +132,7 @@ static json_t *models(const struct sample *s)
 
 	for (uint32_t i = 0; i < s->snapshot.n_models; i++) {
 		const struct status_model *m = &s->snapshot.models[i];
+		struct status_managed managed = status_model_managed(&s->snapshot, m);
 		json_t *object = json_object();
 
 		json_put_text(object, "name", m->name);
@@ -146,6 +147,10 @@ static json_t *models(const struct sample *s)
 		json_put_bool(object, "claims", m->claims != 0);
 		json_put_bool(object, "drained", s->snapshot.drained || m->drained);
 		json_object_set_new(object, "classes", model_classes(&s->snapshot, m));
+		json_put(object, "managed", managed.managed);
+		json_put(object, "offered", managed.offered);
+		json_put(object, "wanted", managed.wanted);
+		put_age(object, "wanted_ms", s, managed.since_ns);
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -181,8 +186,9 @@ static int64_t private_pages(const struct status_session *x)
 	return n;
 }
 
-static json_t *session_groups(const struct status_snapshot *snap, const struct status_session *x)
+static json_t *session_groups(const struct sample *s, const struct status_session *x)
 {
+	const struct status_snapshot *snap = &s->snapshot;
 	json_t *array = json_array();
 
 	for (uint32_t i = 0; i < x->n_groups; i++) {
@@ -197,6 +203,10 @@ static json_t *session_groups(const struct status_snapshot *snap, const struct s
 		json_put(object, "private_per_sequence", g->private_pages);
 		json_put(object, "held", g->held);
 		json_put_text(object, "tag", g->tag);
+		json_put(object, "managed", g->managed);
+		json_put(object, "offered", g->offered);
+		json_put(object, "wanted", g->wanted);
+		put_age(object, "wanted_ms", s, g->wanted_ns);
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -204,6 +214,7 @@ static json_t *session_groups(const struct status_snapshot *snap, const struct s
 
 static json_t *session_pages(const struct status_session *x)
 {
+	struct status_managed sum = status_session_managed(x);
 	json_t *pages = json_object();
 
 	json_put(pages, "leased", x->leased);
@@ -211,15 +222,18 @@ static json_t *session_pages(const struct status_session *x)
 	json_put(pages, "unbound", x->unbound);
 	json_put(pages, "behind_points", x->behind_points);
 	json_put(pages, "private_per_sequence", private_pages(x));
+	json_put(pages, "managed", sum.managed);
+	json_put(pages, "offered", sum.offered);
+	json_put(pages, "wanted", sum.wanted);
 	return pages;
 }
 
-static json_t *session_model(const struct status_snapshot *snap, const struct status_session *x)
+static json_t *session_model(const struct sample *s, const struct status_session *x)
 {
 	json_t *model = json_object();
 
 	json_put_text(model, "name", x->model);
-	json_object_set_new(model, "groups", session_groups(snap, x));
+	json_object_set_new(model, "groups", session_groups(s, x));
 	json_put(model, "max_batch", x->max_batch);
 	json_put(model, "streams", x->n_streams);
 	return model;
@@ -259,7 +273,7 @@ static json_t *session(const struct sample *s, const struct status_session *x)
 	json_object_set_new(object, "members", session_members(x));
 	json_put_text(object, "state", text_session_state(x->state));
 	json_put_bool(object, "poisoned", x->poisoned != 0);
-	json_object_set_new(object, "model", session_model(&s->snapshot, x));
+	json_object_set_new(object, "model", session_model(s, x));
 	json_put(object, "requests", x->n_requests);
 	json_put(object, "sequences", x->n_sequences);
 	json_put(object, "waiting", x->waiting);
@@ -273,6 +287,8 @@ static json_t *session(const struct sample *s, const struct status_session *x)
 	put_unsigned(object, "commands", x->commands);
 	put_unsigned(object, "refused", x->refused);
 	put_unsigned(object, "rounds_blocked", x->rounds_blocked);
+	put_unsigned(object, "asked", x->asked);
+	put_unsigned(object, "unanswered", x->unanswered);
 	put_unsigned(object, "longest_wait", x->longest_wait);
 	return object;
 }

@@ -229,7 +229,7 @@ static void write_models(struct exposition *e, const struct sample *sample)
 	write_ceilings(e, s);
 	MODEL_GAUGE("swakv_model_used_bytes", "What a model's sessions hold, quarantine included.", used)
 	MODEL_GAUGE("swakv_model_sessions", "Sessions of a model.", sessions)
-	MODEL_GAUGE("swakv_model_waiting", "Requests of a model that wait for pages.", waiting)
+	MODEL_GAUGE("swakv_model_waiting", "Requests and takes of a model that wait for pages.", waiting)
 	MODEL_GAUGE("swakv_model_drained", "1 while an administrator drains a model.", drained || s->drained)
 	family(e, "swakv_model_oldest_wait_seconds", "gauge", "How long the first of them has waited; 0: none does.");
 	for (uint32_t i = 0; i < s->n_models; i++) {
@@ -307,6 +307,33 @@ static void write_session_oldest(struct exposition *e, const struct view *v, con
 	}
 }
 
+#define MANAGED_FAMILY(name, help, field)                                                                              \
+	family(e, name, "gauge", help);                                                                                \
+	for (uint32_t i = 0; i < snap->n_sessions; i++) {                                                              \
+		if (!view_has_session(v, snap, i))                                                                     \
+			continue;                                                                                      \
+		session_begin(e, &snap->sessions[i]);                                                                  \
+		value(e, status_session_managed(&snap->sessions[i]).field);                                            \
+	}
+
+static void write_session_managed(struct exposition *e, const struct view *v, const struct sample *s)
+{
+	const struct status_snapshot *snap = &s->snapshot;
+
+	MANAGED_FAMILY("swakv_session_managed_pages", "Pages that a session manages itself.", managed)
+	MANAGED_FAMILY("swakv_session_offered_pages", "Of these: those that it could give, as it says.", offered)
+	MANAGED_FAMILY("swakv_session_wanted_pages", "Pages that it is asked to give.", wanted)
+	family(e, "swakv_session_wanted_seconds", "gauge", "For how long it has been asked, where it is.");
+	for (uint32_t i = 0; i < snap->n_sessions; i++) {
+		struct status_managed m = status_session_managed(&snap->sessions[i]);
+
+		if (!view_has_session(v, snap, i) || !m.since_ns)
+			continue;
+		session_begin(e, &snap->sessions[i]);
+		value_seconds(e, sample_age_ms(s, m.since_ns));
+	}
+}
+
 #define SESSION_FAMILY(name, type, help, field)                                                                        \
 	family(e, name, type, help);                                                                                   \
 	for (uint32_t i = 0; i < snap->n_sessions; i++) {                                                              \
@@ -323,14 +350,20 @@ static void write_sessions(struct exposition *e, const struct view *v, const str
 	write_session_states(e, v, snap);
 	write_session_pages(e, v, snap);
 	write_session_oldest(e, v, s);
+	write_session_managed(e, v, s);
 	SESSION_FAMILY("swakv_session_poisoned", "gauge", "1 after a failed completion.", poisoned)
 	SESSION_FAMILY("swakv_session_unbound_pages", "gauge", "Leased pages that are in no row.", unbound)
-	SESSION_FAMILY("swakv_session_waiting", "gauge", "Requests of a session that wait for pages.", waiting)
+	SESSION_FAMILY("swakv_session_waiting", "gauge", "Requests and takes of a session that wait for pages.",
+		       waiting)
 	SESSION_FAMILY("swakv_session_requests", "gauge", "Live requests of a session.", n_requests)
 	SESSION_FAMILY("swakv_session_sequences", "gauge", "Live sequences of a session.", n_sequences)
 	SESSION_FAMILY("swakv_session_open_points", "gauge", "Open completion points of a session.", open_points)
 	SESSION_FAMILY("swakv_session_commands_total", "counter", "Commands of a session.", commands)
 	SESSION_FAMILY("swakv_session_refusals_total", "counter", "Refused commands of a session.", refused)
+	SESSION_FAMILY("swakv_session_asked_total", "counter",
+		       "Times a session was asked for pages that others lacked.", asked)
+	SESSION_FAMILY("swakv_session_unanswered_total", "counter", "Of these: over before it had given a page.",
+		       unanswered)
 	SESSION_FAMILY("swakv_session_rounds_blocked_total", "counter", "Rounds a session's reply ring was full.",
 		       rounds_blocked)
 }

@@ -90,6 +90,7 @@ static const char *limit_text(char buf[TEXT_SIZE], uint64_t bytes)
 /* "12 of class 0, 3 of class 1": what the model's sessions hold. */
 static void write_model_pages(FILE *out, const struct status_snapshot *s, const struct status_model *m)
 {
+	struct status_managed managed;
 	const char *before = "";
 
 	for (uint32_t i = 0; i < s->n_classes; i++) {
@@ -100,6 +101,9 @@ static void write_model_pages(FILE *out, const struct status_snapshot *s, const 
 		fprintf(out, "%s%" PRId64 " of class %" PRIu32, before, n, i);
 		before = ", ";
 	}
+	managed = status_model_managed(s, m);
+	if (managed.managed)
+		fprintf(out, "; %" PRId64 " managed, %" PRId64 " wanted", managed.managed, managed.wanted);
 	fputs(*before ? "\n" : "-\n", out);
 }
 
@@ -153,6 +157,26 @@ static void write_session_rows(FILE *out, const struct view *v, const struct sam
 	}
 }
 
+/* Whoever is asked for pages that others lack, and since when: it has not given them. */
+static void write_asked(FILE *out, const struct view *v, const struct sample *s)
+{
+	const char *before = "\n";
+	char a[TEXT_SIZE];
+
+	for (uint32_t i = 0; i < s->snapshot.n_sessions; i++) {
+		const struct status_session *x = &s->snapshot.sessions[i];
+		struct status_managed m = status_session_managed(x);
+
+		if (!m.wanted || !view_has_session(v, &s->snapshot, i))
+			continue;
+		fprintf(out,
+			"%sasked      session %u (%s) for %" PRId64 " of the %" PRId64
+			" pages that it manages, for %s; it offers %" PRId64 "\n",
+			before, x->id, x->model, m.wanted, m.managed, age(s, m.since_ns, a), m.offered);
+		before = "";
+	}
+}
+
 static void write_counters(FILE *out, const struct status_snapshot *s)
 {
 	char reason[TEXT_SIZE];
@@ -196,6 +220,7 @@ static void write_members(FILE *out, const struct status_session *x)
 
 static void write_session(FILE *out, const struct sample *s, const struct status_session *x)
 {
+	struct status_managed m = status_session_managed(x);
 	char a[TEXT_SIZE];
 
 	fprintf(out, "\nsession %u (generation %u): %s%s\n", x->id, x->generation, text_session_state(x->state),
@@ -214,8 +239,13 @@ static void write_session(FILE *out, const struct sample *s, const struct status
 		"  pages       %" PRId64 " leased (%" PRId64 " reserved and not bound, %" PRId64
 		" behind %u open completion points), %" PRId64 " quarantined\n",
 		x->leased, x->unbound, x->behind_points, x->open_points, x->quarantined);
+	if (m.managed || x->asked)
+		fprintf(out,
+			"  managed     %" PRId64 " pages, of which it offers %" PRId64 "; asked for %" PRId64
+			" (for %s); %" PRIu64 " times asked, %" PRIu64 " without a page given\n",
+			m.managed, m.offered, m.wanted, age(s, m.since_ns, a), x->asked, x->unanswered);
 	if (x->waiting)
-		fprintf(out, "  waiting     %u requests wait for pages\n", x->waiting);
+		fprintf(out, "  waiting     %u requests and takes wait for pages\n", x->waiting);
 	if (x->oldest_point_ns)
 		fprintf(out, "  points      the oldest of %u has been open for %s\n", x->open_points,
 			age(s, x->oldest_point_ns, a));
@@ -328,5 +358,6 @@ void table_write(FILE *out, const struct view *v, const struct sample *s)
 	write_classes(out, &s->snapshot);
 	write_models(out, s);
 	write_session_rows(out, v, s);
+	write_asked(out, v, s);
 	write_counters(out, &s->snapshot);
 }
