@@ -64,7 +64,8 @@ static void put(uint16_t op, uint32_t n, const void *a, size_t a_bytes, const vo
 {
 	/* Of a step it is the number of listed counts. */
 	bool step = op == WIRE_OP_STEP_PREPARE || op == WIRE_OP_STEP_COMPLETE;
-	struct wire_command head = { .op = op, .n = n, .request = step ? 0 : handle };
+	/* Of a give that of fences. */
+	struct wire_command head = { .op = op, .n = n, .request = step || op == WIRE_OP_GIVE ? 0 : handle };
 
 	head.n_slots = (uint16_t)message_slots(a_bytes + b_bytes);
 	if (ring_producer_space_spsc(&commands, head.n_slots) != 1)
@@ -206,6 +207,64 @@ WORK work_prefill(int turns)
 	(void)turns;
 }
 
+static int32_t pages[WIRE_MAX_PAGES];
+
+static void take(uint32_t n)
+{
+	const struct wire_take take = { .flags = WIRE_TAKE_OVERWRITES, .min = n };
+
+	put(WIRE_OP_TAKE, n, &take, sizeof(take), NULL, 0);
+	serve();
+	get();
+}
+
+static void give(uint32_t n)
+{
+	const struct wire_give give = { 0 };
+
+	put(WIRE_OP_GIVE, n, &give, sizeof(give), pages, n * sizeof(pages[0]));
+	serve();
+	get();
+}
+
+WORK work_take(uint32_t n)
+{
+	take(n);
+}
+
+WORK work_give(uint32_t n)
+{
+	give(n);
+}
+
+/* As the last take of @n left them in the workspace. */
+static void note_pages(uint32_t n)
+{
+	memcpy(pages, workspace->pages, n * sizeof(pages[0]));
+}
+
+/* Only what is called work_ is counted: of both the one that is asked for. */
+#define TAKES_AND_GIVES(n)                                                                                             \
+	static void take_##n(int turns)                                                                                \
+	{                                                                                                              \
+		for (int i = 0; i < turns; i++) {                                                                      \
+			work_take(n);                                                                                  \
+			note_pages(n);                                                                                 \
+			give(n);                                                                                       \
+		}                                                                                                      \
+	}                                                                                                              \
+	static void give_##n(int turns)                                                                                \
+	{                                                                                                              \
+		for (int i = 0; i < turns; i++) {                                                                      \
+			take(n);                                                                                       \
+			note_pages(n);                                                                                 \
+			work_give(n);                                                                                  \
+		}                                                                                                      \
+	}
+TAKES_AND_GIVES(1)
+TAKES_AND_GIVES(64)
+TAKES_AND_GIVES(4096)
+
 static void prepare_plain(void)
 {
 	begin();
@@ -236,6 +295,12 @@ static const struct work {
 	{ "engine_step_all_map", prepare_boundary, work_engine_step, 1 },
 	{ "begin_finish", prepare_none, work_begin_finish, 4 },
 	{ "prefill", begin, work_prefill, 1 },
+	{ "take_1", prepare_none, take_1, 100 },
+	{ "take_64", prepare_none, take_64, 100 },
+	{ "take_4096", prepare_none, take_4096, 4 },
+	{ "give_1", prepare_none, give_1, 100 },
+	{ "give_64", prepare_none, give_64, 100 },
+	{ "give_4096", prepare_none, give_4096, 4 },
 };
 
 int main(int argc, char **argv)

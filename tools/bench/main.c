@@ -25,7 +25,7 @@ static const struct {
 	{ "compact", figure_compact }, { "wake", figure_wake },   { "workers", figure_scale },
 	{ "victim", figure_victim },   { "long", figure_long },   { "attach", figure_attach },
 	{ "kill", figure_kill },       { "idle", figure_idle },   { "memory", figure_memory },
-	{ "trace", figure_trace },
+	{ "trace", figure_trace },     { "pages", figure_pages },
 };
 
 static struct bench bench = { .options = { .pin = true, .cpu = { -1, -1 } } };
