@@ -36,23 +36,37 @@ static uint32_t take_note(uint32_t group, uint32_t stream, uint32_t max)
 	return group | stream << GROUP_BITS | max << (GROUP_BITS + STREAM_BITS);
 }
 
-/* Ids to @ids, and those of dirty pages to @dirty; how many. Negative: the broker's answer is impossible. */
-static int ids_take(struct swakv_session *s, uint32_t group, const unsigned char *payload, uint32_t n, int32_t *ids,
-		    int32_t *dirty)
+/*
+ * Of @n ids in @payload, a private copy, all to @ids; *@largest of their pages.
+ * True: some are dirty, and stand there as their complements.
+ */
+static bool ids_take(const unsigned char *payload, uint32_t n, int32_t *ids, int32_t *largest)
 {
-	int32_t num_pages = s->tables[group].target->num_pages;
-	int n_dirty = 0;
+	int32_t any = 0, most = 0;
 
-	memcpy(ids, payload, n * sizeof(*ids));
 	for (uint32_t i = 0; i < n; i++) {
+		int32_t id, page;
+
+		memcpy(&id, payload + i * sizeof(id), sizeof(id));
+		page = id < 0 ? ~id : id;
+		any |= id;
+		most = page > most ? page : most;
+		ids[i] = id;
+	}
+	*largest = most;
+	return any < 0;
+}
+
+/* Fills the dirty ones among @ids with zeroes, and writes them as they are. */
+static int ids_scrub(struct swakv_session *s, uint32_t stream, uint32_t group, int32_t *ids, uint32_t n)
+{
+	int32_t dirty[WIRE_MAX_PAGES];
+	size_t n_dirty = 0;
+
+	for (uint32_t i = 0; i < n; i++)
 		if (ids[i] < 0)
 			dirty[n_dirty++] = ids[i] = ~ids[i];
-		if (ids[i] >= num_pages)
-			return session_break(
-				s, "the broker gave page %" PRId32 " to a take; the pool has pages 0 to %" PRId32,
-				ids[i], num_pages - 1);
-	}
-	return n_dirty;
+	return scrub_pages_of(s, stream, group, dirty, n_dirty);
 }
 
 static int give_send(struct swakv_session *s, uint32_t group, const int32_t *ids, uint32_t n,
@@ -73,24 +87,25 @@ static int take_effect(struct swakv_session *s, struct call *c, const struct wir
 	uint32_t group = c->flags & ((1 << GROUP_BITS) - 1), n = reply->n;
 	uint32_t stream = c->flags >> GROUP_BITS & ((1 << STREAM_BITS) - 1),
 		 max = c->flags >> (GROUP_BITS + STREAM_BITS);
-	int32_t ids[WIRE_MAX_PAGES], dirty[WIRE_MAX_PAGES];
+	int32_t lost[WIRE_MAX_PAGES], largest, *ids = c->orphan || !c->answer ? lost : c->answer;
+	bool dirty;
 	int r;
 
 	if (c->result != 0)
 		return c->result;
-	if (n == 0 || n > max || n * sizeof(ids[0]) > len)
+	if (n == 0 || n > max || n * sizeof(lost[0]) > len)
 		return session_break(s, "the broker answered a take of up to %" PRIu32 " pages with %" PRIu32, max, n);
-	r = ids_take(s, group, payload, n, ids, dirty);
-	if (r > 0)
-		r = scrub_pages_of(s, stream, group, dirty, (size_t)r);
+	dirty = ids_take(payload, n, ids, &largest);
+	if (largest >= s->tables[group].target->num_pages)
+		return session_break(s, "the broker gave page %" PRId32 " to a take; the pool has pages 0 to %" PRId32,
+				     largest, s->tables[group].target->num_pages - 1);
+	r = dirty ? ids_scrub(s, stream, group, ids, n) : 0;
 	if (r < 0)
 		return r;
-	if (c->orphan || !c->answer) {
+	if (ids == lost)
 		give_quietly(s, group, ids, n);
-		return 0;
-	}
-	memcpy(c->answer, ids, n * sizeof(ids[0]));
-	*c->answer_count = n;
+	else
+		*c->answer_count = n;
 	return 0;
 }
 

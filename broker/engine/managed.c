@@ -73,37 +73,65 @@ static int provide_most(struct session *s, const struct take *t, uint32_t *n, st
 	return provide(s, t->group, *n = t->min, f);
 }
 
-/* The session has the @n pages from @ids on; those that are dirty become their complements. */
-static void note_taken(struct group *g, uint32_t flags, int32_t *ids, int32_t n)
+/* The session has the @n pages from @ids on: their bits, word by word, as most lie side by side. */
+static void note_taken(struct group *g, const int32_t *ids, int32_t n)
 {
-	struct page_class *c = g->class;
-	bool overwrites = flags & WIRE_TAKE_OVERWRITES;
+	uint32_t at = (uint32_t)ids[0] / WORD_BITS;
+	uint64_t *managed = g->managed, bits = 0;
 
 	for (int32_t i = 0; i < n; i++) {
-		int32_t page = ids[i];
+		uint32_t word = (uint32_t)ids[i] / WORD_BITS;
 
-		g->managed[page / WORD_BITS] |= bit(page);
-		if (c->scrub == WIRE_SCRUB_NEVER)
-			continue;
-		if (overwrites ? page_class_bind(c, page, g->serial) : page_class_bind_anew(c, page, g->serial))
-			ids[i] = ~page;
+		if (word != at) {
+			managed[at] |= bits;
+			at = word;
+			bits = 0;
+		}
+		bits |= bit(ids[i]);
 	}
+	managed[at] |= bits;
 	g->n_managed += n;
+}
+
+/* Those of them that are dirty become their complements. */
+static void note_bound(struct group *g, uint32_t flags, int32_t *ids, int32_t n)
+{
+	struct page_class *c = g->class;
+	uint32_t serial = g->serial;
+
+	if (c->scrub == WIRE_SCRUB_NEVER)
+		return;
+	if (!(flags & WIRE_TAKE_OVERWRITES)) {
+		for (int32_t i = 0; i < n; i++)
+			if (page_class_bind_anew(c, ids[i], serial))
+				ids[i] = ~ids[i];
+		return;
+	}
+	for (int32_t i = 0; i < n; i++)
+		if (page_class_bind(c, ids[i], serial))
+			ids[i] = ~ids[i];
+}
+
+static __attribute__((noinline)) void promise(struct session *s, uint32_t group, int64_t n)
+{
+	int64_t needs[WIRE_MAX_GROUPS] = { 0 };
+
+	needs[group] = n;
+	group_promise(s, needs);
 }
 
 /* The pages are free. */
 static void take(struct session *s, const struct take *t, int32_t *ids, int32_t n)
 {
 	struct group *g = &s->groups[t->group];
-	int64_t needs[WIRE_MAX_GROUPS] = { 0 };
 
-	needs[t->group] = n;
 	if (!slice_holds(s, (SLICE_PLACE + 1) * (int64_t)n))
-		group_promise(s, needs);
+		promise(s, t->group, n);
 	group_take(s, g, ids, n);
 	for (int32_t i = 0, part; i < n; i += part) {
 		part = slice_part(s, n - i);
-		note_taken(g, t->flags, ids + i, part);
+		note_taken(g, ids + i, part);
+		note_bound(g, t->flags, ids + i, part);
 		slice_spend(s, part);
 	}
 	s->change++;
@@ -138,17 +166,24 @@ static int admit_in_turn(struct session *s, const struct take *t, bool in_turn, 
 	return code ? code : fault_set(f, FAULT_QUEUE, -1, s->quota->n_waiting, 0);
 }
 
+/* There are no pages for it now. */
+static __attribute__((noinline)) int wait_or_refuse(struct session *s, const struct take *t, bool in_turn,
+						    struct fault *f)
+{
+	int64_t needs[WIRE_MAX_GROUPS] = { 0 };
+	int code;
+
+	needs[t->group] = t->min;
+	code = wait_or_not(s, SWAKV_ENOPAGES, in_turn, t->wait, needs, f);
+	return code == SWAKV_EAGAIN ? wait_add_take(s, t, needs, f) : code;
+}
+
 int pages_take(struct session *s, const struct take *t, int32_t *ids, uint32_t *n, struct fault *f)
 {
 	bool in_turn = !wait_holds_up(s->quota);
 	int code = admit_in_turn(s, t, in_turn, ids, n, f);
-	int64_t needs[WIRE_MAX_GROUPS] = { 0 };
 
-	if (code != SWAKV_ENOPAGES)
-		return code;
-	needs[t->group] = t->min;
-	code = wait_or_not(s, code, in_turn, t->wait, needs, f);
-	return code == SWAKV_EAGAIN ? wait_add_take(s, t, needs, f) : code;
+	return code == SWAKV_ENOPAGES ? wait_or_refuse(s, t, in_turn, f) : code;
 }
 
 /* ---- give ------------------------------------------------------------------------ */

@@ -244,10 +244,11 @@ MUTATIONS = [
     ("a take gets fewer pages than there are", "managed.c", [
         ("most < t->max ? most : t->max - 1", "most < t->max ? most - 1 : t->max - 1")]),
     ("a take of what the session had last is never scrubbed, whoever had it since", "managed.c", [
-        ("overwrites ? page_class_bind(c, page, g->serial) :",
-         "overwrites ? (page_class_bind(c, page, g->serial), false) :")]),
+        ("if (page_class_bind(c, ids[i], serial))", "if ((page_class_bind(c, ids[i], serial), false))")]),
     ("a take that does not overwrite is not scrubbed of its own pages", "managed.c", [
-        ("page_class_bind_anew(c, page, g->serial)", "page_class_bind(c, page, g->serial)")]),
+        ("if (page_class_bind_anew(c, ids[i], serial))", "if ((page_class_bind)(c, ids[i], serial))")]),
+    ("pages of a take beyond its first word are nobody's", "managed.c", [
+        ("\t\t\tmanaged[at] |= bits;\n\t\t\tat = word;", "\t\t\tat = word;")]),
     ("a take overtakes one that waits", "managed.c", [
         ("bool in_turn = !wait_holds_up(s->quota);", "bool in_turn = true;")]),
     ("who is at its model's floor is asked for pages", "press.c", [
