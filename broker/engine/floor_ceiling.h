@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limit.h - floors and ceilings of models, and what an admission must leave to others */
+/* floor_ceiling.h - floors and ceilings of models, and what an admission must leave to others */
 #ifndef SWAKV_FLOOR_CEILING_H
 #define SWAKV_FLOOR_CEILING_H
 

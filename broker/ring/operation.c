@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "weight.h"
+#include "command_weight.h"
 
 /* ---- what can be said of a command without the engine --------------------------- */
 

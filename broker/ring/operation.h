@@ -55,7 +55,7 @@ struct operation {
 	void (*check)(struct workspace *w, const struct channel *c);
 	/* Returns 0, or a code with w->fault. */
 	int (*execute)(struct workspace *w, struct channel *c, uint64_t now_ns);
-	/* How much it may be (weight.h); NULL: next to nothing. */
+	/* How much it may be (command_weight.h); NULL: next to nothing. */
 	uint64_t (*weight)(const struct workspace *w, const struct channel *c);
 };
 extern const struct operation operations[WIRE_OP_COUNT];

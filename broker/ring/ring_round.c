@@ -18,6 +18,7 @@
 #include "ring_round.h"
 
 #include "clock.h"
+#include "command_weight.h"
 #include "operation.h"
 #include "ring_bell.h"
 #include "ring_boards.h"
@@ -27,7 +28,6 @@
 #include "ring_publish.h"
 #include "ring_sleep.h"
 #include "ring_wake.h"
-#include "weight.h"
 
 #define HEARTBEAT (500 * NS_PER_MS)
 

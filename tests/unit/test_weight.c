@@ -16,7 +16,7 @@
 #include "engine/slice.h"
 #include "hello.h"
 #include "ring/operation.h"
-#include "ring/weight.h"
+#include "ring/command_weight.h"
 #include "session/handshake.h"
 
 enum { WORKERS = 4, STREAMS = 3, PAGES = 6000, BATCH = 48, COMMANDS = 60000 };

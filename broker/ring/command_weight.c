@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weight.c - see weight.h; a command that will be refused for its form weighs nothing */
-#include "weight.h"
+/* command_weight.c - see command_weight.h; a command that will be refused for its form weighs nothing */
+#include "command_weight.h"
 
 #include "operation.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weight.h - which commands may be executed in the middle of somebody's long one */
-#ifndef SWAKV_BROKER_WEIGHT_H
-#define SWAKV_BROKER_WEIGHT_H
+/* command_weight.h - which commands may be executed in the middle of somebody's long one */
+#ifndef SWAKV_BROKER_COMMAND_WEIGHT_H
+#define SWAKV_BROKER_COMMAND_WEIGHT_H
 
 #include "commands.h"
 
