@@ -19,11 +19,11 @@
 #include "clock.h"
 #include "connect.h"
 #include "driver.h"
+#include "incarnation.h"
 #include "layout.h"
 #include "model_name.h"
 #include "page_shape.h"
 #include "pool_import.h"
-#include "process.h"
 #include "session.h"
 #include "sized.h"
 #include "welcome.h"
@@ -428,7 +428,7 @@ static struct swakv_session *session_new(const struct swakv_attach_options *o)
 	s->on_updates_arg = o->on_updates_arg;
 	s->joined = o->join;
 	s->joinable = o->flags & SWAKV_ATTACH_JOINABLE;
-	s->incarnation = process_incarnation();
+	s->incarnation = incarnation_get();
 	return s;
 }
 

@@ -71,7 +71,8 @@ bool swakv_fence_reached(const swakv_session *s, struct swakv_fence fence)
 {
 	if (fence.kind == SWAKV_FENCE_DONE)
 		return true;
-	if (fence.kind != SWAKV_FENCE_LINE || !s || !process_is(s->incarnation) || fence.line >= s->welcome.n_streams)
+	if (fence.kind != SWAKV_FENCE_LINE || !s || !incarnation_is_current(s->incarnation) ||
+	    fence.line >= s->welcome.n_streams)
 		return false;
 	return load_acquire(&s->streams[fence.line].line->word) >= fence.value;
 }

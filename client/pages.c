@@ -235,7 +235,7 @@ int swakv_pages_give(swakv_session *s, uint32_t group, const int32_t *ids, uint3
 /* The board of @group; NULL: there is none. */
 static struct wire_board *board_of(const struct swakv_session *s, uint32_t group)
 {
-	if (!s || !process_is(s->incarnation) || s->gone || group >= s->welcome.n_groups)
+	if (!s || !incarnation_is_current(s->incarnation) || s->gone || group >= s->welcome.n_groups)
 		return NULL;
 	return &s->boards[group];
 }

@@ -20,7 +20,7 @@
 #include <swakv/error.h>
 
 #include "driver.h"
-#include "process.h"
+#include "incarnation.h"
 #include "welcome.h"
 
 struct entry {

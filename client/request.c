@@ -19,7 +19,7 @@
 #include "clock.h"
 #include "delivery.h"
 #include "fence.h"
-#include "process.h"
+#include "incarnation.h"
 #include "session.h"
 #include "sized.h"
 #include "stream/session_stream.h"
@@ -57,7 +57,7 @@ void request_lost(struct swakv_request *r)
 
 bool swakv_request_valid(const swakv_request *r)
 {
-	return r && r->valid && process_is(r->session->incarnation) && !r->session->gone;
+	return r && r->valid && incarnation_is_current(r->session->incarnation) && !r->session->gone;
 }
 
 uint32_t swakv_request_batch(const swakv_request *r)
@@ -426,7 +426,7 @@ void swakv_request_free(swakv_request *r)
 	if (!r)
 		return;
 	r->dropped = true;
-	if (process_is(r->session->incarnation) && !r->ending)
+	if (incarnation_is_current(r->session->incarnation) && !r->ending)
 		request_abandon_quietly(r);
 	request_unref(r);
 }

@@ -23,8 +23,8 @@
 #include "call_send.h"
 #include "cleanup.h"
 #include "driver.h"
+#include "incarnation.h"
 #include "pool_import.h"
-#include "process.h"
 #include "request.h"
 #include "sized.h"
 
@@ -78,7 +78,7 @@ int session_refuse(struct swakv_session *s)
 {
 	if (!s)
 		return SWAKV_EINVALID;
-	if (!process_is(s->incarnation))
+	if (!incarnation_is_current(s->incarnation))
 		return session_error(s, SWAKV_EFORKED,
 				     "this session was attached by the parent process: a child must attach its own");
 	return session_error(s, SWAKV_EGONE, "%s", s->gone_why);
@@ -164,7 +164,7 @@ void swakv_session_close(swakv_session *s)
 {
 	if (!s)
 		return;
-	if (!process_is(s->incarnation)) {
+	if (!incarnation_is_current(s->incarnation)) {
 		session_free_private(s);
 		return;
 	}

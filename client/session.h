@@ -18,7 +18,7 @@
 #include "call.h"
 #include "connect.h"
 #include "events.h"
-#include "process.h"
+#include "incarnation.h"
 #include "ring.h"
 #include "stream/stream.h"
 #include "table.h"
@@ -89,7 +89,7 @@ int session_refuse(struct swakv_session *s);
  */
 static inline int session_enter(struct swakv_session *s)
 {
-	if (!s || !process_is(s->incarnation) || s->gone)
+	if (!s || !incarnation_is_current(s->incarnation) || s->gone)
 		return session_refuse(s);
 	s->error[0] = '\0';
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * process.c - see process.h
+ * incarnation.c - see incarnation.h
  *
  * getpid() is a system call and every library call would need one. Instead one
  * page that the kernel empties in a child (MADV_WIPEONFORK) holds the current
@@ -9,7 +9,7 @@
  * fork handler does the same for kernels without the advice, and keeps the
  * process lock from being inherited in the middle of another thread's use.
  */
-#include "process.h"
+#include "incarnation.h"
 
 #include <pthread.h>
 #include <stddef.h>
@@ -18,13 +18,13 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-shm_u32 *process_current; /* holds 0 in a child that has not attached */
-static uint32_t last;     /* guarded by lock */
+shm_u32 *incarnation_current; /* holds 0 in a child that has not attached */
+static uint32_t last;         /* guarded by lock */
 
 static void after_fork_in_child(void)
 {
-	if (process_current)
-		store_relaxed(process_current, 0);
+	if (incarnation_current)
+		store_relaxed(incarnation_current, 0);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -40,21 +40,21 @@ static void process_setup(void)
 		munmap(p, (size_t)page);
 		return;
 	}
-	process_current = p;
+	incarnation_current = p;
 }
 
-uint32_t process_incarnation(void)
+uint32_t incarnation_get(void)
 {
 	uint32_t n;
 
 	pthread_once(&once, process_setup);
-	if (!process_current)
+	if (!incarnation_current)
 		return 0;
 	process_lock();
-	n = load_relaxed(process_current);
+	n = load_relaxed(incarnation_current);
 	if (n == 0) {
 		n = ++last;
-		store_relaxed(process_current, n);
+		store_relaxed(incarnation_current, n);
 	}
 	process_unlock();
 	return n;
