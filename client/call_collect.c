@@ -4,9 +4,9 @@
 
 #include <inttypes.h>
 
+#include "begin.h"
 #include "call_answer.h"
 #include "clock.h"
-#include "request.h"
 #include "session.h"
 #include "wait.h"
 

@@ -52,7 +52,8 @@ struct call *request_call(struct swakv_request *r, uint16_t op, call_effect *eff
 /* A complete of one request, with its fence. */
 int request_complete(struct swakv_request *r, uint16_t op, call_effect *effect, struct swakv_fence fence,
 		     swakv_ticket *ticket);
-/* A begin that is held because its slots are not through yet: true when that is over, with its result. */
-bool begin_settled(struct swakv_session *s, struct call *c);
+/* A call of @op with a list of @n counts, which the sentence calls @what ("lengths"). */
+int request_send_list(struct swakv_request *r, uint16_t op, call_effect *effect, const char *what, const int32_t *list,
+		      uint32_t n, swakv_ticket *ticket);
 
 #endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * finish.c - a request ends: finish, abandon, and a handle that is freed (swakv_request.3)
+ *
+ * What was dropped is abandoned by the library itself, once: a finish that is
+ * refused behind a freed handle becomes an abandon.
+ */
+#include "finish.h"
+
+#include "call_collect.h"
+#include "call_send.h"
+#include "fence.h"
+#include "incarnation.h"
+#include "request.h"
+#include "session.h"
+
+static int end_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
+		      const unsigned char *payload, size_t len)
+{
+	struct swakv_request *r = c->entries[0].request;
+
+	r->ending = false;
+	if (c->result == SWAKV_EINVALID && !r->valid)
+		return 0; /* it had ended before: nothing to do */
+	if (c->result == 0)
+		request_lost(r);
+	else if (c->op == WIRE_OP_FINISH && r->dropped)
+		request_abandon_quietly(r);
+	return c->result;
+}
+
+static struct call *end_call(struct swakv_request *r, uint16_t op, struct wire_fence *fence, struct part *part)
+{
+	struct call *c = request_call(r, op, end_effect);
+
+	if (!c)
+		return NULL;
+	*fence = fence_of_end(r, op);
+	*part = (struct part){ fence, sizeof(*fence) };
+	r->ending = true;
+	return c;
+}
+
+static int request_leave(struct swakv_request *r, uint16_t op, swakv_ticket *ticket)
+{
+	struct wire_fence fence;
+	struct part part;
+	struct call *c;
+	int e = request_enter(r);
+
+	if (e < 0)
+		return e;
+	if (!r->valid)
+		return call_return_now(r->session, ticket);
+	c = end_call(r, op, &fence, &part);
+	if (!c)
+		return SWAKV_ENOMEM;
+	e = call_send(r->session, c, r->handle, 1, &part, 1);
+	if (e < 0)
+		r->ending = false;
+	return e < 0 ? e : call_return(r->session, c, ticket);
+}
+
+int swakv_request_finish(swakv_request *r, swakv_ticket *ticket)
+{
+	return request_leave(r, WIRE_OP_FINISH, ticket);
+}
+
+int swakv_request_abandon(swakv_request *r, swakv_ticket *ticket)
+{
+	return request_leave(r, WIRE_OP_ABANDON, ticket);
+}
+
+void request_abandon_quietly(struct swakv_request *r)
+{
+	struct wire_fence fence;
+	struct part part;
+	struct call *c;
+
+	if (r->session->gone || !r->valid)
+		return;
+	c = end_call(r, WIRE_OP_ABANDON, &fence, &part);
+	if (c)
+		call_send_orphan(r->session, c, r->handle, &part, 1);
+}
+
+void swakv_request_free(swakv_request *r)
+{
+	if (!r)
+		return;
+	r->dropped = true;
+	if (incarnation_is_current(r->session->incarnation) && !r->ending)
+		request_abandon_quietly(r);
+	request_unref(r);
+}
