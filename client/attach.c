@@ -20,6 +20,7 @@
 #include "connect.h"
 #include "driver.h"
 #include "incarnation.h"
+#include "join.h"
 #include "layout.h"
 #include "model_name.h"
 #include "page_shape.h"
@@ -105,34 +106,6 @@ static int groups_fill(struct attach *a, const struct swakv_model *m)
 		r = group_fill(a, i, &g);
 	}
 	return r;
-}
-
-static void join_fill(struct wire_hello *h, const struct swakv_token *token)
-{
-	if (!token)
-		return;
-	h->flags |= WIRE_HELLO_JOIN;
-	memcpy(&h->join, token->bytes, sizeof(h->join));
-}
-
-int swakv_session_get_token(swakv_session *s, struct swakv_token *out)
-{
-	struct wire_token token;
-	int r = session_enter(s);
-
-	if (r < 0)
-		return r;
-	if (!out)
-		return session_error(s, SWAKV_EINVALID, "the pointer for the token is NULL");
-	if (s->joined || !s->joinable)
-		return session_error(s, SWAKV_EINVALID, "the session was %s: it has no token to give",
-				     s->joined ? "joined" : "attached without SWAKV_ATTACH_JOINABLE");
-	token = (struct wire_token){ .session_id = s->welcome.session_id,
-				     .session_generation = s->welcome.session_generation };
-	memcpy(token.key, s->welcome.key, sizeof(token.key));
-	*out = (struct swakv_token){ 0 };
-	memcpy(out->bytes, &token, sizeof(token));
-	return 0;
 }
 
 static int hello_fill(struct attach *a, const struct swakv_attach_options *o, const struct swakv_model *m)
