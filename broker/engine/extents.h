@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * extents.h - the extents of the pool: which pages lie in one, and how it changes hands
+ * extents.h - the extents of the pool, and how one changes hands
  *
  * Extents can be chosen (choice.h): then their free pages are withheld from their
  * class, also those that come free, and they change hands no more.
@@ -9,6 +9,7 @@
 #define SWAKV_ENGINE_EXTENTS_H
 
 #include "pool.h"
+#include "split_joined.h"
 
 struct choice;
 
@@ -70,33 +71,6 @@ static inline uint64_t extent_start(const struct pool *p, int32_t x)
 	return x >= p->n_extents ? p->half_bytes : (uint64_t)x * p->extent_bytes;
 }
 
-/* The run of @c that page @page lies in. */
-static inline int page_run(const struct page_class *c, int32_t page)
-{
-	return c->n_runs > 1 && page >= c->runs[1].first;
-}
-
-/* Page @page of @c lies over the middle of the pool, in neither run. */
-static inline bool page_is_middle(const struct page_class *c, int32_t page)
-{
-	return page >= c->runs[0].end && page < c->runs[1].first;
-}
-
-/* Ids of run @run of class @c that lie wholly in the extents [first, last): [*lo, *hi), empty when none. */
-void pages_within(const struct pool *p, const struct page_class *c, int run, int32_t first, int32_t last, int32_t *lo,
-		  int32_t *hi);
-/* How many ids that is, of all runs. */
-int64_t pages_count(const struct pool *p, const struct page_class *c, int32_t first, int32_t last);
-/* The extents that page @page touches, which is not the middle one: [*first, *last]. */
-void page_extents(const struct pool *p, const struct page_class *c, int32_t page, int32_t *first, int32_t *last);
-/* True when every extent that page @page touches belongs to class @index. */
-bool page_is_whole(const struct pool *p, const struct page_class *c, int index, int32_t page);
-
-/* The page of run @run that byte @at of the half lies in and that begins before it, -1: none. */
-int32_t page_over(const struct page_class *c, int run, uint64_t at);
-/* Pages that touch extent @x, but do not lie within it: at most one at each end of each run. Returns how many. */
-enum { BORDERS = 4 };
-int border_pages(const struct pool *p, const struct page_class *c, int32_t x, int32_t pages[BORDERS]);
 /* Page @page, which starts in extent @first, ends in a chosen one: it does not count there. */
 bool page_is_hidden(const struct pool *p, const struct page_class *c, int32_t page);
 /* Gives extent @x to class @c: every page that it completes becomes free. */

@@ -60,11 +60,7 @@ void page_class_join(struct page_class *c, struct pool *p)
 	c->fresh_is_dirty = p->fresh_is_dirty;
 	c->pool = p;
 	c->extents = p->extents;
-	for (int r = 0; r < 2; r++) {
-		c->runs[r].from = (uint64_t)r * p->half_bytes;
-		c->runs[r].first = (int32_t)((c->runs[r].from + c->page_bytes - 1) / c->page_bytes);
-		c->runs[r].end = (int32_t)((c->runs[r].from + p->half_bytes) / c->page_bytes);
-	}
+	runs_find(c, p->half_bytes);
 }
 
 void page_class_take_many(struct page_class *c, int32_t *out, int32_t n)

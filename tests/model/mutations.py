@@ -133,11 +133,11 @@ MUTATIONS = [
         ("extents_next_stretch(p, x, index, true, &first)", "extents_next_stretch(p, x, index, false, &first)")]),
     ("pages of an extent that another class had are clean", "provision.c", [
         ("if (e->former != 0 && e->former != index + 1)", "if (e->former == EXTENT_OF_MANY)")]),
-    ("a page across two extents is used with one", "extents.c", [
+    ("a page across two extents is used with one", "split_joined.c", [
         ("*hi = (int32_t)(b / c->page_bytes);", "*hi = (int32_t)((b + c->page_bytes / 2) / c->page_bytes);")]),
     ("of two straddlers none is owed as long as one page may go", "free_stack.c", [
         ("there > e->n_free; r++", "there > e->n_free && e->n_free == 0; r++")]),
-    ("the page over the middle is used", "extents.c", [
+    ("the page over the middle is used", "split_joined.c", [
         ("return byte % c->page_bytes && page >= c->runs[run].first && page < c->runs[run].end ? page : -1;",
          "return byte % c->page_bytes && page < c->num_pages ? page : -1;"),
         ("\tif (page_is_middle(c, page))\n\t\treturn false;\n", "")]),
