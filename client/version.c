@@ -56,6 +56,7 @@ size_t swakv_struct_size(const char *name)
 		SIZE_OF(swakv_session_info),
 		SIZE_OF(swakv_step),
 		SIZE_OF(swakv_stream_ops),
+		SIZE_OF(swakv_token),
 		SIZE_OF(swakv_update),
 	};
 
