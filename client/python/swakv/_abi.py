@@ -33,9 +33,14 @@ LIBRARY = "libswakv-client.so.1"
 SLIDING, FULL = 1, 2
 DTYPES = {"f16": 1, "bf16": 2, "f32": 3, "fp8": 4}
 CHUNKS = {"retained": 0, "mapped": 1}
+FORMS = {"split": 0, "joined": 1}
+ORDERS = {"k_v_extra": 0, "extra_k_v": 1, "rows": 2}
 FENCE_DONE, FENCE_LINE, FENCE_FAILED = 0, 1, 2
 WRITER_AUTO, WRITER_STREAM_WRITE, WRITER_HOST_FUNCTION, WRITER_COUNTER = 0, 1, 2, 3
 COMPACT_MOVE_ROWS = 1
+ATTACH_EVENTS, ATTACH_JOINABLE = 1, 2
+TAKE_OVERWRITES = 1
+MAX_PAGES = 4096
 EAGAIN = -17
 
 
@@ -86,6 +91,10 @@ class Update(ctypes.Structure):
     _fields_ = [("slot", c_int32), ("column", c_int32), ("page", c_int32), ("old_page", c_int32)]
 
 
+class Token(ctypes.Structure):
+    _fields_ = [("bytes", c_uint8 * 32)]
+
+
 OnUpdates = CFUNCTYPE(None, c_void_p, c_uint32, c_uint32, POINTER(Update), c_size_t)
 
 
@@ -103,7 +112,7 @@ class AttachOptions(_Struct):
         ("on_updates_arg", c_void_p),
         ("wait_ms", c_uint32),
         ("flags", c_uint32),
-        ("join", c_void_p),
+        ("join", POINTER(Token)),
     ]
 
 
@@ -253,12 +262,15 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         c_int, POINTER(AttachOptions), POINTER(Model), POINTER(c_void_p), c_char_p, c_size_t,
     ),
     "swakv_session_close": (None, _S),
+    "swakv_session_get_token": (c_int, _S, POINTER(Token)),
     "swakv_session_shutdown": (c_int, _S),
     "swakv_session_error": (c_char_p, _S),
     "swakv_session_ping": (c_int, _S, _TICKET),
     "swakv_session_get_info": (c_int, _S, POINTER(SessionInfo)),
     "swakv_session_get_layout": (c_int, _S, c_uint32, POINTER(Layout)),
     "swakv_session_group_free_pages": (c_int, _S, c_uint32, POINTER(c_int64)),
+    "swakv_session_fd": (c_int, _S),
+    "swakv_session_take": (c_int, _S),
     "swakv_poll": (c_int, _S, c_uint64),
     "swakv_wait_for": (c_int, _S, c_uint64, c_uint32),
     "swakv_stream_bind_host": (c_int, _S, c_uint32, c_bool),
@@ -296,6 +308,13 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "swakv_step_complete": (c_int, _S, POINTER(Step), c_uint32, _TICKET),
     "swakv_compact_begin": (c_int, _S, _INTS, c_uint32, c_int32, c_uint32, c_uint64, _TICKET),
     "swakv_compact_complete": (c_int, _S, Fence, _TICKET),
+    "swakv_pages_take": (
+        c_int, _S, c_uint32, c_uint32, c_uint32, c_uint32, c_uint32, c_uint32, _INTS, POINTER(c_uint32), _TICKET,
+    ),
+    "swakv_pages_give": (c_int, _S, c_uint32, _INTS, c_uint32, POINTER(Fence), c_uint32, _TICKET),
+    "swakv_pages_takeable": (c_int64, _S, c_uint32),
+    "swakv_pages_offer": (c_int, _S, c_uint32, c_int64),
+    "swakv_pages_wanted": (c_int64, _S, c_uint32, POINTER(c_uint64)),
 }  # fmt: skip
 
 # C name of each struct whose size never changes, so that it must be the library's.
@@ -304,6 +323,7 @@ STRUCTS = {
     "swakv_session_info": SessionInfo, "swakv_layout": Layout, "swakv_fence": Fence,
     "swakv_cuda_options": CudaOptions, "swakv_begin_options": BeginOptions, "swakv_step": Step,
     "swakv_request_state": RequestState, "swakv_binding": Binding, "swakv_sequence_state": SequenceState,
+    "swakv_token": Token,
 }  # fmt: skip
 
 

@@ -11,6 +11,8 @@ from . import _abi
 
 DType = Literal["f16", "bf16", "f32", "fp8"]
 Chunk = Literal["retained", "mapped"]
+Form = Literal["split", "joined"]
+Order = Literal["k_v_extra", "extra_k_v", "rows"]
 
 
 def _choice(what: str, value: str, known: dict[str, int]) -> int:
@@ -21,22 +23,37 @@ def _choice(what: str, value: str, known: dict[str, int]) -> int:
 
 @dataclass(frozen=True)
 class Group:
-    """Layers that share a window, a head count and a head size.
+    """Layers that share a window and a geometry: heads times elements, or plain bytes.
 
     layers, kv_heads, head_dim: counts; v_head_dim: of V, 0: as K.
     window: tokens that stay readable, the current one included; None: all of them (full attention).
     page_tokens: tokens a page, a power of two from 16 to 256; 0: 128.
+    k_bytes, v_bytes: of one token and layer, instead of kv_heads, head_dim and dtype; v_bytes may be 0.
+    extra_bytes: of a page and layer, beside K and V: scales, say.
+    form: "split": K and V of a page lie in two halves of the pool; "joined": all of a page is one run of bytes.
+    order: of the parts of a layer: "k_v_extra", "extra_k_v", or "rows" (K and V of a token side by side; joined only).
+    align: bytes at multiples of which each part begins, a power of two up to 4096; 0: 1.
+    tag: what the bytes are, up to 31 printable ASCII characters; shown, never interpreted.
     """
 
     layers: int
-    kv_heads: int
-    head_dim: int
+    kv_heads: int = 0
+    head_dim: int = 0
     window: int | None = None
     page_tokens: int = 0
     v_head_dim: int = 0
     dtype: DType = "bf16"
+    k_bytes: int = 0
+    v_bytes: int = 0
+    extra_bytes: int = 0
+    form: Form = "split"
+    order: Order = "k_v_extra"
+    align: int = 0
+    tag: str = ""
 
     def to_c(self) -> _abi.Group:
+        dtype = _choice("dtype", self.dtype, _abi.DTYPES)
+        in_bytes = (self.k_bytes or self.v_bytes) and not (self.kv_heads or self.head_dim or self.v_head_dim)
         return _abi.Group(
             kind=_abi.FULL if self.window is None else _abi.SLIDING,
             window=self.window or 0,
@@ -45,7 +62,14 @@ class Group:
             kv_heads=self.kv_heads,
             head_dim=self.head_dim,
             v_head_dim=self.v_head_dim,
-            dtype=_choice("dtype", self.dtype, _abi.DTYPES),
+            dtype=0 if in_bytes else dtype,
+            k_bytes=self.k_bytes,
+            v_bytes=self.v_bytes,
+            extra_bytes=self.extra_bytes,
+            align=self.align,
+            form=_choice("form", self.form, _abi.FORMS),
+            order=_choice("order", self.order, _abi.ORDERS),
+            tag=self.tag.encode() or None,
         )
 
 

@@ -29,9 +29,10 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 def tensor(view: View) -> torch.Tensor:
     """The view's memory as a tensor of its shape, strides and type."""
     dtype = DTYPES[view.dtype]
+    if 0 in view.shape:
+        return torch.empty(view.shape, dtype=dtype, device="cpu" if view.device is None else f"cuda:{view.device}")
     if view.device is None:
-        strides = [s // view.element_bytes for s in view.strides]
-        return torch.frombuffer(view.buffer(), dtype=dtype).as_strided(view.shape, strides)
+        return torch.frombuffer(view.buffer(), dtype=dtype).as_strided(view.shape, view.element_strides)
     # The interface has no name for the types that NumPy lacks: take integers of their size.
     raw = view.as_type("u16") if view.element_bytes == 2 else view
     as_cuda = torch.as_tensor(raw, device=f"cuda:{view.device}")
@@ -40,14 +41,20 @@ def tensor(view: View) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class GroupTensors:
-    """One layer group. k, v: [num_pages, layers, page_tokens, kv_heads, head_dim]; table: int32 [max_batch, 2, width].
+    """One layer group. k, v: [num_pages, layers, page_tokens, kv_heads, head_dim]; k[:, l], v[:, l]: those of one layer.
 
-    V ids in the table are page + num_pages; host_table is the broker's copy, in this process's memory, not to be written.
+    Of a group that was declared in bytes: [num_pages, layers, page_tokens, bytes] of u8. Split or joined makes no
+    difference to k and v, whose first axis is the page.
+    pages: [num_pages, page_stride] of u8, whole joined pages; None of split ones. extras: [num_pages, layers, extra_bytes].
+    table: int32 [max_batch, 2, width], V ids are page + num_pages; [max_batch, 1, width] of joined pages.
+    host_table: the broker's copy, in this process's memory, not to be written.
     """
 
     layout: Layout
     k: torch.Tensor
     v: torch.Tensor
+    extras: torch.Tensor
+    pages: torch.Tensor | None
     table: torch.Tensor
     host_table: torch.Tensor
 
@@ -57,7 +64,9 @@ def group(layout: Layout) -> GroupTensors:
     with warnings.catch_warnings():  # torch warns that nothing may write to what a read-only buffer holds
         warnings.filterwarnings("ignore", message=".*not writable.*")
         host_table = tensor(layout.host_table)
-    return GroupTensors(layout, tensor(layout.k_pages), tensor(layout.v_pages), tensor(layout.table), host_table)
+    k, v = (layout.k_rows, layout.v_rows) if layout.dtype is None else (layout.k_pages, layout.v_pages)
+    pages = tensor(layout.pages) if layout.joined else None
+    return GroupTensors(layout, tensor(k), tensor(v), tensor(layout.extras), pages, tensor(layout.table), host_table)
 
 
 def bind(session: Session, index: int = 0) -> None:

@@ -140,6 +140,16 @@ class View:
         return ELEMENTS[self.dtype].bytes
 
     @property
+    def element_strides(self) -> tuple[int, ...]:
+        """strides in elements."""
+        if any(s % self.element_bytes for s in self.strides):
+            raise ValueError(
+                f"strides of {list(self.strides)} bytes are no multiples of an element of {self.dtype}: declare the group "
+                f"with align={self.element_bytes} or more"
+            )
+        return tuple(s // self.element_bytes for s in self.strides)
+
+    @property
     def extent_bytes(self) -> int:
         """Bytes from the first element to behind the last."""
         if 0 in self.shape:
@@ -168,6 +178,8 @@ class View:
         """For NumPy, which has no bf16 and no fp8: those come as unsigned integers of their size."""
         import numpy as np
 
+        if 0 in self.shape:
+            return np.empty(self.shape, self._typestr())
         flat = np.frombuffer(self.buffer(), dtype=self._typestr())
         array = np.lib.stride_tricks.as_strided(flat, self.shape, self.strides, writeable=not self.readonly)
         if (dtype is not None and dtype != array.dtype) or copy:
@@ -201,7 +213,7 @@ class View:
         element = ELEMENTS[self.dtype]
         n = len(self.shape)
         shape = (ctypes.c_int64 * n)(*self.shape)
-        strides = (ctypes.c_int64 * n)(*(s // element.bytes for s in self.strides))
+        strides = (ctypes.c_int64 * n)(*self.element_strides)
         managed = _DLManaged()
         kind, index = self.__dlpack_device__()
         managed.tensor = _DLTensor(
