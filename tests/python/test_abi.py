@@ -40,11 +40,20 @@ def test_constants_are_the_headers() -> None:
     values = {words[0]: int(words[1]) for words in (line.split() for line in RECORD.splitlines() if line.startswith("\tSWAKV_"))}
     assert {f"SWAKV_{name.upper()}": code for name, code in _abi.DTYPES.items()}.items() <= values.items()
     assert {f"SWAKV_CHUNK_{name.upper()}": code for name, code in _abi.CHUNKS.items()}.items() <= values.items()
+    assert [f"SWAKV_{name.upper()}" for name in _abi.FORMS] == [words[0] for words in block("enum swakv_form")]
+    assert [f"SWAKV_{name.upper()}" for name in _abi.ORDERS] == [words[0] for words in block("enum swakv_order")]
     for name in ("SLIDING", "FULL", "COMPACT_MOVE_ROWS", "EAGAIN", "FENCE_DONE", "FENCE_LINE", "FENCE_FAILED",
-                 "WRITER_AUTO", "WRITER_STREAM_WRITE", "WRITER_HOST_FUNCTION", "WRITER_COUNTER"):  # fmt: skip
+                 "WRITER_AUTO", "WRITER_STREAM_WRITE", "WRITER_HOST_FUNCTION", "WRITER_COUNTER", "ATTACH_EVENTS",
+                 "ATTACH_JOINABLE", "TAKE_OVERWRITES"):  # fmt: skip
         assert getattr(_abi, name) == values[f"SWAKV_{name}"], name
     assert len(state.PHASES) == len(block("enum swakv_phase"))
     assert len(state.TRANSITIONS) == len(block("enum swakv_transition"))
+
+
+def test_the_library_knows_the_size_of_every_struct() -> None:
+    structs = re.findall(r"^struct (swakv_(?!page_table)\w+) (\d+)$", RECORD, flags=re.M)  # page tables: another library
+    assert len(structs) > 10
+    assert {name: _abi.library().swakv_struct_size(name.encode()) for name, _ in structs} == {n: int(s) for n, s in structs}
 
 
 def test_every_error_code_has_a_class_and_its_name() -> None:

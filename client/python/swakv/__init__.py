@@ -39,6 +39,7 @@ from .errors import (
 )  # fmt: skip
 from .layout import Layout
 from .model import Group, Model
+from .pages import MAX_PAGES, Pages, Take, Want
 from .request import Request, Step
 from .session import Info, Session, Ticket, Update, attach
 from .state import RequestState, SequenceState
@@ -48,8 +49,8 @@ from .views import View
 __version__ = "0.1.0"
 
 __all__ = [
-    "DONE", "FAILED", "Busy", "Denied", "DeviceFailed", "Error", "Fence", "Forked", "Gone", "Group", "Info", "Invalid",
-    "Layout", "LengthLimit", "Model", "Never", "NoPages", "OutOfMemory", "Pending", "Poisoned", "Request", "RequestState",
-    "SequenceState", "Session", "Step", "Stream", "SystemFailure", "Ticket", "TimedOut", "Unsupported", "Update", "View",
-    "ViewsAlive", "WrongPhase", "WrongVersion", "__version__", "attach",
+    "DONE", "FAILED", "MAX_PAGES", "Busy", "Denied", "DeviceFailed", "Error", "Fence", "Forked", "Gone", "Group", "Info",
+    "Invalid", "Layout", "LengthLimit", "Model", "Never", "NoPages", "OutOfMemory", "Pages", "Pending", "Poisoned",
+    "Request", "RequestState", "SequenceState", "Session", "Step", "Stream", "SystemFailure", "Take", "Ticket", "TimedOut",
+    "Unsupported", "Update", "View", "ViewsAlive", "Want", "WrongPhase", "WrongVersion", "__version__", "attach",
 ]  # fmt: skip

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +17,30 @@ if TYPE_CHECKING:
     from .session import Session
 
 SLICE_MS = 100  # how long Ctrl-C may have to wait
+SHARED_SLICE_MS = 5  # and other threads for the session
+
+
+class Flight:
+    """What a call under way needs: memory that its answer is written to, and what to do about that answer."""
+
+    def __init__(self, keep: Any, undo: Callable[[], None] | None) -> None:
+        self.keep, self.undo = keep, undo
 
 
 class Ticket:
-    """A call whose answer has not been collected. wait() or poll() until it has."""
+    """A call whose answer has not been collected. wait() or poll() until it has.
 
-    def __init__(self, calls: Calls, value: int, keep: Any, done: Callable[[int], None] | None) -> None:
-        self._calls, self._value, self._keep, self._done = calls, value, keep, done
-        self.collected = False
+    One that is dropped before that is collected by a later call of the session; what it got goes back.
+    """
+
+    collected = False
+
+    def __init__(self, calls: Calls, value: int, flight: Flight) -> None:
+        self._calls, self._value, self._flight = calls, value, flight
+
+    def __del__(self) -> None:
+        if not self.collected:
+            self._calls.forgotten.append(self._value)
 
     def poll(self) -> bool:
         """True when the answer has been collected; raises what the call was refused with."""
@@ -31,12 +50,32 @@ class Ticket:
         """Waits for the answer, as long as the session's timeout and @extra seconds, which the call itself may wait."""
         patience = self._calls.patience + extra
         until = time.monotonic() + patience
-        while not self._collect(SLICE_MS):
+        while not self._collect(SLICE_MS if threading.active_count() == 1 else SHARED_SLICE_MS):
+            time.sleep(0.00005)  # whoever waits for the lock gets it: it is not fair by itself
             if time.monotonic() >= until:
                 raise errors.TimedOut(
                     f"the broker has not answered for {patience:g} s; the call is still under way: wait for it again, "
                     "and ask swakv-status whether the broker is stuck"
                 )
+
+    def wait_or_withdraw(self, extra: float) -> None:
+        """wait() of a begin or take: Ctrl-C withdraws it, so that nobody is given pages that nobody wants."""
+        try:
+            self.wait(extra)
+        except errors.Error:
+            raise
+        except BaseException:
+            self.withdraw()
+            raise
+
+    def withdraw(self) -> None:
+        """Ends the wait of a begin or take; what it was given already goes back."""
+        with contextlib.suppress(errors.Error):
+            if not self.collected:
+                self._calls.start(self._calls.session._lib.swakv_request_withdraw, self._value).wait()
+                self.wait()
+        if self._flight.undo is not None:
+            self._flight.undo()
 
     def _collect(self, milliseconds: int) -> bool:
         if self.collected:
@@ -53,18 +92,18 @@ class Ticket:
                 if result == _abi.EAGAIN:
                     return False
             self.collected = True
-            if self._done is not None:
-                self._done(result)
-            self._keep = None
+            self._calls.flights.pop(self._value, None)
             session.check(result)
         return True
 
 
 class Calls:
-    """Starts calls of one session, and waits for them."""
+    """The calls of one session that are under way."""
 
     def __init__(self, session: Session, patience: float) -> None:
         self.session, self.patience = session, patience
+        self.flights: dict[int, Flight] = {}  # until they are collected
+        self.forgotten: deque[int] = deque()  # tickets that nobody holds any more
 
     def start(
         self,
@@ -72,13 +111,24 @@ class Calls:
         *arguments: Any,
         first: int | None = None,
         keep: Any = None,
-        done: Callable[[int], None] | None = None,
+        undo: Callable[[], None] | None = None,
     ) -> Ticket:
         """Calls @function(@first or the session, @arguments, ticket). @keep: what must stay alive until the answer.
 
-        @done(result) runs when the answer is there, under the session's lock.
+        @undo() gives back what the call got, if anything: nobody will ask for it.
         """
         ticket = ctypes.c_uint64()
         with self.session.locked() as handle:
             self.session.check(function(handle if first is None else first, *arguments, ctypes.byref(ticket)))
-        return Ticket(self, ticket.value, (keep, arguments), done)
+            self.flights[ticket.value] = Flight((keep, arguments), undo)
+        return Ticket(self, ticket.value, self.flights[ticket.value])
+
+    def collect_forgotten(self, handle: int) -> None:
+        """Under the session's lock."""
+        for value in [self.forgotten.popleft() for _ in range(len(self.forgotten))]:
+            if self.session._lib.swakv_poll(handle, value) == _abi.EAGAIN:
+                self.forgotten.append(value)
+                continue
+            flight = self.flights.pop(value, None)
+            if flight is not None and flight.undo is not None:
+                flight.undo()

@@ -30,29 +30,15 @@ class Request:
         options = _abi.BeginOptions(stream=stream, slots=wanted, n_slots=len(wanted), max_tokens=max_tokens, wait_ms=wait_ms)
         out = ctypes.c_void_p()
         ticket = session._calls.start(
-            session._lib.swakv_request_begin, ctypes.byref(options), ctypes.byref(out), keep=(options, wanted, out)
+            session._lib.swakv_request_begin,
+            ctypes.byref(options),
+            ctypes.byref(out),
+            keep=(options, wanted, out),
+            undo=lambda: session._orphans.append(out.value) if out.value else None,
         )
-        try:
-            ticket.wait(extra=wait_ms / 1000)
-        except errors.Error:
-            raise
-        except BaseException:  # Ctrl-C: nobody will want the pages
-            cls._withdraw(session, ticket, out)
-            raise
+        ticket.wait_or_withdraw(wait)
         assert out.value is not None
         return cls(session, out.value, stream)
-
-    @staticmethod
-    def _withdraw(session: Session, ticket: Ticket, out: ctypes.c_void_p) -> None:
-        if ticket.collected:
-            return
-        try:
-            session._calls.start(session._lib.swakv_request_withdraw, ticket._value).wait()
-            ticket.wait()
-        except errors.Error:
-            return
-        if out.value:
-            session._orphans.append(out.value)
 
     def __del__(self) -> None:
         handle = getattr(self, "_handle", None)

@@ -17,9 +17,13 @@ from . import _abi, errors
 from .call import Calls, Ticket
 from .layout import Layout
 from .model import Model
+from .pages import Pages
 from .request import Request, Step
 from .stream import Fence, Stream
 from .views import ELEMENTS, Leases, View, packed
+
+TOKEN_BYTES = ctypes.sizeof(_abi.Token)
+DEFAULT_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,9 @@ def attach(
     cuda_library: str | None = None,
     cuda_device: int = 0,
     on_updates: Callable[[list[Update]], None] | None = None,
+    events: bool = False,
+    joinable: bool = False,
+    join: bytes | None = None,
 ) -> Session:
     """Attaches this process to a broker as one session.
 
@@ -71,12 +78,31 @@ def attach(
     wait: seconds to wait for a broker that is not there yet. spin: seconds that a waiting call spins before it sleeps.
     cuda_device: index of the pool's GPU in this process, for the views.
     on_updates: called with the entries that a call changed, before they are enqueued; must not use the session.
+    events: Session.fileno() is to give a descriptor for an event loop.
+    joinable: further processes may join the session: Session.token().
+    join: the token of a session that this process joins, with the same model and number of streams. It has the pool, the
+    tables and the lines; commands (begin, take, ...) are Invalid: only the first process gives them. The session's pages
+    return when all its processes have ended or closed it.
 
     Raises the errors of swakv_session_attach(3).
     """
-    return Session(
-        model, broker, socket, pool, streams, timeout, wait, spin, cuda_library, cuda_device, on_updates
-    )  # fmt: skip
+    flags = (_abi.ATTACH_EVENTS if events else 0) | (_abi.ATTACH_JOINABLE if joinable else 0)
+    options = _abi.AttachOptions(
+        broker=_abi.text(broker),
+        socket=_abi.text(socket),
+        pool=_abi.text(pool),
+        cuda_library=_abi.text(cuda_library),
+        n_streams=streams,
+        timeout_ms=_abi.milliseconds("timeout", timeout),
+        wait_ms=_abi.milliseconds("wait", wait),
+        spin_us=int(spin * 1e6),
+        flags=flags,
+    )
+    if join is not None:
+        if len(join) != TOKEN_BYTES:
+            raise ValueError(f"the token has {len(join)} bytes; wanted: the {TOKEN_BYTES} of Session.token()")
+        options.join = ctypes.pointer(_abi.Token.from_buffer_copy(join))
+    return Session(model, options, timeout or DEFAULT_TIMEOUT, cuda_device, on_updates)
 
 
 class Session:
@@ -89,14 +115,8 @@ class Session:
     def __init__(
         self,
         model: Model,
-        broker: str | None,
-        socket: str | None,
-        pool: str | None,
-        streams: int,
+        options: _abi.AttachOptions,
         timeout: float,
-        wait: float,
-        spin: float,
-        cuda_library: str | None,
         cuda_device: int,
         on_updates: Callable[[list[Update]], None] | None,
     ) -> None:
@@ -108,20 +128,10 @@ class Session:
         self._callback_error: BaseException | None = None
         self._on_updates = on_updates
         self._callback = _abi.OnUpdates(self._updates) if on_updates else _abi.OnUpdates()
+        options.on_updates = self._callback
         self.model = model
-        options = _abi.AttachOptions(
-            broker=_abi.text(broker),
-            socket=_abi.text(socket),
-            pool=_abi.text(pool),
-            cuda_library=_abi.text(cuda_library),
-            n_streams=streams,
-            timeout_ms=_abi.milliseconds("timeout", timeout),
-            wait_ms=_abi.milliseconds("wait", wait),
-            spin_us=int(spin * 1e6),
-            on_updates=self._callback,
-        )
         self._handle = self._attach(options, model.to_c())
-        self._calls = Calls(self, timeout or 30.0)
+        self._calls = Calls(self, timeout)
         self._cuda_device = cuda_device
 
     def _attach(self, options: _abi.AttachOptions, model: _abi.Model) -> int:
@@ -212,6 +222,8 @@ class Session:
                 raise errors.Gone("the session has been closed")
             while self._orphans:
                 self._lib.swakv_request_free(self._orphans.popleft())
+            if self._calls.forgotten:
+                self._calls.collect_forgotten(self._handle)
             yield self._handle
             if self._callback_error is not None:
                 error, self._callback_error = self._callback_error, None
@@ -294,11 +306,43 @@ class Session:
         self.call(self._lib.swakv_session_group_free_pages, group, ctypes.byref(n))
         return n.value
 
-    # ---- streams and requests ---------------------------------------------------------------
+    # ---- several processes, an event loop ----------------------------------------------------
+
+    def token(self) -> bytes:
+        """What further processes join the session with: attach(model, join=token). Of a session attached with joinable=True.
+
+        Whoever has it may join: give it to them by a pipe, never by a command line or a file that others read.
+        """
+        c = _abi.Token()
+        self.call(self._lib.swakv_session_get_token, ctypes.byref(c))
+        return bytes(c)
+
+    def fileno(self) -> int:
+        """A descriptor for select() or an event loop, of a session attached with events=True. Waited for, never read.
+
+        Readable while an answer can be collected by poll(), while one is there that nobody took (collect()), and for good
+        once the session has ended. Level-triggered; the session's own until it is closed.
+        """
+        with self.locked() as handle:
+            fd = self._lib.swakv_session_fd(handle)
+            self.check(min(fd, 0))
+        return int(fd)
+
+    def collect(self) -> None:
+        """Takes the answers that are there, whosever they are, and never sleeps; tickets can then be polled."""
+        self.call(self._lib.swakv_session_take)
+
+    # ---- streams, requests and pages ---------------------------------------------------------------
 
     def stream(self, index: int = 0) -> Stream:
         """Stream @index, below `streams` of attach()."""
         return Stream(self, index)
+
+    def pages(self, group: int = 0) -> Pages:
+        """Pages of layer group @group that the caller manages itself."""
+        if not 0 <= group < self.info.n_groups:
+            raise errors.Invalid(f"layer group {group} is outside 0 to {self.info.n_groups - 1}")
+        return Pages(self, group)
 
     def begin(self, slots: Sequence[int], *, max_tokens: int = 0, stream: int = 0, wait: float = 0.0) -> Request:
         """Admits a batch of sequences: all its pages in all groups, or nothing.
