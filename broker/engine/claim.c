@@ -31,20 +31,6 @@ static uint64_t joined_by(const struct claim *c)
 	return n;
 }
 
-/* Where @c stands among the others: who waits longer is served first. */
-static void claim_enlist(struct engine *e, struct claim *c)
-{
-	struct claim *before = TAILQ_LAST(&e->claims, claim_list);
-
-	while (before && before->of->number > c->of->number)
-		before = TAILQ_PREV(before, claim_list, link);
-	if (before)
-		TAILQ_INSERT_AFTER(&e->claims, before, c, link);
-	else
-		TAILQ_INSERT_HEAD(&e->claims, c, link);
-	e->n_claims++;
-}
-
 static void claim_drop(struct engine *e, struct claim *c)
 {
 	for (int g = 0; g < WIRE_MAX_GROUPS; g++)
@@ -52,24 +38,31 @@ static void claim_drop(struct engine *e, struct claim *c)
 	claim_init(c);
 }
 
-void claim_end(struct engine *e, struct quota *q)
+/* @c has kept for nothing: nobody chooses for as long as it has, with those that it overlapped. */
+static void claims_pause(struct engine *e, const struct claim *c)
+{
+	struct vain *v = &e->vain;
+	uint64_t held;
+
+	if (c->since > v->until || c->since < v->since)
+		v->since = c->since;
+	v->until = e->stamp;
+	held = v->until - v->since;
+	v->paused_until = e->stamp + (held ? held : 1);
+}
+
+void claim_end(struct engine *e, struct quota *q, bool admitted)
 {
 	if (!q->claim.of)
 		return;
+	if (!admitted) {
+		claims_pause(e, &q->claim);
+		q->claim.of->gave_up = e->stamp;
+	}
 	TAILQ_REMOVE(&e->claims, &q->claim, link);
 	e->n_claims--;
 	claim_drop(e, &q->claim);
 	e->retry = true; /* what was kept may admit others */
-}
-
-/* It ends for now; nobody is held up for as long as it held. */
-static void claim_pause(struct engine *e, struct quota *q)
-{
-	struct wait *w = q->claim.of;
-	uint64_t held = e->stamp - q->claim.since;
-
-	w->paused_until = e->stamp + (held ? held : 1);
-	claim_end(e, q);
 }
 
 /* What it waited for in vain is not what its begin will wait for next. */
@@ -77,7 +70,7 @@ static void claim_give_up(struct engine *e, struct quota *q)
 {
 	for (int g = 0; g < WIRE_MAX_GROUPS; g++)
 		choice_give_up(&e->pool, &q->claim.of_group[g].chosen, e->stamp);
-	claim_pause(e, q);
+	claim_end(e, q, false);
 }
 
 /* ---- what is chosen ------------------------------------------------------------- */
@@ -127,7 +120,8 @@ static void claim_begin(struct engine *e, struct wait *w)
 	if (choose(e, c, w, &own, keep.extents < spare ? keep.extents : spare)) {
 		c->of = w;
 		c->since = c->moved = e->stamp;
-		claim_enlist(e, c);
+		TAILQ_INSERT_TAIL(&e->claims, c, link);
+		e->n_claims++;
 	} else {
 		/* Nothing that may be kept would do. */
 		claim_drop(e, c);
@@ -147,12 +141,17 @@ static bool exceeds_ceiling(const struct quota *q, const struct wait *w, uint64_
 void claim_check_ceiling(struct engine *e, struct quota *q, uint64_t bytes)
 {
 	if (q->claim.of && !q->claim.served && exceeds_ceiling(q, q->claim.of, bytes))
-		claim_pause(e, q);
+		claim_end(e, q, false);
 }
 
 static uint64_t later(uint64_t stamp, uint64_t by)
 {
 	return by && by < UINT64_MAX - stamp ? stamp + by : UINT64_MAX;
+}
+
+static uint64_t may_choose_from(const struct engine *e, const struct wait *w)
+{
+	return w->paused_until > e->vain.paused_until ? w->paused_until : e->vain.paused_until;
 }
 
 static uint64_t claim_due(const struct engine *e, const struct quota *q)
@@ -161,8 +160,10 @@ static uint64_t claim_due(const struct engine *e, const struct quota *q)
 	const struct wait *w = TAILQ_FIRST(&q->queue);
 	uint64_t hold, most;
 
+	if (!c->of && w && w->overdue && e->stamp < may_choose_from(e, w))
+		return may_choose_from(e, w);
 	if (!c->of)
-		return w && w->overdue && w->paused_until > e->stamp ? w->paused_until : UINT64_MAX;
+		return UINT64_MAX;
 	hold = later(c->moved, e->claim_hold);
 	most = later(c->since, e->claim_max);
 	return hold < most ? hold : most;
@@ -172,21 +173,30 @@ static bool may_claim(const struct engine *e, const struct wait *w)
 {
 	const struct quota *q = w->session->quota;
 
-	return w->overdue && !w->refusal && !q->claim.of && e->stamp >= w->paused_until && !exceeds_ceiling(q, w, 0);
+	return w->overdue && !w->refusal && !q->claim.of && e->stamp >= may_choose_from(e, w) &&
+	       !exceeds_ceiling(q, w, 0);
 }
 
-/* The oldest one that may; NULL: none. */
+/* Since it began to wait, or since its last claim ended. */
+static bool waits_longer(const struct wait *w, const struct wait *than)
+{
+	uint64_t since = w->gave_up ? w->gave_up : w->since, than_since = than->gave_up ? than->gave_up : than->since;
+
+	return since < than_since || (since == than_since && w->number < than->number);
+}
+
+/* Of those that may the one that has waited longest for its turn; NULL: none may. */
 static struct wait *next_to_claim(const struct engine *e)
 {
-	struct wait *oldest = NULL, *w;
+	struct wait *next = NULL, *w;
 	const struct quota *q;
 
 	TAILQ_FOREACH (q, &e->quotas, link) {
 		w = TAILQ_FIRST(&q->queue);
-		if (w && (!oldest || w->number < oldest->number) && may_claim(e, w))
-			oldest = w;
+		if (w && (!next || waits_longer(w, next)) && may_claim(e, w))
+			next = w;
 	}
-	return oldest;
+	return next;
 }
 
 void claims_review(struct engine *e)
@@ -206,7 +216,7 @@ void claims_review(struct engine *e)
 		if (e->stamp >= claim_due(e, q))
 			claim_give_up(e, q);
 		else if (exceeds_ceiling(q, c->of, 0))
-			claim_pause(e, q);
+			claim_end(e, q, false);
 	}
 	while ((w = next_to_claim(e)))
 		claim_begin(e, w);
@@ -253,7 +263,8 @@ void claims_lift(struct engine *e)
 		claim_lift(e, c);
 }
 
-/* Who had leave to take kept pages may have taken some: only those that are left are kept, for the oldest first. */
+/* Who had leave to take kept pages may have taken some: only those that are left are kept, for the oldest claim first.
+ */
 static void keep_what_is_left(struct engine *e)
 {
 	int64_t by_older[POOL_MAX_CLASSES] = { 0 };

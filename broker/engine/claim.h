@@ -10,7 +10,11 @@
  * an older one comes first.
  *
  * A claim ends with its begin; when no page has joined for some time, or when it
- * has held for long. Then it pauses for as long as it held, and chooses anew.
+ * has held for long. Whenever one ends and its begin was not admitted, it has
+ * kept for nothing: then nobody chooses for as long as it has held, or as it and
+ * those before it have that it overlapped. So however many hold in vain, at most
+ * half of the time goes by under them. Who had its turn chooses after those that
+ * wait for theirs.
  */
 #ifndef SWAKV_CLAIM_H
 #define SWAKV_CLAIM_H
@@ -43,18 +47,24 @@ struct claim {
 };
 TAILQ_HEAD(claim_list, claim);
 
+/* Claims that have ended and gave nothing, as stamps: the last ones that overlapped, and when others may choose again.
+ */
+struct vain {
+	uint64_t since, until, paused_until;
+};
+
 void claim_init(struct claim *c);
-/* What is claimed of @q is open again. Safe to repeat. */
-void claim_end(struct engine *e, struct quota *q);
-/* When what is claimed, and @bytes more of its model, would exceed its ceiling, the claim ends, and pauses. */
+/* What is claimed of @q is open again; its begin was @admitted, or the claim was in vain. Safe to repeat. */
+void claim_end(struct engine *e, struct quota *q, bool admitted);
+/* When what is claimed, and @bytes more of its model, would exceed its ceiling, the claim ends. */
 void claim_check_ceiling(struct engine *e, struct quota *q, uint64_t bytes);
 /* The begin of @q's claim is about to be tried, or was and still waits. */
 void claim_serve(struct engine *e, struct quota *q);
 void claim_serve_end(struct engine *e, struct quota *q);
 
 /*
- * Claims that are over end; the first of each queue that may claims, oldest
- * first. Each costs what choice_make() does. Notes when that is to be done next.
+ * Claims that are over end; the first of each queue that may claims, the one
+ * that has waited longest first. Each costs what choice_make() does. Notes when that is to be done next.
  */
 void claims_review(struct engine *e);
 /* Adds the free pages that are kept to @keep. */

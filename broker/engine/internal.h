@@ -35,8 +35,9 @@ struct engine {
 	struct quota_list quotas;
 	uint32_t n_floors; /* of them */
 	uint64_t stamps_a_ms, wait_claim, claim_hold, claim_max;
-	struct claim_list claims; /* that of the oldest begin first */
+	struct claim_list claims; /* the oldest first */
 	uint32_t n_claims;
+	struct vain vain;
 	bool claims_lifted;      /* some of them */
 	void (*look)(void *arg); /* who wants to see them, see engine_on_claims() */
 	void *look_arg;

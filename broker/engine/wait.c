@@ -151,14 +151,14 @@ static void walks_pass(struct engine *e, const struct wait *w)
 			*at[i] = TAILQ_NEXT(w, in_engine);
 }
 
-static void wait_remove(struct wait *w)
+static void wait_remove(struct wait *w, bool admitted)
 {
 	struct session *s = w->session;
 	struct engine *e = s->engine;
 	struct quota *q = s->quota;
 
 	if (q->claim.of == w)
-		claim_end(e, q);
+		claim_end(e, q, admitted);
 	if (TAILQ_FIRST(&q->queue) == w || !w->overdue)
 		e->retry = true; /* the next one's turn */
 	walks_pass(e, w);
@@ -181,7 +181,7 @@ void wait_forget(struct session *s)
 	struct wait *w;
 
 	while ((w = TAILQ_FIRST(&s->queued)))
-		wait_remove(w);
+		wait_remove(w, false);
 }
 
 static void refuse(struct wait *w, enum fault_reason reason)
@@ -189,7 +189,7 @@ static void refuse(struct wait *w, enum fault_reason reason)
 	struct session *s = w->session;
 
 	if (s->quota->claim.of == w)
-		claim_end(s->engine, s->quota);
+		claim_end(s->engine, s->quota, false);
 	w->refusal = reason;
 	TAILQ_INSERT_TAIL(&s->engine->refused, w, in_refused);
 }
@@ -232,7 +232,7 @@ static bool answer(struct wait *w, int code, struct admission *out)
 	out->took = w->takes;
 	out->most = w->take.max;
 	out->pages = s->engine->taken;
-	wait_remove(w);
+	wait_remove(w, code == 0);
 	return true;
 }
 

@@ -29,7 +29,8 @@ struct wait {
 	int64_t needs[WIRE_MAX_GROUPS]; /* pages, at least */
 	bool queued;                    /* the entry is in use */
 	bool overdue;                   /* it has waited so long that it may claim, and be overtaken */
-	uint64_t paused_until;          /* stamp: till then it does not claim */
+	uint64_t paused_until;          /* stamp: till then it does not claim, since nothing would do */
+	uint64_t gave_up;               /* stamp: when it last held a claim in vain, 0: never */
 	uint32_t refusal;               /* enum fault_reason: it will not be admitted, and why; FAULT_NONE */
 };
 TAILQ_HEAD(wait_list, wait);

@@ -13,8 +13,34 @@
 
 #include <swakv/error.h>
 
-void ref_claim_end(struct ref_pool *p, struct ref_quota *q)
+static struct ref_wait *waiter(struct ref_pool *p, const struct ref_claim *c)
 {
+	for (uint32_t i = 0; i < p->n_waits; i++)
+		if (p->waits[i].session == c->session && p->waits[i].ticket == c->ticket)
+			return &p->waits[i];
+	return NULL;
+}
+
+/* From the first of those that held in vain, one into the other, until now; the pause is as long. */
+static void note_vain(struct ref_pool *p, const struct ref_claim *c)
+{
+	bool overlaps = c->since <= p->vain_end && p->vain_end > 0;
+
+	p->vain_begin = overlaps && p->vain_begin < c->since ? p->vain_begin : c->since;
+	p->vain_end = p->stamp;
+	p->pause_end = p->vain_end + (p->vain_end - p->vain_begin);
+	if (p->pause_end == p->stamp)
+		p->pause_end++;
+}
+
+void ref_claim_end(struct ref_pool *p, struct ref_quota *q, bool admitted)
+{
+	struct ref_wait *w = waiter(p, &q->claim);
+
+	if (q->claim.session && !admitted)
+		note_vain(p, &q->claim);
+	if (w && !admitted)
+		w->turn = p->stamp;
 	for (uint32_t x = 0; x < p->n_extents; x++)
 		if (p->chosen[x] == q)
 			p->chosen[x] = NULL;
@@ -31,14 +57,6 @@ void ref_claim_joined(struct ref_pool *p, const struct ref_class *c, int32_t id)
 		}
 }
 
-static struct ref_wait *waiter(struct ref_pool *p, const struct ref_claim *c)
-{
-	for (uint32_t i = 0; i < p->n_waits; i++)
-		if (p->waits[i].session == c->session && p->waits[i].ticket == c->ticket)
-			return &p->waits[i];
-	return NULL;
-}
-
 /* With it the model would be above its ceiling. */
 static bool exceeds_ceiling(struct ref_pool *p, struct ref_quota *q, const struct ref_wait *w)
 {
@@ -53,24 +71,13 @@ static bool exceeds_ceiling(struct ref_pool *p, struct ref_quota *q, const struc
 
 /* ---- begin and end ------------------------------------------------------------------ */
 
-static void pause_claim(struct ref_pool *p, struct ref_quota *q)
-{
-	struct ref_wait *w = waiter(p, &q->claim);
-	uint64_t held = p->stamp - q->claim.since;
-
-	w->paused_until = p->stamp + (held ? held : 1);
-	ref_claim_end(p, q);
-}
-
 void ref_claims_forget(struct ref_pool *p)
 {
 	for (int i = 0; i < REF_QUOTAS; i++) {
 		struct ref_quota *q = &p->quotas[i];
 
-		if (q->claim.session && q->claim.session->poisoned)
-			ref_claim_end(p, q);
-		else if (q->claim.session && exceeds_ceiling(p, q, waiter(p, &q->claim)))
-			pause_claim(p, q);
+		if (q->claim.session && (q->claim.session->poisoned || exceeds_ceiling(p, q, waiter(p, &q->claim))))
+			ref_claim_end(p, q, false);
 	}
 }
 
@@ -80,7 +87,7 @@ static void give_up(struct ref_pool *p, struct ref_quota *q)
 	for (uint32_t x = 0; x < p->n_extents; x++)
 		if (p->chosen[x] == q && p->live[x] > 0)
 			p->waited[x] = p->stamp;
-	pause_claim(p, q);
+	ref_claim_end(p, q, false);
 }
 
 static bool is_over(const struct ref_pool *p, const struct ref_claim *c)
@@ -88,22 +95,34 @@ static bool is_over(const struct ref_pool *p, const struct ref_claim *c)
 	return p->stamp >= c->moved + p->claim_hold || p->stamp >= c->since + p->claim_max;
 }
 
+static struct ref_quota *oldest_over(struct ref_pool *p)
+{
+	struct ref_quota *oldest = NULL;
+
+	for (int i = 0; i < REF_QUOTAS; i++) {
+		struct ref_quota *q = &p->quotas[i];
+
+		if (q->claim.session && is_over(p, &q->claim) && (!oldest || q->claim.since < oldest->claim.since))
+			oldest = q;
+	}
+	return oldest;
+}
+
 void ref_claims_pass(struct ref_pool *p)
 {
+	struct ref_quota *q;
+
 	for (uint32_t i = 0; i < p->n_waits; i++)
 		p->waits[i].overdue |= p->stamp - p->waits[i].since >= p->wait_claim;
 	for (int i = 0; i < REF_QUOTAS; i++) {
-		struct ref_quota *q = &p->quotas[i];
-		struct ref_claim *c = &q->claim;
+		struct ref_claim *c = &p->quotas[i].claim;
 
-		if (!c->session)
-			continue;
 		if (c->joined)
 			c->moved = p->stamp;
 		c->joined = false;
-		if (is_over(p, c))
-			give_up(p, q);
 	}
+	while ((q = oldest_over(p)))
+		give_up(p, q);
 }
 
 /* ---- what was chosen ---------------------------------------------------------------- */
@@ -254,7 +273,7 @@ static void check_choice(struct ref_pool *p, const struct ref_quota *q, const in
 static bool may_claim(struct ref_pool *p, struct ref_quota *q, const struct ref_wait *w)
 {
 	return w && w->overdue && !q->claim.session && !w->session->poisoned && !w->withdrawn &&
-	       p->stamp >= w->paused_until && !exceeds_ceiling(p, q, w);
+	       p->stamp >= w->paused_until && p->stamp >= p->pause_end && !exceeds_ceiling(p, q, w);
 }
 
 static void learn_new(struct ref_pool *p, struct ref_quota *q, const struct ref_claim_seen *seen)
@@ -308,16 +327,19 @@ static bool can_choose(struct ref_pool *p, struct ref_quota *q, const struct ref
 	return n == 0 && !others_keep(p, q);
 }
 
-/* The oldest one that may claim. */
+/* Of those that may claim the one whose turn comes first; of equal ones the oldest. */
 static struct ref_wait *next_to_claim(struct ref_pool *p)
 {
+	struct ref_wait *next = NULL;
+
 	for (uint32_t i = 0; i < p->n_waits; i++) {
 		struct ref_wait *w = &p->waits[i];
 
-		if (ref_head(p, w->session->quota) == w && may_claim(p, w->session->quota, w))
-			return w;
+		if (ref_head(p, w->session->quota) == w && may_claim(p, w->session->quota, w) &&
+		    (!next || w->turn < next->turn))
+			next = w;
 	}
-	return NULL;
+	return next;
 }
 
 uint32_t ref_claims_learn(struct ref_pool *p, const struct ref_claim_seen *seen)

@@ -114,6 +114,7 @@ struct ref_wait {
 	bool withdrawn;        /* it is refused */
 	bool overdue;          /* it may claim, and be overtaken */
 	uint64_t paused_until; /* stamp */
+	uint64_t turn;         /* stamp: since when it waits for its turn to claim */
 };
 
 struct ref_pool {
@@ -133,6 +134,8 @@ struct ref_pool {
 	struct ref_wait waits[REF_WAITS]; /* oldest first */
 	uint32_t n_waits;
 	uint64_t stamp, wait_claim, claim_hold, claim_max;
+	/* stamps: claims in vain that overlapped, and until when nobody claims after them */
+	uint64_t vain_begin, vain_end, pause_end;
 	const struct ref_quota *chosen[REF_EXTENTS + 1]; /* by whose claim; NULL: by none */
 	uint64_t waited[REF_EXTENTS + 1];                /* stamp at which a claim gave it up with pages in it */
 	bool counting;                                   /* what an answer of the engine is compared with */

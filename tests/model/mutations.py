@@ -274,7 +274,7 @@ MUTATIONS = [
     ("what comes free in a chosen extent is open to all", "free_stack.c", [
         ("\tc->n_free -= n;\n\tc->n_withheld += n;\n", "")]),
     ("a claim outlives its begin", "wait.c", [
-        ("\tif (q->claim.of == w)\n\t\tclaim_end(e, q);\n", "")]),
+        ("\tif (q->claim.of == w)\n\t\tclaim_end(e, q, admitted);\n", "")]),
     ("a claim keeps more than it needs", "choice.c", [
         ("k.kept = free < pages ? free : pages;", "k.kept = free;")]),
     ("a claim chooses an extent more than it needs", "choice.c", [
@@ -291,7 +291,7 @@ MUTATIONS = [
     ("extents with pages in quarantine are chosen like others", "choice.c", [
         ("(uint64_t)(quarantined > 0) << 63", "(uint64_t)(quarantined > 9999) << 63")]),
     ("a claim does not pause", "claim.c", [
-        ("w->paused_until = e->stamp + (held ? held : 1);", "w->paused_until = e->stamp;")]),
+        ("v->paused_until = e->stamp + (held ? held : 1);", "v->paused_until = e->stamp;")]),
     ("extents with claimed pages move for a floor", "provision.c", [
         ("keep->floors[i] + (afresh ? 0 : claimed)", "keep->floors[i]")]),
     ("a claim holds although no page joins", "claim.c", [

@@ -95,7 +95,7 @@ bool ref_holds_up(const struct ref_pool *p, const struct ref_quota *q);
 /* Page @id of class @c has come free. */
 void ref_claim_joined(struct ref_pool *p, const struct ref_class *c, int32_t id);
 /* Nothing is kept any more for the claim of @q. */
-void ref_claim_end(struct ref_pool *p, struct ref_quota *q);
+void ref_claim_end(struct ref_pool *p, struct ref_quota *q, bool admitted);
 /* All that page @id touches belongs to the class, or with @reach: could come to it; and none of it is chosen. */
 bool ref_covered(const struct ref_pool *p, const struct ref_class *c, int32_t id, bool reach);
 /* Whether @need[class] pages could be had if every open point of the session were reached, class by class. */

@@ -31,6 +31,7 @@ int ref_wait_to_take(struct ref_session *s, const struct ref_take *t)
 	p->waits[p->n_waits++] = (struct ref_wait){ .session = s,
 						    .ticket = t->ticket,
 						    .since = p->stamp,
+						    .turn = p->stamp,
 						    .deadline = p->stamp + t->wait,
 						    .takes = true,
 						    .take = *t };
@@ -48,6 +49,7 @@ int ref_wait_for_pages(struct ref_session *s, const struct ref_begin *b)
 	*w = (struct ref_wait){ .session = s,
 				.ticket = b->ticket,
 				.since = p->stamp,
+				.turn = p->stamp,
 				.deadline = p->stamp + b->wait,
 				.stream = b->stream,
 				.n = b->n,
@@ -58,12 +60,12 @@ int ref_wait_for_pages(struct ref_session *s, const struct ref_begin *b)
 	return SWAKV_EAGAIN;
 }
 
-static void leave_queue(struct ref_pool *p, struct ref_wait *w)
+static void leave_queue(struct ref_pool *p, struct ref_wait *w, bool admitted)
 {
 	mark_slots(w, false);
-	p->n_waits--;
 	if (w->session->quota->claim.session == w->session && w->session->quota->claim.ticket == w->ticket)
-		ref_claim_end(p, w->session->quota);
+		ref_claim_end(p, w->session->quota, admitted);
+	p->n_waits--;
 	memmove(w, w + 1, (size_t)(p->waits + p->n_waits - w) * sizeof *w);
 }
 
@@ -71,7 +73,7 @@ void ref_forget_waits(struct ref_session *s)
 {
 	for (uint32_t i = s->pool->n_waits; i-- > 0;)
 		if (s->pool->waits[i].session == s)
-			leave_queue(s->pool, &s->pool->waits[i]);
+			leave_queue(s->pool, &s->pool->waits[i], false);
 }
 
 struct ref_wait *ref_head(struct ref_pool *p, const struct ref_quota *q)
@@ -148,7 +150,7 @@ bool ref_withdraw(struct ref_session *s, uint64_t ticket)
 			continue;
 		w->withdrawn = true;
 		if (s->quota->claim.session == s && s->quota->claim.ticket == ticket)
-			ref_claim_end(p, s->quota);
+			ref_claim_end(p, s->quota, false);
 		return true;
 	}
 	return false;
@@ -210,7 +212,7 @@ int ref_answer(struct ref_session *s, uint64_t ticket, int said, uint32_t n, str
 		code = wait_code(w, said, n);
 	}
 	*was = *w;
-	leave_queue(p, w);
+	leave_queue(p, w, !said);
 	b = begin_of(was);
 	if (!code && !said && !was->takes)
 		*out = ref_begin_request(s, &b);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fair.c - no begin that fits waits behind one that does not for longer than a claim may last
+ * fair.c - no begin that fits waits behind one that does not for longer than claims may last
+ *
+ * Claims that overlap and give nothing last three times as long as one at most:
+ * those that hold when the first ends, and those that begin after the first pause
+ * while one of these still holds. Then nobody claims for as long as they held.
  *
  * "Fits" is said without the broker's own reckoning, and only where nobody can
  * doubt it: in extents that no page of anybody touches, beside whole floors of
@@ -64,7 +68,7 @@ static bool waits_for_itself(const struct worker *v, const struct life *l)
 static void look(struct world *w, const struct worker *v, struct life *l)
 {
 	const struct engine_config *e = &w->plan.ring.engine;
-	uint64_t bound = e->wait_claim + 2 * e->claim_max + MARGIN_NS;
+	uint64_t bound = e->wait_claim + 3 * e->claim_max + MARGIN_NS;
 
 	if (w->limited[v->model_index] || waits_for_itself(v, l) ||
 	    room_for(w, v->model_index) < (int64_t)need_of(v, l)) {
@@ -78,8 +82,57 @@ static void look(struct world *w, const struct worker *v, struct life *l)
 			    (double)(w->now - l->since) / 1e6, (double)(w->now - l->room_since) / 1e6);
 }
 
+/* @c has ended, and its begin waits on: it was in vain at least until it was seen last. */
+static void note_vain(struct world *w, const struct claim_seen *c)
+{
+	struct vain_seen *v = &w->vain;
+
+	if (c->since > v->until || c->since < v->since)
+		v->since = c->since;
+	v->until = c->last;
+}
+
+/* Whoever claims had no part in that, or all have paused before. */
+static void check_pause(struct world *w, uint32_t model, uint64_t since)
+{
+	const struct vain_seen *v = &w->vain;
+
+	if (since > v->until && since < v->until + (v->until - v->since))
+		world_break(w, "model %u claims %.1f ms after claims that gave nothing for %.1f", model,
+			    (double)(since - v->until) / 1e6, (double)(v->until - v->since) / 1e6);
+}
+
+static void look_at_claims(struct world *w)
+{
+	for (uint32_t i = 0; i < w->plan.n_models; i++) {
+		struct claim_seen *c = &w->claims[i];
+		struct quota_counts n;
+		char name[] = { 'm', (char)('0' + i), '\0' };
+
+		if (!engine_quota_of(w->ring->engine, name, &n))
+			n = (struct quota_counts){ 0 };
+		if (c->last && (!n.claims || n.since != c->since)) {
+			if (n.waiting > 0 && n.oldest == c->oldest)
+				note_vain(w, c);
+			c->last = 0;
+		}
+	}
+	for (uint32_t i = 0; i < w->plan.n_models; i++) {
+		struct claim_seen *c = &w->claims[i];
+		struct quota_counts n;
+		char name[] = { 'm', (char)('0' + i), '\0' };
+
+		if (!engine_quota_of(w->ring->engine, name, &n) || !n.claims)
+			continue;
+		if (!c->last)
+			check_pause(w, i, n.since);
+		*c = (struct claim_seen){ .since = n.since, .last = w->now, .oldest = n.oldest };
+	}
+}
+
 void fair_check(struct world *w)
 {
+	look_at_claims(w);
 	for (uint32_t i = 0; i < w->plan.n_workers; i++) {
 		struct worker *v = w->workers[i];
 

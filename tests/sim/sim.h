@@ -74,6 +74,17 @@ struct plan {
 
 struct worker;
 
+/* A model's claim, as it was seen last. */
+struct claim_seen {
+	uint64_t since, last; /* last: 0, it has none */
+	uint64_t oldest;      /* since when its begin waits */
+};
+
+/* Claims that gave nothing, and overlapped. */
+struct vain_seen {
+	uint64_t since, until;
+};
+
 struct world {
 	struct sim_options options;
 	struct plan plan;
@@ -104,6 +115,8 @@ struct world {
 	bool healing;                     /* no more faults: all that waits is to be served */
 	bool limited[SIM_MODELS];         /* a ceiling may bind this model */
 	uint64_t floors[SIM_MODELS];
+	struct claim_seen claims[SIM_MODELS];
+	struct vain_seen vain;
 	uint64_t healed; /* since when */
 	uint64_t commands, kernels, deaths, attached, joined, notices, refused, orders, by_reference, admitted, kicked,
 		reclaimed;
