@@ -24,6 +24,8 @@ void extent_enlist(struct page_class *c, int32_t x, enum extent_kind kind)
 	else
 		l->last = x;
 	l->first = x;
+	if (kind >= EXTENT_PARTIAL)
+		c->partial |= UINT32_C(1) << (kind - EXTENT_PARTIAL);
 }
 
 void extent_unlist(struct page_class *c, int32_t x)
@@ -39,6 +41,8 @@ void extent_unlist(struct page_class *c, int32_t x)
 		l->last = e->prev;
 	else
 		c->extents[e->next].prev = e->prev;
+	if (e->kind >= EXTENT_PARTIAL && l->first < 0)
+		c->partial &= ~(UINT32_C(1) << (e->kind - EXTENT_PARTIAL));
 }
 
 bool extent_kind_is_empty(enum extent_kind kind)

@@ -53,8 +53,10 @@ void extent_move(struct page_class *c, int32_t x, enum extent_kind kind);
 /* What the counts of @e make it. */
 static inline enum extent_kind extent_kind(const struct extent *e)
 {
+	if (e->n_live > 0 && e->n_free > 0)
+		return (enum extent_kind)(EXTENT_PARTIAL + 31 - __builtin_clz((unsigned)e->n_free));
 	if (e->n_live > 0)
-		return e->n_free > 0 ? EXTENT_PARTIAL : EXTENT_FULL;
+		return EXTENT_FULL;
 	return e->n_free > 0 ? EXTENT_EMPTY : EXTENT_BARE;
 }
 

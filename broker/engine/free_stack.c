@@ -124,7 +124,7 @@ static int32_t extent_take(struct page_class *c, int32_t x, int32_t *end, int32_
 
 	e->n_live += taken;
 	e->n_free -= taken;
-	extent_file(c, x, e->n_free > 0 ? EXTENT_PARTIAL : EXTENT_FULL);
+	extent_file(c, x, extent_kind(e));
 	for (int r = 0; r < c->n_runs && out > stop; r++) {
 		if (!straddler_is_there(c, &e->runs[r]))
 			continue;
@@ -137,13 +137,14 @@ static int32_t extent_take(struct page_class *c, int32_t x, int32_t *end, int32_
 	return taken;
 }
 
-/* An extent of @c that has free pages, one that is in use as long as there is one. */
+/*
+ * An extent of @c that has free pages: of those in use one of the fullest, so that
+ * the others come empty; one that is empty when there is no other.
+ */
 static int32_t extent_with_free(const struct page_class *c)
 {
-	int32_t x = c->lists[EXTENT_PARTIAL].first;
+	int32_t x = c->lists[c->partial ? EXTENT_PARTIAL + __builtin_ctz(c->partial) : EXTENT_EMPTY].first;
 
-	if (x < 0)
-		x = c->lists[EXTENT_EMPTY].first;
 	MUST(x >= 0);
 	return x;
 }
@@ -171,7 +172,7 @@ static int32_t extent_promise(struct page_class *c, int32_t x, int32_t n)
 	e->n_owed += owed;
 	e->n_live += owed;
 	e->n_free -= owed;
-	extent_file(c, x, e->n_free > 0 ? EXTENT_PARTIAL : EXTENT_FULL);
+	extent_file(c, x, extent_kind(e));
 	straddlers_owe(c, x);
 	return owed;
 }
@@ -272,7 +273,7 @@ static int32_t extent_put(struct page_class *c, int32_t x, const int32_t *pages,
 	if (e->choice)
 		extent_joined(c, x, i);
 	else
-		extent_file(c, x, e->n_live > 0 ? EXTENT_PARTIAL : EXTENT_EMPTY);
+		extent_file(c, x, extent_kind(e));
 	return i;
 }
 
@@ -307,5 +308,5 @@ void free_stack_put_one(struct page_class *c, int32_t page)
 	if (e->choice)
 		extent_joined(c, x, 1);
 	else
-		extent_file(c, x, e->n_live > 0 ? EXTENT_PARTIAL : EXTENT_EMPTY);
+		extent_file(c, x, extent_kind(e));
 }

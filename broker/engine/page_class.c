@@ -4,7 +4,8 @@
  *
  * The arrays of a class span every id it could ever use and are allocated
  * zeroed. Free pages belong to the extent they start in (free_stack.h); what is
- * taken comes from an extent that is in use anyway, as long as there is one.
+ * taken comes from an extent that is in use anyway, one of the fullest, as long as
+ * there is one.
  */
 #include "page_class.h"
 #include "dirty.h"

@@ -31,11 +31,11 @@ enum page_state {
 
 /* What an extent of a class has: live pages (leased or quarantined) that touch it, free ones that start in it. */
 enum extent_kind {
-	EXTENT_EMPTY, /* none live, some free: may leave the class */
-	EXTENT_BARE,  /* neither: may leave the class, too */
-	EXTENT_PARTIAL,
-	EXTENT_FULL, /* none free */
-	EXTENT_N_KINDS,
+	EXTENT_EMPTY,   /* none live, some free: may leave the class */
+	EXTENT_BARE,    /* neither: may leave the class, too */
+	EXTENT_FULL,    /* none free */
+	EXTENT_PARTIAL, /* both; and so on, by the bits that the number of free ones has beyond the first */
+	EXTENT_N_KINDS = EXTENT_PARTIAL + 31,
 };
 
 struct extent_list {
@@ -70,6 +70,7 @@ struct page_class {
 	struct extent *extents; /* the pool's */
 	struct pool *pool;
 	struct extent_list lists[EXTENT_N_KINDS];
+	uint32_t partial;              /* a bit for each list from EXTENT_PARTIAL on that is not empty */
 	int32_t first_owed, last_owed; /* extents that owe pages, in the order in which they promised; -1: none */
 	int64_t promised;              /* free pages that no other class may take while a provision is made */
 	uint64_t turns;                /* counts how often an extent of it became empty or ceased to be */

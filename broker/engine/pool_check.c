@@ -240,9 +240,16 @@ static bool check_extents(const struct view *v)
 	if (n_owed != v->c->n_owed || n_owing != 0)
 		return wrong(v, "owes %" PRId32 " pages, counted %" PRId32 ", or its list of who owes is wrong",
 			     v->c->n_owed, n_owed);
-	for (int k = 0; k < EXTENT_N_KINDS; k++)
+	for (int k = 0; k < EXTENT_N_KINDS; k++) {
+		bool used = k < EXTENT_PARTIAL || (v->c->partial & (UINT32_C(1) << (k - EXTENT_PARTIAL)));
+
 		if (!check_list(v, (enum extent_kind)k, &n_listed))
 			return false;
+		if (k >= EXTENT_PARTIAL && used == (v->c->lists[k].first < 0))
+			return wrong(
+				v, "list %d begins with extent %" PRId32 ", and the bits of lists in use are %" PRIx32,
+				k, v->c->lists[k].first, v->c->partial);
+	}
 	if (n_held != v->c->n_extents || n_empty != v->c->n_empty || n_listed != n_held - n_chosen)
 		return wrong(v,
 			     "holds %" PRId32 " extents, %" PRId32 " empty, %" PRId32 " chosen, %" PRId32

@@ -310,6 +310,11 @@ void ref_complain(struct ref_pool *p, const char *format, ...) __attribute__((fo
 void ref_extents_learn(struct ref_pool *p, const int32_t *holder, const struct ref_session *taker, int64_t trim);
 /* After the pages of a command were learned: no class took extents, compared with @before, that it did not need. */
 void ref_check_thrift(struct ref_pool *p, const int32_t *before);
+/*
+ * After that, too: pages came from the fullest extents in use, by the doublings of
+ * what they have free, and from empty ones only when these had none.
+ */
+void ref_check_fullest(struct ref_pool *p);
 /* Counts the pages of a class. */
 const struct ref_class *ref_tally(struct ref_pool *p, uint32_t index);
 /* Pages of it that could be admitted now: beside what is claimed. */

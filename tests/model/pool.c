@@ -181,6 +181,67 @@ void ref_check_thrift(struct ref_pool *p, const int32_t *before)
 	}
 }
 
+/* Free pages of the class that start in extent @x; with @given also those that this command has given out. */
+static int64_t starting_in(const struct ref_pool *p, const struct ref_class *c, uint32_t x, bool given)
+{
+	int64_t n = 0;
+
+	for (int32_t id = 0; id < c->num_pages; id++)
+		n += c->first[id] == x && ref_covered(p, c, id, false) &&
+		     (c->page[id] == REF_FREE || (given && c->given[id] == p->command));
+	return n;
+}
+
+/* It had pages in use before this command; with @since, or has one of it that starts before it. */
+static bool was_in_use(const struct ref_pool *p, const struct ref_class *c, uint32_t x, bool since)
+{
+	for (int32_t id = 0; id < c->num_pages; id++)
+		if (c->first[id] <= x && x <= c->last[id] && c->page[id] != REF_FREE &&
+		    (c->given[id] != p->command || (since && c->first[id] < x)))
+			return true;
+	return false;
+}
+
+/* Of @n free pages: how many doublings they are; fewer come first. */
+static int rank_of(int64_t n)
+{
+	int rank = 0;
+
+	while (n >>= 1)
+		rank++;
+	return rank;
+}
+
+void ref_check_fullest(struct ref_pool *p)
+{
+	for (uint32_t x = 0; x < p->n_extents; x++)
+		if (p->chosen[x])
+			return; /* who runs may take what is claimed, and then there is more to choose from */
+	for (struct ref_class *c = p->classes; c < p->classes + p->n_classes; c++) {
+		int32_t index = (int32_t)(c - p->classes);
+
+		for (uint32_t x = 0; x < p->n_extents && c->wanted > 0; x++) {
+			int64_t before = p->holder[x] == index ? starting_in(p, c, x, true) : 0;
+			bool used = was_in_use(p, c, x, true);
+
+			if (before == 0 || before == starting_in(p, c, x, false))
+				continue; /* it gave none */
+			for (uint32_t y = 0; y < p->n_extents; y++) {
+				int64_t left = p->holder[y] == index ? starting_in(p, c, y, false) : 0;
+
+				if (y == x || left == 0 || left != starting_in(p, c, y, true) ||
+				    !was_in_use(p, c, y, false))
+					continue;
+				if (!used || rank_of(left) < rank_of(before))
+					ref_complain(p,
+						     "class %d took pages of extent %u, which had %lld free, and "
+						     "left extent %u, which has %lld",
+						     (int)index, x, (long long)before, y, (long long)left);
+			}
+		}
+	}
+}
+
 /* ---- sessions ---------------------------------------------------------------- */
 
 static bool between(int64_t value, int64_t low, int64_t high)

@@ -616,6 +616,8 @@ static void compare_touched(struct world *w, const struct command *c)
 	compare_extents(w, NULL, 0);
 	if (!w->pool.error[0])
 		ref_check_thrift(&w->pool, w->holder);
+	if (!w->pool.error[0])
+		ref_check_fullest(&w->pool);
 	count_moves(w, c);
 	if (w->pool.error[0] || !s->attached)
 		return;

@@ -236,6 +236,52 @@ Test(pool, an_extent_in_use_is_filled_before_an_empty_one)
 	pool_drop(p);
 }
 
+/* What comes free in the others then adds up to whole extents. */
+Test(pool, new_pages_come_from_the_fullest_extents_first)
+{
+	struct pool *p = pool_make(4 * 64, 64, WIRE_SCRUB_NEVER);
+	struct holder *a = holder_make(p, 8);
+
+	take(p, a, 32);
+	/* 7, 1, 4 and 2 pages come free, in an order that says nothing */
+	for (int32_t page = 0; page < 7; page++)
+		put_page(a, page);
+	for (int32_t page = 16; page < 20; page++)
+		put_page(a, page);
+	put_page(a, 8);
+	put_page(a, 24);
+	put_page(a, 25);
+	check(p);
+	for (int i = 0; i < 14; i++) {
+		int32_t extent = i < 1 ? 1 : i < 3 ? 3 : i < 7 ? 2 : 0;
+
+		take(p, a, 1);
+		cr_assert_eq(a->held[a->n - 1] / 8, extent, "page %d came from extent %d, not %d", i,
+			     a->held[a->n - 1] / 8, extent);
+		check(p);
+	}
+	free(a);
+	pool_drop(p);
+}
+
+Test(pool, extents_whose_free_pages_are_about_as_many_take_turns_last_in_first_out)
+{
+	struct pool *p = pool_make(2 * 64, 64, WIRE_SCRUB_NEVER);
+	struct holder *a = holder_make(p, 8);
+
+	take(p, a, 16);
+	put_page(a, 0);
+	put_page(a, 1);
+	put_page(a, 8);
+	put_page(a, 9);
+	put_page(a, 10);
+	take(p, a, 1);
+	cr_assert_eq(a->held[a->n - 1], 10, "two free pages and three count alike: the last that changed is first");
+	check(p);
+	free(a);
+	pool_drop(p);
+}
+
 /* ---- several needs at once -------------------------------------------------------------- */
 
 Test(pool, needs_of_several_classes_are_met_all_or_none)
