@@ -205,13 +205,7 @@ int extend_complete(struct session *s, struct request *r, const struct counts *a
 		struct seq *q = request_seq(s, r, i);
 		int64_t e = seq_endpoint(r, q) + accepted_of(accepted, i, pending_tokens(r, q));
 
-		FOR_EACH_GROUP (g, s) {
-			struct mapped m = seq_mapped(s, g, r, q);
-
-			seq_clear_outside(s, g, r, q, &m, e, &leaving);
-		}
-		seq_settle(s, r, q, e);
-		slice_spend(s, (int32_t)s->n_groups);
+		seq_settle_back(s, r, q, e, &leaving);
 	}
 	transition_end(s, r);
 	agenda_build(s, r);

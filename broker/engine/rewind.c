@@ -10,7 +10,6 @@
 
 #include "agenda.h"
 #include "points.h"
-#include "slice.h"
 #include "transition.h"
 
 static int check_rewind(const struct session *s, const struct request *r, const int32_t *tokens, uint32_t n,
@@ -54,13 +53,7 @@ int request_rewind(struct session *s, uint64_t handle, const int32_t *tokens, ui
 		int64_t e = seq_endpoint(r, q) - tokens[i];
 
 		q->high = seq_high(r, q);
-		FOR_EACH_GROUP (g, s) {
-			struct mapped m = seq_mapped(s, g, r, q);
-
-			seq_clear_outside(s, g, r, q, &m, e, &leaving);
-		}
-		seq_settle(s, r, q, e);
-		slice_spend(s, (int32_t)s->n_groups);
+		seq_settle_back(s, r, q, e, &leaving);
 	}
 	agenda_build(s, r);
 	if (!leaving.through) /* takes no room: the request has a point of that value */

@@ -144,17 +144,6 @@ void seq_unbind(struct session *s, struct group *g, struct request *r, struct se
 	row_list_note(s, g, &r->dirty, q->slot);
 }
 
-void seq_clear_outside(struct session *s, struct group *g, struct request *r, struct seq *q, const struct mapped *m,
-		       int64_t e, struct leaving *l)
-{
-	int32_t begin = seq_retained_begin(g, q, e), end = window_end(&g->window, e);
-
-	seq_unbind(s, g, r, q, m->lo, m->gap < begin ? m->gap : begin, l);
-	seq_unbind(s, g, r, q, end > m->lo ? end : m->lo, m->gap, l);
-	seq_unbind(s, g, r, q, m->resume, m->hi < begin ? m->hi : begin, l);
-	seq_unbind(s, g, r, q, end > m->resume ? end : m->resume, m->hi, l);
-}
-
 void seq_settle(struct session *s, const struct request *r, struct seq *q, int64_t endpoint)
 {
 	int64_t next = r->capacity + 1;
@@ -171,4 +160,25 @@ void seq_settle(struct session *s, const struct request *r, struct seq *q, int64
 	}
 	q->base = endpoint - (int64_t)r->steps;
 	q->due = (uint64_t)(next - q->base);
+}
+
+/* Clears what endpoint @e does not retain of the row, in the order of its columns. */
+static void clear_outside(struct session *s, struct group *g, struct request *r, struct seq *q, int64_t e,
+			  struct leaving *l)
+{
+	int32_t begin = seq_retained_begin(g, q, e), end = window_end(&g->window, e);
+	struct mapped m = seq_mapped(s, g, r, q);
+
+	seq_unbind(s, g, r, q, m.lo, m.gap < begin ? m.gap : begin, l);
+	seq_unbind(s, g, r, q, end > m.lo ? end : m.lo, m.gap, l);
+	seq_unbind(s, g, r, q, m.resume, m.hi < begin ? m.hi : begin, l);
+	seq_unbind(s, g, r, q, end > m.resume ? end : m.resume, m.hi, l);
+}
+
+void seq_settle_back(struct session *s, struct request *r, struct seq *q, int64_t endpoint, struct leaving *l)
+{
+	FOR_EACH_GROUP (g, s)
+		clear_outside(s, g, r, q, endpoint, l);
+	seq_settle(s, r, q, endpoint);
+	slice_spend(s, (int32_t)s->n_groups);
 }

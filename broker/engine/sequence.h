@@ -79,12 +79,11 @@ void leaving_init(const struct session *s, const struct request *r, uint64_t val
 /* Clears columns [first, end) of the row: their pages return to the sequence now, or wait. */
 void seq_unbind(struct session *s, struct group *g, struct request *r, struct seq *q, int32_t first, int32_t end,
 		struct leaving *l);
-/* Clears what endpoint @e does not retain of the row with the columns @m, in their order. */
-void seq_clear_outside(struct session *s, struct group *g, struct request *r, struct seq *q, const struct mapped *m,
-		       int64_t e, struct leaving *l);
 /* @page comes back to @q: to its reservation, or to the class while it holds more than that. */
 void seq_give_back(struct group *g, struct seq *q, int32_t page);
 /* The sequence has reached @endpoint: what is retained, and when that changes next. */
 void seq_settle(struct session *s, const struct request *r, struct seq *q, int64_t endpoint);
+/* The same where more may be bound than @endpoint retains: those pages leave the row. */
+void seq_settle_back(struct session *s, struct request *r, struct seq *q, int64_t endpoint, struct leaving *l);
 
 #endif

@@ -204,7 +204,7 @@ MUTATIONS = [
         ("int32_t begin = s->model.chunk_mapped ? p->begin : seq_retained_begin(g, q, e);",
          "int32_t begin = seq_retained_begin(g, q, e);")]),
     ("a part of a step is accepted without clearing the tail", "sequence.c", [
-        ("\tseq_unbind(s, g, r, q, end > m->resume ? end : m->resume, m->hi, l);\n", "")]),
+        ("\tseq_unbind(s, g, r, q, end > m.resume ? end : m.resume, m.hi, l);\n", "")]),
     ("a part of a step is accepted where all must stay", "extend.c", [
         ("if (n < tokens && !s->model.chunk_mapped)", "if (n + 1 < tokens && !s->model.chunk_mapped)")]),
     ("none of a step accepted means all of it", "extend.c", [
