@@ -5,8 +5,8 @@
 #include "points.h"
 #include "sequence.h"
 
-int fence_resolve(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
-		  struct resolved_fence *out, struct fault *f)
+int fence_resolve_line(const struct session *s, uint32_t line, const struct wire_fence *fence, uint64_t armed,
+		       struct resolved_fence *out, struct fault *f)
 {
 	*out = (struct resolved_fence){ 0 };
 	switch (fence->kind) {
@@ -17,8 +17,8 @@ int fence_resolve(const struct session *s, const struct request *r, const struct
 		out->reached = true;
 		return 0;
 	case WIRE_FENCE_LINE:
-		if (fence->line != r->stream)
-			return fault_set(f, FAULT_FENCE_LINE, -1, fence->line, r->stream);
+		if (fence->line != line)
+			return fault_set(f, FAULT_FENCE_LINE, -1, fence->line, line);
 		if (fence->value > armed)
 			return fault_set(f, FAULT_FENCE_NOT_ARMED, -1, (int64_t)fence->value, (int64_t)armed);
 		out->value = fence->value;
@@ -26,8 +26,14 @@ int fence_resolve(const struct session *s, const struct request *r, const struct
 	default:
 		return fault_set(f, FAULT_FENCE_KIND, -1, fence->kind, 0);
 	}
-	out->reached = out->value <= s->lines[r->stream].reached;
+	out->reached = out->value <= s->lines[line].reached;
 	return 0;
+}
+
+int fence_resolve(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,
+		  struct resolved_fence *out, struct fault *f)
+{
+	return fence_resolve_line(s, r->stream, fence, armed, out, f);
 }
 
 int fence_resolve_end(const struct session *s, const struct request *r, const struct wire_fence *fence, uint64_t armed,

@@ -9,6 +9,7 @@
 #include "managed.h"
 #include "dirty.h"
 
+#include "fence.h"
 #include "floor_ceiling.h"
 #include "internal.h"
 #include "quarantine.h"
@@ -199,20 +200,19 @@ _Static_assert(WIRE_MAX_STREAMS <= 64, "a bit for each");
 static int check_fence(const struct session *s, const struct wire_fence *fence, const uint64_t *armed, struct proofs *p,
 		       struct fault *f)
 {
-	if (fence->kind == WIRE_FENCE_DONE)
-		return 0;
-	if (fence->kind != WIRE_FENCE_LINE && fence->kind != WIRE_FENCE_FAILED)
-		return fault_set(f, FAULT_FENCE_KIND, -1, fence->kind, 0);
-	if (fence->line >= s->model.n_streams)
-		return fault_set(f, FAULT_STREAM_RANGE, -1, fence->line, s->model.n_streams - 1);
-	if (fence->kind == WIRE_FENCE_FAILED) {
-		p->failed |= UINT64_C(1) << fence->line;
-		return 0;
-	}
-	if (fence->value > armed[fence->line])
-		return fault_set(f, FAULT_FENCE_NOT_ARMED, -1, (int64_t)fence->value, (int64_t)armed[fence->line]);
-	if (fence->value > s->lines[fence->line].reached)
-		p->values[p->n++] = (struct line_value){ fence->line, fence->value };
+	uint32_t line = fence->kind == WIRE_FENCE_DONE ? 0 : fence->line;
+	struct resolved_fence r;
+	int code;
+
+	if (line >= s->model.n_streams)
+		return fault_set(f, FAULT_STREAM_RANGE, -1, line, s->model.n_streams - 1);
+	code = fence_resolve_line(s, line, fence, armed[line], &r, f);
+	if (code)
+		return code;
+	if (r.failed)
+		p->failed |= UINT64_C(1) << line;
+	else if (!r.reached)
+		p->values[p->n++] = (struct line_value){ line, r.value };
 	return 0;
 }
 

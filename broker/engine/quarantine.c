@@ -9,6 +9,7 @@
 #include "quarantine.h"
 
 #include "bug.h"
+#include "fence.h"
 #include "slice.h"
 
 void pages_quarantine(struct session *s, uint32_t line, const struct page_chains *chains)
@@ -74,20 +75,14 @@ static int check_quarantine(const struct session *s, uint32_t line, const struct
 			    struct fault *f)
 {
 	bool doubtful = s->lines[line].doubtful || page_chains_count(&s->lines[line].quarantine, s->n_groups) > 0;
+	struct resolved_fence p;
+	int code = fence_resolve_line(s, line, fence, armed, &p, f);
 
-	if (fence->kind == WIRE_FENCE_FAILED)
-		return doubtful ? fault_set(f, FAULT_STILL_POISONED, -1, session_quarantined(s), 0) : 0;
-	if (fence->kind == WIRE_FENCE_DONE)
-		return 0;
-	if (fence->kind != WIRE_FENCE_LINE)
-		return fault_set(f, FAULT_FENCE_KIND, -1, fence->kind, 0);
-	if (fence->line != line)
-		return fault_set(f, FAULT_FENCE_LINE, -1, fence->line, line);
-	if (fence->value > armed)
-		return fault_set(f, FAULT_FENCE_NOT_ARMED, -1, (int64_t)fence->value, (int64_t)armed);
-	if (doubtful && fence->value > s->lines[line].reached)
-		return fault_set(f, FAULT_SHUTDOWN_PENDING, -1, line, (int64_t)fence->value);
-	return 0;
+	if (code || !doubtful || p.reached)
+		return code;
+	if (p.failed)
+		return fault_set(f, FAULT_STILL_POISONED, -1, session_quarantined(s), 0);
+	return fault_set(f, FAULT_SHUTDOWN_PENDING, -1, line, (int64_t)p.value);
 }
 
 int session_shutdown(struct session *s, const struct wire_fence *fences, uint32_t n, const uint64_t *armed,

@@ -94,8 +94,7 @@ MUTATIONS = [
          "\tstruct session *other;\n\n"
          "\tLIST_FOREACH(other, &s->engine->sessions, siblings)\n\t\tother->poisoned = true;\n")]),
     ("poison is lifted although a stream failed again", "quarantine.c", [
-        ("return doubtful ? fault_set(f, FAULT_STILL_POISONED, -1, session_quarantined(s), 0) : 0;",
-         "return 0;")]),
+        ("return fault_set(f, FAULT_STILL_POISONED, -1, session_quarantined(s), 0);", "return 0;")]),
     ("V base one page off", "page_table.h", [
         ("k[t->v_column] = page < 0 ? -1 : page + t->v_more;",
          "k[t->v_column] = page < 0 ? -1 : page + t->v_more - 1;")]),
@@ -230,7 +229,7 @@ MUTATIONS = [
     ("a give that is refused keeps what came before", "managed.c", [
         ("\t\t\tundo_given(s, g, give->ids, i);\n", "")]),
     ("given pages are free before their point", "managed.c", [
-        ("if (fence->value > s->lines[fence->line].reached)", "if (fence->value > s->lines[fence->line].reached + 1)")]),
+        ("else if (!r.reached)", "else if (!r.reached && r.value > s->lines[line].reached + 1)")]),
     ("given pages are free at the first of their points", "points.c", [
         ("\t\tp->beside = first->beside;\n\t\tfirst->beside = (int32_t)(p - s->points);\n", "\t\t(void)p;\n")]),
     ("a give to a poisoned session is free at once", "managed.c", [
