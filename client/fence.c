@@ -11,6 +11,22 @@
 #include "session.h"
 #include "stream/session_stream.h"
 
+bool fence_map(struct swakv_fence fence, struct wire_fence *out)
+{
+	switch (fence.kind) {
+	case SWAKV_FENCE_DONE:
+		*out = (struct wire_fence){ .kind = WIRE_FENCE_DONE };
+		return true;
+	case SWAKV_FENCE_FAILED:
+		*out = (struct wire_fence){ .kind = WIRE_FENCE_FAILED, .line = fence.line };
+		return true;
+	case SWAKV_FENCE_LINE:
+		*out = (struct wire_fence){ WIRE_FENCE_LINE, fence.line, fence.value };
+		return true;
+	}
+	return false;
+}
+
 /*
  * True when it was marked before the pending step of @r could enqueue anything. In
  * the wrong phase, or with another's line, there is something else to be said
@@ -35,25 +51,16 @@ int fence_to_wire(const struct swakv_request *r, int64_t entry, uint16_t complet
 {
 	char where[32];
 
-	switch (fence.kind) {
-	case SWAKV_FENCE_DONE:
-		*out = (struct wire_fence){ .kind = WIRE_FENCE_DONE };
-		return 0;
-	case SWAKV_FENCE_FAILED:
-		*out = (struct wire_fence){ .kind = WIRE_FENCE_FAILED };
-		return 0;
-	case SWAKV_FENCE_LINE:
-		if (fence_is_old(r, complete, fence))
-			return session_error(r->session, SWAKV_EINVALID,
-					     "%sfence value %" PRIu64 " of stream %" PRIu32
-					     " is no proof: the step was prepared behind mark %" PRIu64
-					     ", so mark the stream behind the step's work and give that fence",
-					     entry_text(where, entry), fence.value, fence.line, r->before);
-		*out = (struct wire_fence){ WIRE_FENCE_LINE, fence.line, fence.value };
-		return 0;
-	}
-	return session_error(r->session, SWAKV_EINVALID, "%sfence kind %d is unknown", entry_text(where, entry),
-			     (int)fence.kind);
+	if (!fence_map(fence, out))
+		return session_error(r->session, SWAKV_EINVALID, "%sfence kind %d is unknown", entry_text(where, entry),
+				     (int)fence.kind);
+	if (out->kind == WIRE_FENCE_LINE && fence_is_old(r, complete, fence))
+		return session_error(r->session, SWAKV_EINVALID,
+				     "%sfence value %" PRIu64 " of stream %" PRIu32
+				     " is no proof: the step was prepared behind mark %" PRIu64
+				     ", so mark the stream behind the step's work and give that fence",
+				     entry_text(where, entry), fence.value, fence.line, r->before);
+	return 0;
 }
 
 struct wire_fence fence_of_end(struct swakv_request *r, uint16_t op)

@@ -3,6 +3,7 @@
 #ifndef SWAKV_CLIENT_FENCE_H
 #define SWAKV_CLIENT_FENCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <swakv/swakv.h>
@@ -10,6 +11,8 @@
 struct swakv_request;
 struct wire_fence;
 
+/* The caller's fence as the wire has it. False: its kind is unknown. What it names is the broker's to check. */
+bool fence_map(struct swakv_fence fence, struct wire_fence *out);
 /*
  * Brings the caller's fence of @complete, an op that completes a step of @r, to
  * wire form. 0, or SWAKV_EINVALID with the sentence set: its kind is unknown, or

@@ -13,6 +13,7 @@
 
 #include "call_collect.h"
 #include "call_send.h"
+#include "fence.h"
 #include "scrub.h"
 #include "session.h"
 #include "stream/session_stream.h"
@@ -153,36 +154,38 @@ struct fences {
 	bool given[WIRE_MAX_STREAMS];
 };
 
-static void fence_add(struct fences *f, uint32_t line, uint32_t kind, uint64_t value)
+static void fence_add(struct fences *f, struct wire_fence fence)
 {
-	struct wire_fence *of = &f->of[line];
+	struct wire_fence *of = &f->of[fence.line];
 
-	if (f->given[line] && (of->kind == WIRE_FENCE_FAILED || (kind == WIRE_FENCE_LINE && value <= of->value)))
+	if (f->given[fence.line] &&
+	    (of->kind == WIRE_FENCE_FAILED || (fence.kind == WIRE_FENCE_LINE && fence.value <= of->value)))
 		return;
-	f->given[line] = true;
-	*of = (struct wire_fence){ kind, line, value };
+	f->given[fence.line] = true;
+	*of = fence;
 }
 
 /* The caller's fences, and those of scrubs that may still run. */
 static int fences_make(struct swakv_session *s, const struct swakv_fence *fences, uint32_t n, struct fences *f)
 {
+	struct wire_fence fence;
+
 	memset(f->given, 0, sizeof(f->given));
 	for (uint32_t i = 0; i < n; i++) {
-		if (fences[i].kind == SWAKV_FENCE_DONE)
-			continue;
-		if (fences[i].kind != SWAKV_FENCE_LINE && fences[i].kind != SWAKV_FENCE_FAILED)
+		if (!fence_map(fences[i], &fence))
 			return session_error(s, SWAKV_EINVALID, "fence %" PRIu32 ": kind %d is unknown", i,
 					     (int)fences[i].kind);
-		if (fences[i].line >= s->welcome.n_streams)
+		if (fence.kind == WIRE_FENCE_DONE)
+			continue;
+		if (fence.line >= s->welcome.n_streams)
 			return session_error(s, SWAKV_EINVALID,
 					     "fence %" PRIu32 ": stream %" PRIu32 " is outside 0 to %" PRIu32, i,
-					     fences[i].line, s->welcome.n_streams - 1);
-		fence_add(f, fences[i].line, fences[i].kind == SWAKV_FENCE_LINE ? WIRE_FENCE_LINE : WIRE_FENCE_FAILED,
-			  fences[i].value);
+					     fence.line, s->welcome.n_streams - 1);
+		fence_add(f, fence);
 	}
 	for (uint32_t i = 0; i < s->welcome.n_streams; i++)
 		if (s->scrubbed[i] > load_acquire(&s->streams[i].line->word))
-			fence_add(f, i, WIRE_FENCE_LINE, s->scrubbed[i]);
+			fence_add(f, (struct wire_fence){ WIRE_FENCE_LINE, i, s->scrubbed[i] });
 	return 0;
 }
 
