@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "control_fixture.h"
+#include "engine/internal.h"
+#include "engine/session.h"
 
 TestSuite(client, .init = fixture_setup, .fini = fixture_teardown);
 
@@ -22,6 +24,27 @@ Test(client, tables_are_made_before_the_ring_thread_hears_of_a_session)
 	cr_expect_not(session_entered(w.channel->session), "the engine is the ring thread's");
 	for (uint64_t i = 0; i < l->cells_bytes[0] / sizeof(int32_t); i++)
 		cr_assert_eq(cells[i], -1);
+	end_connection(&w);
+	end_process(&w);
+	turn();
+}
+
+/* Of each group the control thread makes a page class; the ring thread, which frees nothing, took none of these. */
+Test(client, page_classes_that_nobody_needed_are_freed_when_a_session_is_attached)
+{
+	struct worker w;
+
+	hello.n_groups = 2;
+	hello.groups[1] = hello.groups[0];
+	w = connect_worker();
+	say_hello(&w);
+	w.channel = told(MAIL_ATTACH);
+	FOR_EACH_GROUP (g, w.channel->session)
+		cr_assert_not_null(g->spare);
+	tell(MAIL_ATTACHED, w.channel);
+	turn();
+	FOR_EACH_GROUP (g, w.channel->session)
+		cr_assert_null(g->spare);
 	end_connection(&w);
 	end_process(&w);
 	turn();
