@@ -21,12 +21,6 @@
 _Static_assert(SWAKV_MAX_PAGES == WIRE_MAX_PAGES && (int)SWAKV_TAKE_OVERWRITES == (int)WIRE_TAKE_OVERWRITES,
 	       "as on the wire");
 
-static int group_unknown(struct swakv_session *s, uint32_t group)
-{
-	return session_error(s, SWAKV_EINVALID, "layer group %" PRIu32 " is outside 0 to %" PRIu32, group,
-			     s->welcome.n_groups - 1);
-}
-
 /* ---- take ---------------------------------------------------------------------- */
 
 /* What a take keeps until it is answered: in `flags`, below the pages that it asked for at most. */
@@ -126,8 +120,8 @@ int swakv_pages_take(swakv_session *s, uint32_t group, uint32_t stream, uint32_t
 		return session_error(s, SWAKV_EINVALID, "%s NULL",
 				     ids ? "the pointer for the count is" : "the place for the ids is");
 	*n = 0;
-	if (group >= s->welcome.n_groups)
-		return group_unknown(s, group);
+	if ((r = session_group(s, group)) < 0)
+		return r;
 	if (max > WIRE_MAX_PAGES)
 		return session_error(s, SWAKV_EINVALID,
 				     "%" PRIu32 " pages at most were asked for: one call takes up to %d", max,
@@ -225,10 +219,17 @@ int swakv_pages_give(swakv_session *s, uint32_t group, const int32_t *ids, uint3
 	if ((!ids && n > 0) || (!fences && n_fences > 0))
 		return session_error(s, SWAKV_EINVALID, "the list of %s is NULL, and a count of %" PRIu32 " was given",
 				     !ids && n > 0 ? "pages" : "fences", !ids && n > 0 ? n : n_fences);
+	if ((r = session_group(s, group)) < 0)
+		return r;
+	/* More than any list has: none of it is touched. */
 	if (n == 0 || n > WIRE_MAX_PAGES)
 		return session_error(s, SWAKV_EINVALID,
 				     "%" PRIu32 " pages are to be given back: 1 to %d can be, with one call", n,
 				     WIRE_MAX_PAGES);
+	if (n_fences > WIRE_MAX_PAGES)
+		return session_error(s, SWAKV_EINVALID,
+				     "%" PRIu32 " fences were given: one a stream is enough, and %d are the most",
+				     n_fences, WIRE_MAX_PAGES);
 	r = give_send(s, group, ids, n, fences, n_fences, &c);
 	return r < 0 ? r : call_return(s, c, ticket);
 }
@@ -274,8 +275,8 @@ int swakv_pages_offer(swakv_session *s, uint32_t group, int64_t n)
 
 	if (r < 0)
 		return r;
-	if (group >= s->welcome.n_groups)
-		return group_unknown(s, group);
+	if ((r = session_group(s, group)) < 0)
+		return r;
 	if (n < 0)
 		return session_error(s, SWAKV_EINVALID, "%" PRId64 " pages were offered: give 0 or more", n);
 	store_relaxed(&s->boards[group].offered, (uint64_t)n);

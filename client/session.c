@@ -74,6 +74,14 @@ int session_list(struct swakv_session *s, const char *what, const void *list, ui
 		n, what, (call_max_payload(s) - head) / size, s->max_batch);
 }
 
+int session_group(struct swakv_session *s, uint32_t group)
+{
+	if (group < s->welcome.n_groups)
+		return 0;
+	return session_error(s, SWAKV_EINVALID, "layer group %" PRIu32 " is outside 0 to %" PRIu32, group,
+			     s->welcome.n_groups - 1);
+}
+
 int session_refuse(struct swakv_session *s)
 {
 	if (!s)
@@ -270,8 +278,7 @@ int swakv_session_get_layout(const swakv_session *s, uint32_t group, struct swak
 	if (!s)
 		return SWAKV_EINVALID;
 	if (group >= s->welcome.n_groups) /* as above */
-		return session_error((swakv_session *)(uintptr_t)s, SWAKV_EINVALID,
-				     "group %" PRIu32 " is outside 0 to %" PRIu32, group, s->welcome.n_groups - 1);
+		return session_group((swakv_session *)(uintptr_t)s, group);
 	return session_give(s, &kind, out, &s->layouts[group]);
 }
 

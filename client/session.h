@@ -83,6 +83,8 @@ struct swakv_session {
 
 /* Why session_enter() refuses. */
 int session_refuse(struct swakv_session *s);
+/* 0, or SWAKV_EINVALID: @group is none of the model's. */
+int session_group(struct swakv_session *s, uint32_t group);
 /*
  * 0, and no sentence is left of an earlier call; or SWAKV_EFORKED or SWAKV_EGONE
  * with the sentence set: the first line of every call. @s NULL: SWAKV_EINVALID.

@@ -205,6 +205,8 @@ int swakv_sequence_get_group_state(swakv_request *r, uint32_t seq, uint32_t grou
 		return session_error(r->session, SWAKV_EINVALID, "the pointer for the state is NULL");
 	if (!sized_check(&kind_of_sequence, out, r->session->error, sizeof(r->session->error)))
 		return SWAKV_EINVALID;
+	if ((e = session_group(r->session, group)) < 0)
+		return e;
 	if (seq > INT32_MAX)
 		return session_error(r->session, SWAKV_EINVALID,
 				     "sequence %" PRIu32 " is outside the batch (size %" PRIu32 ")", seq, r->n);
@@ -257,6 +259,8 @@ int swakv_session_group_free_pages(swakv_session *s, uint32_t group, int64_t *ou
 		return r;
 	if (!out)
 		return session_error(s, SWAKV_EINVALID, "the pointer for the number is NULL");
+	if ((r = session_group(s, group)) < 0)
+		return r;
 	c = call_new(s, WIRE_OP_QUERY_PAGES, 0, free_pages_effect);
 	if (!c)
 		return SWAKV_ENOMEM;

@@ -26,6 +26,18 @@ static int kv_table_refuse(struct swakv_page_table *t, const char *what, int32_t
 	return code;
 }
 
+/* The list @what has no memory, or cannot have @n entries in a table of so many rows: none of it is touched. */
+static int check_list(struct swakv_page_table *t, const char *what, const void *list, int32_t n)
+{
+	if (n < 0 || n > t->n_rows)
+		snprintf(t->why, sizeof(t->why), "%d %s were given, and the table has %d rows", n, what, t->n_rows);
+	else if (n > 0 && !list)
+		snprintf(t->why, sizeof(t->why), "%s is NULL, and a count of %d was given", what, n);
+	else
+		return 0;
+	return SWAKV_EINVALID;
+}
+
 const char *swakv_page_table_error(const struct swakv_page_table *t)
 {
 	return t ? t->why : "no page table was given";
@@ -48,6 +60,9 @@ static int check_options(const struct swakv_page_table_options *o, char *why, si
 		return say(why, size, SWAKV_EINVALID, "n_rows", o->n_rows, "a table has 1 row or more");
 	if (o->width <= 0)
 		return say(why, size, SWAKV_EINVALID, "width", o->width, "a row has 1 column or more");
+	if ((int64_t)o->n_rows * o->width > INT32_MAX)
+		return say(why, size, SWAKV_EINVALID, "n_rows * width", (int64_t)o->n_rows * o->width,
+			   "a table has 2147483647 columns in all rows together at most");
 	if (o->num_pages <= 0 || o->num_pages > INT32_MAX / 2)
 		return say(why, size, SWAKV_EINVALID, "num_pages", o->num_pages,
 			   "a pool has 1 to 1073741823 pages, so that V ids are int32");
@@ -116,6 +131,8 @@ int swakv_page_table_get_view(const struct swakv_page_table *t, struct swakv_pag
 {
 	const struct sized kind = SIZED(swakv_page_table_view, cells);
 	struct swakv_page_table_view own = { 0 };
+	char *why =
+		t ? ((struct swakv_page_table *)(uintptr_t)t)->why : NULL; /* not what the caller sees as constant */
 
 	if (t)
 		own = (struct swakv_page_table_view){
@@ -125,8 +142,9 @@ int swakv_page_table_get_view(const struct swakv_page_table *t, struct swakv_pag
 			.device = t->device,
 			.cells = t->cells,
 		};
-	/* the sentence is no part of what the caller sees as constant */
-	if (!out || !sized_check(&kind, out, t ? ((struct swakv_page_table *)(uintptr_t)t)->why : NULL, sizeof(t->why)))
+	if (!out && t)
+		snprintf(why, sizeof(t->why), "the pointer for struct %s is NULL", kind.name);
+	if (!out || !sized_check(&kind, out, why, sizeof(t->why)))
 		return SWAKV_EINVALID;
 	sized_give(&kind, out, &own);
 	return t ? 0 : SWAKV_EINVALID;
@@ -268,8 +286,8 @@ static const struct swakv_page_table_row *row_at(const struct swakv_page_table_r
 
 int swakv_page_table_set_rows(struct swakv_page_table *t, const struct swakv_page_table_row *rows, int32_t n)
 {
-	if (!t || n < 0 || (n > 0 && !rows))
-		return t ? kv_table_refuse(t, NULL, 0, FAULT_TABLE_COUNT, n, t->n_rows) : SWAKV_EINVALID;
+	if (!t || check_list(t, "rows", rows, n))
+		return SWAKV_EINVALID;
 	if (!sized_check_list(&SIZED(swakv_page_table_row, ids), rows, (uint32_t)n, NULL, t->why, sizeof(t->why)))
 		return SWAKV_EINVALID;
 	for (int32_t i = 0; i < n; i++) {
@@ -344,8 +362,10 @@ int swakv_page_table_clear_entry(struct swakv_page_table *t, int32_t row, int32_
 /* Fills @from (n_rows of them, all -1) with the source row of each destination. */
 static int check_mapping(struct swakv_page_table *t, const int32_t *map, int32_t n, int32_t new_batch, int32_t *from)
 {
-	if (n < 0 || n > t->n_rows || (n > 0 && !map))
+	if (n < 0 || n > t->n_rows)
 		return kv_table_refuse(t, NULL, 0, FAULT_MAP_ROWS, n, t->n_rows);
+	if (check_list(t, "old_to_new", map, n))
+		return SWAKV_EINVALID;
 	if (new_batch < 0 || new_batch > n)
 		return kv_table_refuse(t, NULL, 0, FAULT_NEW_BATCH, new_batch, n);
 	for (int32_t i = 0; i < n; i++) {

@@ -106,6 +106,8 @@ static int check_upload(struct swakv_page_table *t, const struct swakv_page_tabl
 {
 	if (out)
 		*out = NULL;
+	if (t && !out)
+		snprintf(t->why, sizeof(t->why), "the pointer for the upload is NULL");
 	if (!t || !out)
 		return SWAKV_EINVALID;
 	if (sink && !sized_check(&SIZED(swakv_page_table_sink, arg), sink, t->why, sizeof(t->why)))

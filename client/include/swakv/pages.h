@@ -37,7 +37,8 @@ int swakv_pages_take(swakv_session *s, uint32_t group, uint32_t stream, uint32_t
 /*
  * Gives @n pages back that swakv_pages_take() took in @group, all or none. They
  * are free to others when all @fences are reached: one for each stream that has
- * used them, marked behind that work. @n_fences 0: no stream uses them any more.
+ * used them, marked behind that work, and SWAKV_MAX_PAGES at most. @n_fences 0: no
+ * stream uses them any more.
  * Errors: common (also a page that is not the caller's, or stands there twice: the sentence has its id),
  * SWAKV_EPOISONED (a fence says that work failed: the pages are in quarantine), SWAKV_EPENDING (too many completion
  * points are open: again when one is reached).

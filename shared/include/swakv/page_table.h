@@ -35,7 +35,7 @@ enum swakv_page_table_kind {
 struct swakv_page_table_options {
 	uint32_t size; /* sizeof(struct swakv_page_table_options) */
 	enum swakv_page_table_kind kind;
-	int32_t n_rows;    /* 1 or more, as width and num_pages */
+	int32_t n_rows;    /* 1 or more, as width and num_pages; n_rows * width at most INT32_MAX */
 	int32_t width;     /* columns: pages of the longest sequence */
 	int32_t num_pages; /* page ids are 0 to num_pages - 1; at most INT32_MAX / 2, so that V ids fit */
 	int32_t *cells;    /* [n_rows][2][width], borrowed until swakv_page_table_free(); filled with -1 */
