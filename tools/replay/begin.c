@@ -81,18 +81,27 @@ static int collect(struct worker *w, struct worker_waiting **at, int code)
 	return code ? code : named;
 }
 
-bool decided_at_once(struct worker *w, swakv_ticket ticket, json_t *answer, int *code)
+bool decided_at_once(struct worker *w, struct worker_call *call, json_t *answer, int *code)
 {
 	*code = swakv_session_ping(w->session, NULL); /* behind it: the broker has looked at both */
 	if (*code)
 		return false;
-	*code = swakv_poll(w->session, ticket);
+	*code = swakv_poll(w->session, call->ticket);
+	if (*code == SWAKV_ENOPAGES || *code == SWAKV_EPENDING) { /* on a slow machine its time is up by now */
+		call->code = *code;
+		*code = SWAKV_EAGAIN;
+	}
 	if (*code == SWAKV_EAGAIN) {
 		*code = 0;
 		return false;
 	}
 	json_object_set_new(answer, "at_once", json_true());
 	return true;
+}
+
+int call_result(struct worker *w, const struct worker_call *call)
+{
+	return call->code ? call->code : swakv_wait(w->session, call->ticket);
 }
 
 /* A begin that is not waited for; "at_once" when it has been answered all the same. */
@@ -107,7 +116,7 @@ int do_queue(struct worker *w, const json_t *command, json_t *answer)
 
 	options.slots = slots;
 	if (x && (x->name = strdup(json_string_value(json_object_get(command, "request")))))
-		code = swakv_request_begin(w->session, &options, &x->request, &x->ticket);
+		code = swakv_request_begin(w->session, &options, &x->request, &x->call.ticket);
 	free(slots);
 	if (code) {
 		if (x)
@@ -117,7 +126,7 @@ int do_queue(struct worker *w, const json_t *command, json_t *answer)
 	}
 	x->next = w->waiting;
 	w->waiting = x;
-	return decided_at_once(w, x->ticket, answer, &code) ? collect(w, &w->waiting, code) : code;
+	return decided_at_once(w, &x->call, answer, &code) ? collect(w, &w->waiting, code) : code;
 }
 
 int do_admitted(struct worker *w, const json_t *command, json_t *answer)
@@ -128,7 +137,7 @@ int do_admitted(struct worker *w, const json_t *command, json_t *answer)
 	(void)answer;
 	if (!*at)
 		return SWAKV_EINVALID;
-	code = swakv_wait(w->session, (*at)->ticket);
+	code = call_result(w, &(*at)->call);
 	return code == SWAKV_ETIMEDOUT ? code : collect(w, at, code);
 }
 
@@ -138,7 +147,7 @@ int do_withdraw(struct worker *w, const json_t *command, json_t *answer)
 	struct worker_waiting *x = *waiting_find(w, json_string_value(json_object_get(command, "request")));
 
 	(void)answer;
-	return x ? swakv_request_withdraw(w->session, x->ticket, NULL) : SWAKV_EINVALID;
+	return x ? swakv_request_withdraw(w->session, x->call.ticket, NULL) : SWAKV_EINVALID;
 }
 
 int do_reserve(struct worker *w, const json_t *command, json_t *answer)

@@ -134,7 +134,7 @@ static int collect(struct worker *w, struct worker_pages **at, int code)
 int do_queue_take(struct worker *w, const json_t *command, json_t *answer)
 {
 	struct worker_pages *p = new_pages(command);
-	int code = p ? take(w, command, p, &p->ticket) : SWAKV_ENOMEM;
+	int code = p ? take(w, command, p, &p->call.ticket) : SWAKV_ENOMEM;
 
 	if (code) {
 		free_pages(p);
@@ -142,7 +142,7 @@ int do_queue_take(struct worker *w, const json_t *command, json_t *answer)
 	}
 	p->next = w->taking;
 	w->taking = p;
-	return decided_at_once(w, p->ticket, answer, &code) ? collect(w, &w->taking, code) : code;
+	return decided_at_once(w, &p->call, answer, &code) ? collect(w, &w->taking, code) : code;
 }
 
 int do_taken(struct worker *w, const json_t *command, json_t *answer)
@@ -155,7 +155,7 @@ int do_taken(struct worker *w, const json_t *command, json_t *answer)
 		at = &(*at)->next;
 	if (!*at)
 		return SWAKV_EINVALID;
-	code = swakv_wait(w->session, (*at)->ticket);
+	code = call_result(w, &(*at)->call);
 	return code == SWAKV_ETIMEDOUT ? code : collect(w, at, code);
 }
 

@@ -16,11 +16,13 @@ typedef int operation(struct worker *w, const json_t *command, json_t *answer);
 
 operation do_begin, do_queue, do_admitted, do_withdraw, do_reserve, do_finish, do_abandon, do_last_updates;
 /*
- * True when the call of @ticket, which may wait, is answered as soon as the broker
- * has looked at it: *@code is its result, and the answer says "at_once". False: it
- * waits, and *@code is 0, or what kept the broker from looking.
+ * True when @call, which may wait, is answered as soon as the broker has looked at
+ * it: *@code is its result, and the answer says "at_once". False: it waits, or did
+ * so in vain; *@code is 0, or what kept the broker from looking.
  */
-bool decided_at_once(struct worker *w, swakv_ticket ticket, json_t *answer, int *code);
+bool decided_at_once(struct worker *w, struct worker_call *call, json_t *answer, int *code);
+/* Waits for the result of @call. SWAKV_ETIMEDOUT: it still waits for pages. */
+int call_result(struct worker *w, const struct worker_call *call);
 /* Of begins that nobody has asked the answer of. */
 void forget_waiting(struct worker *w);
 

@@ -22,11 +22,17 @@ struct worker_request {
 	uint64_t entries;       /* delivered by its last prepare or compaction */
 };
 
+/* A call that waits for pages. */
+struct worker_call {
+	swakv_ticket ticket;
+	int code; /* not 0: it has waited in vain, and its ticket has been collected */
+};
+
 /* A begin that waits for pages. */
 struct worker_waiting {
 	struct worker_waiting *next;
 	char *name;
-	swakv_ticket ticket;
+	struct worker_call call;
 	swakv_request *request; /* once it has been collected */
 };
 
@@ -37,7 +43,7 @@ struct worker_pages {
 	uint32_t group;
 	uint32_t n, n_given; /* the first ones have been given */
 	int32_t *ids;
-	swakv_ticket ticket; /* while it waits */
+	struct worker_call call; /* while it waits */
 };
 
 struct worker {
