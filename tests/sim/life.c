@@ -89,7 +89,8 @@ static void begin(struct worker *v, struct life *l)
 		v->slot_used[slots[i]] = true;
 	}
 	c->lives = 1u << (l - v->lives);
-	c->waits = b.wait_ms > 0;
+	if (b.wait_ms > 0)
+		call_may_wait(v, c);
 }
 
 /* ---- commands about one request ---------------------------------------------------------------- */

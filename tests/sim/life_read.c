@@ -364,6 +364,18 @@ static void check_time(struct worker *v, const struct call *c)
 			    (double)(v->world->now - from) / 1e6, c->op);
 }
 
+/* Each command that cannot wait is answered once, and after the one before it, however full the ring was. */
+static bool check_order(struct worker *v, uint16_t op, uint64_t order)
+{
+	if (order && order != ++v->answered) {
+		world_break(v->world,
+			    "worker %u got the answer to its command %llu (op %u), and command %llu was answered last",
+			    v->number, (unsigned long long)order, op, (unsigned long long)v->answered - 1);
+		return false;
+	}
+	return true;
+}
+
 bool life_read(struct worker *v)
 {
 	struct message m;
@@ -376,6 +388,8 @@ bool life_read(struct worker *v)
 
 		if (head->op == WIRE_OP_NOP) {
 			v->n_nops--;
+			if (!check_order(v, head->op, head->user_data))
+				return false;
 			continue;
 		}
 		c = &v->calls[(head->user_data & 0xff) % WORKER_CALLS];
@@ -387,6 +401,8 @@ bool life_read(struct worker *v)
 		}
 		c->used = false;
 		v->n_calls--;
+		if (!check_order(v, answered.op, answered.order))
+			return false;
 		check_time(v, &answered);
 		read_answer(v, &answered, &m);
 	}

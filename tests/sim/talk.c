@@ -38,7 +38,7 @@ struct call *message_send(struct worker *v, struct message *m, uint32_t n)
 
 	if (!c || ring_producer_space_spsc(&v->commands, slots) <= 0)
 		return NULL;
-	*c = (struct call){ .op = head->op, .used = true, .sent = v->world->now };
+	*c = (struct call){ .op = head->op, .used = true, .sent = v->world->now, .order = ++v->ordered };
 	head->n_slots = (uint16_t)slots;
 	head->n = n;
 	head->user_data = ++v->tickets << 8 | (uint64_t)(c - v->calls);
@@ -55,12 +55,20 @@ struct call *message_send(struct worker *v, struct message *m, uint32_t n)
 	return c;
 }
 
+void call_may_wait(struct worker *v, struct call *c)
+{
+	c->waits = true;
+	c->order = 0;
+	v->ordered--;
+}
+
 void message_flood(struct worker *v, uint32_t n)
 {
-	uint64_t slot[RING_EXPRESS + 1] = { wire_head_word(WIRE_OP_NOP, 1, 0), UINT64_MAX };
+	uint64_t slot[RING_EXPRESS + 1] = { wire_head_word(WIRE_OP_NOP, 1, 0) };
 	bool any = false;
 
 	while (n-- > 0 && ring_producer_space_spsc(&v->commands, 1) > 0) {
+		slot[1] = ++v->ordered;
 		ring_producer_queue_spsc(&v->commands, slot);
 		v->n_nops++;
 		v->world->commands++;

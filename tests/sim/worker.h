@@ -59,8 +59,9 @@ struct life {
 struct call {
 	uint16_t op;
 	bool used;
-	bool waits;    /* a begin that may wait: its answer may take its time */
-	uint64_t sent; /* when */
+	bool waits;     /* a begin that may wait: its answer may take its time; */
+	uint64_t order; /* else it is answered after the one before it, 0: out of turn */
+	uint64_t sent;  /* when */
 	uint32_t lives;
 	int32_t accepted[SIM_BATCH][SIM_BATCH]; /* of life, of sequence */
 	bool misuse;                            /* names a request that is no more: it must be refused */
@@ -93,6 +94,7 @@ struct worker {
 	struct gpu gpu;
 	uint64_t armed[SIM_STREAMS], marked[SIM_STREAMS];
 	uint64_t tickets;
+	uint64_t ordered, answered; /* commands that are answered in their order: sent, and answered */
 	struct call calls[WORKER_CALLS];
 	uint32_t n_calls;
 	struct life lives[SIM_BATCH];
@@ -164,6 +166,8 @@ void message_begin(struct message *m, uint16_t op, uint64_t request);
 void message_add(struct message *m, const void *bytes, size_t n);
 /* Sends it; the call that waits for its answer, or NULL: there is no room now. @n as in the header. */
 struct call *message_send(struct worker *v, struct message *m, uint32_t n);
+/* @c, which was just sent, may be answered after what is sent later. */
+void call_may_wait(struct worker *v, struct call *c);
 /* As many commands that ask for nothing as there is room for, at most @n. */
 void message_flood(struct worker *v, uint32_t n);
 /* The next answer, if there is one: header in @m's first bytes. 0: none, negative: the ring is broken. */
