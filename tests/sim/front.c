@@ -93,6 +93,7 @@ void front_stop(struct world *w)
 
 	w->ends = true;
 	control_stop(&w->control);
+	front_poke(w); /* the signal woke it */
 	w->stopped = control_stopped(&w->control, w->now);
 	while (!w->broken[0] && !w->stopped)
 		if (!world_run_next(w, until))
