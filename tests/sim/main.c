@@ -5,12 +5,16 @@
  * A run that breaks a rule prints the one command that repeats it, with as few
  * steps, workers and kinds of fault as still break one.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sim.h"
@@ -25,13 +29,15 @@ static const char usage[] =
 	"                 half-open, orders, files, stop\n"
 	"  --workers N    at most so many workers\n"
 	"  --trace        print what happens\n"
-	"  --no-shrink    stop at the first failure as it is\n"
+	"  --no-shrink    stop at the first failure as it is, all in one process\n"
 	"\n"
 	"Exit code: 0 all rules held, 1 one did not, 2 wrong usage.\n";
 
 struct totals {
-	uint64_t worlds, steps, commands, kernels, deaths, kicked, attached, joined, notices, refused, orders,
-		by_reference, admitted, reclaimed;
+	uint64_t worlds, steps;
+#define SIM_FIELD(name, text) uint64_t name;
+	SIM_COUNTS(SIM_FIELD)
+#undef SIM_FIELD
 };
 
 static int wrong(const char *what, const char *value)
@@ -77,107 +83,130 @@ static void print_command(const struct sim_options *o)
 	putchar('\n');
 }
 
-#define MOST_TRIES 25
+/* ---- a run --------------------------------------------------------------------------------- */
+
+static void run_here(struct world *w, const struct sim_options *o, struct status_writer *status)
+{
+	world_run(w, o, status);
+}
+
+/* A broker that does not come back from a turn is ended. */
+static unsigned int limit_s(const struct sim_options *o)
+{
+	return (unsigned int)(60 + o->steps / 1000);
+}
+
+/* In a process of its own, whose world is seen here: so one that crashes or never ends is a failure like others. */
+static void run_apart(struct world *w, const struct sim_options *o, struct status_writer *status)
+{
+	pid_t pid;
+	int code;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0) {
+		fprintf(stderr, "swakv-sim: no process can be made: %s\n", strerror(errno));
+		exit(1);
+	}
+	if (pid == 0) {
+		alarm(limit_s(o));
+		world_run(w, o, status);
+		fflush(stdout);
+		_exit(0);
+	}
+	waitpid(pid, &code, 0);
+	if (code == 0 || w->broken[0])
+		return;
+	if (WIFSIGNALED(code) && WTERMSIG(code) == SIGALRM)
+		snprintf(w->broken, sizeof(w->broken), "it did not go on for %u s", limit_s(o));
+	else
+		snprintf(w->broken, sizeof(w->broken), "it ended with %s %d",
+			 WIFSIGNALED(code) ? "signal" : "exit code",
+			 WIFSIGNALED(code) ? WTERMSIG(code) : WEXITSTATUS(code));
+}
 
 /* ---- shrinking ------------------------------------------------------------------------- */
 
-/* Runs @o in a child; true: a rule does not hold, or the broker ends with a signal. *@steps: after how many. */
-static bool still_fails(const struct sim_options *o, struct status_writer *status, uint64_t *steps)
+#define MOST_TRIES 40
+#define MOST_S     60 /* for all of them */
+
+struct shrinking {
+	struct sim_options best;
+	struct world *world;
+	struct status_writer *status;
+	int tries;
+	time_t until;
+};
+
+static void try(struct shrinking *s, const struct sim_options *o)
 {
-	int pipe_fds[2], code;
-	pid_t pid;
-
-	fflush(stdout);
-	if (pipe(pipe_fds) < 0)
-		return false;
-	pid = fork();
-	if (pid == 0) {
-		struct world *w = calloc(1, sizeof(*w));
-		bool good = world_run(w, o, status);
-
-		_exit(write(pipe_fds[1], &w->steps, sizeof(w->steps)) < 0 || !good);
-	}
-	close(pipe_fds[1]);
-	*steps = o->steps;
-	if (read(pipe_fds[0], steps, sizeof(*steps)) < 0)
-		*steps = o->steps;
-	close(pipe_fds[0]);
-	waitpid(pid, &code, 0);
-	return code != 0;
-}
-
-static void try(struct sim_options *best, const struct sim_options *o, struct status_writer *status)
-{
-	static int tries;
-	uint64_t steps;
-
-	if (++tries > MOST_TRIES || !still_fails(o, status, &steps))
+	if (++s->tries > MOST_TRIES || time(NULL) >= s->until)
 		return;
-	*best = *o;
-	if (steps < best->steps)
-		best->steps = steps;
+	run_apart(s->world, o, s->status);
+	if (!s->world->broken[0])
+		return;
+	s->best = *o;
+	if (s->world->steps < o->steps)
+		s->best.steps = s->world->steps;
 }
 
-static void shrink(struct sim_options *best, struct status_writer *status)
+static void shrink(struct shrinking *s)
 {
 	for (int i = 0; i < SIM_FAULT_COUNT; i++) {
-		struct sim_options o = *best;
+		struct sim_options o = s->best;
 
 		o.without |= 1u << i;
-		if (o.without != best->without)
-			try(best, &o, status);
+		if (o.without != s->best.without)
+			try(s, &o);
 	}
-	for (uint32_t n = 1; n < SIM_WORKERS; n++) {
-		struct sim_options o = *best;
+	for (uint32_t n = 1; n < SIM_WORKERS && (!s->best.max_workers || n < s->best.max_workers); n++) {
+		struct sim_options o = s->best;
 
-		if (best->max_workers && n >= best->max_workers)
-			break;
 		o.max_workers = n;
-		try(best, &o, status);
-		if (best->max_workers == n)
-			break;
+		try(s, &o);
 	}
-	for (uint64_t cut = best->steps / 2; cut > 0; cut /= 2) {
-		struct sim_options o = *best;
+	for (uint64_t cut = s->best.steps / 2; cut > 0; cut /= 2) {
+		struct sim_options o = s->best;
 
+		if (cut >= o.steps)
+			continue;
 		o.steps -= cut;
-		try(best, &o, status);
+		try(s, &o);
 	}
 }
 
 /* ---- the runs ---------------------------------------------------------------------------- */
 
-static bool run_one(const struct sim_options *o, struct status_writer *status, struct totals *t, bool do_shrink)
+static bool run_one(struct world *w, const struct sim_options *o, struct status_writer *status, struct totals *t,
+		    bool do_shrink)
 {
-	struct world *w = calloc(1, sizeof(*w));
-	bool good = world_run(w, o, status);
-
+	(do_shrink ? run_apart : run_here)(w, o, status);
 	t->worlds++;
 	t->steps += w->steps;
-	t->commands += w->commands;
-	t->kernels += w->kernels;
-	t->deaths += w->deaths;
-	t->kicked += w->kicked;
-	t->attached += w->attached;
-	t->joined += w->joined;
-	t->notices += w->notices;
-	t->refused += w->refused;
-	t->orders += w->orders;
-	t->by_reference += w->by_reference;
-	t->admitted += w->admitted;
-	t->reclaimed += w->reclaimed;
-	if (!good) {
-		struct sim_options best = *o;
+#define SIM_ADD(name, text) t->name += w->name;
+	SIM_COUNTS(SIM_ADD)
+#undef SIM_ADD
+	if (w->broken[0]) {
+		struct shrinking s = { .best = *o, .world = w, .status = status, .until = time(NULL) + MOST_S };
 
 		printf("BROKEN in seed %" PRIu64 " after %" PRIu64 " steps: %s\n", o->seed, w->steps, w->broken);
-		if (w->steps < best.steps)
-			best.steps = w->steps;
+		if (w->steps < s.best.steps)
+			s.best.steps = w->steps;
 		if (do_shrink)
-			shrink(&best, status);
-		print_command(&best);
+			shrink(&s);
+		print_command(&s.best);
+		return false;
 	}
-	free(w);
-	return good;
+	return true;
+}
+
+static void print_totals(const struct totals *t)
+{
+	printf("%" PRIu64 " steps in %" PRIu64 " worlds", t->steps, t->worlds);
+#define SIM_PRINT(name, text) printf(", %" PRIu64 " " text, t->name);
+	SIM_COUNTS(SIM_PRINT)
+#undef SIM_PRINT
+	putchar('\n');
 }
 
 int main(int argc, char **argv)
@@ -197,6 +226,7 @@ int main(int argc, char **argv)
 	uint64_t last = 10, total = 0;
 	struct status_writer status;
 	struct totals t = { 0 };
+	struct world *w;
 	bool good = true, do_shrink = true;
 	char instance[32], *end;
 	int c;
@@ -240,14 +270,12 @@ int main(int argc, char **argv)
 		fprintf(stderr, "swakv-sim: no status page can be made in /dev/shm\n");
 		return 1;
 	}
+	w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (w == MAP_FAILED)
+		return 1;
 	for (; good && (total ? t.steps < total : o.seed <= last); o.seed++)
-		good = run_one(&o, &status, &t, do_shrink);
+		good = run_one(w, &o, &status, &t, do_shrink);
 	status_writer_close(&status);
-	printf("%" PRIu64 " steps in %" PRIu64 " worlds: %" PRIu64 " commands, %" PRIu64 " begins admitted, %" PRIu64
-	       " kernels, %" PRIu64 " deliveries by reference, %" PRIu64 " attached, %" PRIu64 " joined, %" PRIu64
-	       " notices, %" PRIu64 " refused, %" PRIu64 " orders, %" PRIu64 " ended, %" PRIu64 " liars ended, %" PRIu64
-	       " pages reclaimed\n",
-	       t.steps, t.worlds, t.commands, t.admitted, t.kernels, t.by_reference, t.attached, t.joined, t.notices,
-	       t.refused, t.orders, t.deaths, t.kicked, t.reclaimed);
+	print_totals(&t);
 	return good ? 0 : 1;
 }

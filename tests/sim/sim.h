@@ -72,6 +72,21 @@ struct plan {
 	uint64_t kernel_ns;             /* and a kernel */
 };
 
+/* What a run counts, and how that is called. */
+#define SIM_COUNTS(X)                                                                                                  \
+	X(commands, "commands")                                                                                        \
+	X(admitted, "begins admitted")                                                                                 \
+	X(kernels, "kernels")                                                                                          \
+	X(by_reference, "deliveries by reference")                                                                     \
+	X(attached, "attached")                                                                                        \
+	X(joined, "joined")                                                                                            \
+	X(notices, "notices")                                                                                          \
+	X(refused, "refused")                                                                                          \
+	X(orders, "orders")                                                                                            \
+	X(deaths, "ended")                                                                                             \
+	X(kicked, "liars ended")                                                                                       \
+	X(reclaimed, "pages reclaimed")
+
 struct worker;
 
 /* A model's claim, as it was seen last. */
@@ -118,8 +133,9 @@ struct world {
 	struct claim_seen claims[SIM_MODELS];
 	struct vain_seen vain;
 	uint64_t healed; /* since when */
-	uint64_t commands, kernels, deaths, attached, joined, notices, refused, orders, by_reference, admitted, kicked,
-		reclaimed;
+#define SIM_FIELD(name, text) uint64_t name;
+	SIM_COUNTS(SIM_FIELD)
+#undef SIM_FIELD
 	char broken[512]; /* the first rule that did not hold */
 };
 
