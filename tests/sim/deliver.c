@@ -58,13 +58,14 @@ static void push(struct gpu_update **list, uint32_t *n, uint32_t *cap, struct gp
 	(*list)[(*n)++] = u;
 }
 
-/* The K id that the host table has now. */
+/* The K id, or that of a joined page, that the host table has now. */
 static int32_t host_page(const struct worker *v, uint32_t group, int32_t slot, int32_t column)
 {
 	const struct shared *s = v->shared;
 	const int32_t *cells = (const int32_t *)(s->tables + s->layout.cells[group]);
 
-	return cells[(int64_t)slot * 2 * v->gpu.geometry[group].width + column];
+	return cells[(int64_t)slot * shape_id_rows(v->gpu.geometry[group].shape.joined) * v->gpu.geometry[group].width +
+		     column];
 }
 
 static uint32_t host_version(const struct worker *v, uint32_t group, int32_t slot)
@@ -79,6 +80,7 @@ static void add_update(struct worker *v, struct share *shares, struct gpu_update
 {
 	struct share *s = &shares[v->slots[u.slot].stream];
 
+	hold_check_bound(v, u.group, u.page);
 	push(&s->updates, &s->n_updates, &s->cap_updates, u);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fair.c - no begin that fits waits behind one that does not for longer than claims may last
+ * fair.c - no begin or take that fits waits behind one that does not for longer than claims may last
  *
  * Claims that overlap and give nothing last three times as long as one at most:
  * those that hold when the first ends, and those that begin after the first pause
@@ -18,9 +18,12 @@
 /* Extents of the class of group @g that give @pages whole pages wherever they lie; a very large number: none would. */
 static uint64_t extents_for(const struct world *w, const struct geometry *g, uint64_t pages)
 {
-	uint64_t each = w->plan.ring.engine.extent_bytes / g->page_bytes;
+	uint64_t each = w->plan.ring.engine.extent_bytes / g->page_bytes, whole;
 
-	return each < 2 ? INT32_MAX : (pages + each - 2) / (each - 1);
+	if (each < 2)
+		return INT32_MAX;
+	whole = (each - 1) * (g->shape.joined ? 2 : 1); /* joined pages lie in both halves of an extent */
+	return (pages + whole - 1) / whole;
 }
 
 static uint64_t need_of(const struct worker *v, const struct life *l)
@@ -65,21 +68,37 @@ static bool waits_for_itself(const struct worker *v, const struct life *l)
 	return false;
 }
 
-static void look(struct world *w, const struct worker *v, struct life *l)
+/* @room: it may not wait now; *@room_since: so long it has been so, 0: it is not. */
+static void look(struct world *w, const struct worker *v, const char *what, uint64_t since, bool room,
+		 uint64_t *room_since)
 {
 	const struct engine_config *e = &w->plan.ring.engine;
 	uint64_t bound = e->wait_claim + 3 * e->claim_max + MARGIN_NS;
 
-	if (w->limited[v->model_index] || waits_for_itself(v, l) ||
-	    room_for(w, v->model_index) < (int64_t)need_of(v, l)) {
-		l->room_since = 0;
-		return;
-	}
-	if (l->room_since == 0)
-		l->room_since = w->now;
-	if (w->now - l->room_since > bound)
-		world_break(w, "a begin of worker %u has waited %.1f ms, %.1f of them beside room for it", v->number,
-			    (double)(w->now - l->since) / 1e6, (double)(w->now - l->room_since) / 1e6);
+	if (!room)
+		*room_since = 0;
+	else if (*room_since == 0)
+		*room_since = w->now;
+	if (room && w->now - *room_since > bound)
+		world_break(w, "a %s of worker %u has waited %.1f ms, %.1f of them beside room for it", what, v->number,
+			    (double)(w->now - since) / 1e6, (double)(w->now - *room_since) / 1e6);
+}
+
+static void look_at_begin(struct world *w, const struct worker *v, struct life *l)
+{
+	bool room = !w->limited[v->model_index] && !waits_for_itself(v, l) &&
+		    room_for(w, v->model_index) >= (int64_t)need_of(v, l);
+
+	look(w, v, "begin", l->since, room, &l->room_since);
+}
+
+static void look_at_take(struct world *w, const struct worker *v, struct call *c)
+{
+	const struct geometry *g = &w->plan.geometry[v->model_index][c->hold.group];
+	bool room =
+		!w->limited[v->model_index] && room_for(w, v->model_index) >= (int64_t)extents_for(w, g, c->hold.min);
+
+	look(w, v, "take", c->sent, room, &c->hold.room_since);
 }
 
 /* @c has ended, and its begin waits on: it was in vain at least until it was seen last. */
@@ -141,6 +160,9 @@ void fair_check(struct world *w)
 			continue;
 		for (int k = 0; k < SIM_BATCH; k++)
 			if (v->lives[k].state == LIFE_BEGINNING && v->lives[k].wait_ns)
-				look(w, v, &v->lives[k]);
+				look_at_begin(w, v, &v->lives[k]);
+		for (int k = 0; k < WORKER_CALLS; k++)
+			if (v->calls[k].used && v->calls[k].op == WIRE_OP_TAKE && v->calls[k].waits)
+				look_at_take(w, v, &v->calls[k]);
 	}
 }

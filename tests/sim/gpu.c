@@ -5,11 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t page_bytes(const struct gpu *g, uint32_t group)
-{
-	return g->geometry[group].page_bytes;
-}
-
 static int32_t *cell(struct gpu *g, uint32_t group, int32_t slot, int32_t column)
 {
 	return &g->tables[group][(int64_t)slot * g->geometry[group].width + column];
@@ -38,7 +33,7 @@ void gpu_init(struct gpu *g, struct world *w, uint32_t worker, const struct mode
 static void do_scrub(struct gpu *g, const struct gpu_op *op)
 {
 	for (uint32_t i = 0; i < op->n; i++)
-		memory_write(&g->world->memory, page_bytes(g, op->updates[i].group), op->updates[i].page, 0);
+		memory_write(&g->world->memory, &g->geometry[op->updates[i].group], op->updates[i].page, 0);
 }
 
 static void do_apply(struct gpu *g, const struct gpu_op *op)
@@ -61,8 +56,7 @@ static void check_clean(struct gpu *g, const struct gpu_op *op)
 
 		page += p->read_end - p->read;
 		for (int32_t c = p->write; c < p->write_end; c++, page++)
-			if (!memory_is(&g->world->memory, page_bytes(g, p->group), *page, 0, &found) &&
-			    memory_tag_worker(found) != g->worker)
+			if (!memory_is_own(&g->world->memory, &g->geometry[p->group], *page, g->worker, &found))
 				world_break(g->world,
 					    "page %d of group %u was bound by worker %u and not called dirty: worker "
 					    "%u wrote it",
@@ -80,7 +74,7 @@ static void touch(struct gpu *g, const struct gpu_op *op, const char *when)
 		const struct gpu_part *p = &op->parts[i];
 
 		for (int32_t c = p->read; c < p->read_end; c++, page++)
-			if (!memory_is(&g->world->memory, page_bytes(g, p->group), *page,
+			if (!memory_is(&g->world->memory, &g->geometry[p->group], *page,
 				       memory_tag(g->worker, p->uid, p->group, c), &found))
 				world_break(g->world,
 					    "worker %u, sequence %u, group %u: column %d lies in page %d, which at the "
@@ -89,8 +83,31 @@ static void touch(struct gpu *g, const struct gpu_op *op, const char *when)
 					    g->worker, p->uid, p->group, c, *page, when, memory_tag_worker(found),
 					    found);
 		for (int32_t c = p->write; c < p->write_end; c++, page++)
-			memory_write(&g->world->memory, page_bytes(g, p->group), *page,
+			memory_write(&g->world->memory, &g->geometry[p->group], *page,
 				     memory_tag(g->worker, p->uid, p->group, c));
+	}
+}
+
+/* Reads and writes pages that the worker manages. */
+static void use_pages(struct gpu *g, const struct gpu_op *op, bool ends)
+{
+	struct memory *m = &g->world->memory;
+
+	for (uint32_t i = 0; i < op->n; i++) {
+		const struct gpu_use *u = &op->uses[i];
+		const struct geometry *of = &g->geometry[u->group];
+		uint32_t uid = ends ? u->after : u->before;
+		uint64_t found = 0;
+
+		if (uid || u->clean
+			    ? !memory_is(m, of, u->page, uid ? memory_tag(g->worker, uid, u->group, 0) : 0, &found)
+			    : !memory_is_own(m, of, u->page, g->worker, &found))
+			world_break(
+				g->world,
+				"worker %u, group %u: page %d, which it has taken, holds at the %s of a kernel what "
+				"worker %u wrote (%#" PRIx64 ")",
+				g->worker, u->group, u->page, ends ? "end" : "start", memory_tag_worker(found), found);
+		memory_write(m, of, u->page, memory_tag(g->worker, u->after, u->group, 0));
 	}
 }
 
@@ -106,13 +123,16 @@ static bool find_pages(struct gpu *g, struct gpu_op *op)
 	n = 0;
 	for (uint32_t i = 0; i < op->n; i++) {
 		const struct gpu_part *p = &op->parts[i];
+		uint32_t from = n;
 
 		for (int32_t c = p->read; c < p->read_end; c++)
 			op->pages[n++] = *cell(g, p->group, p->slot, c);
 		for (int32_t c = p->write; c < p->write_end; c++)
 			op->pages[n++] = *cell(g, p->group, p->slot, c);
 		for (int32_t k = 0; k < (int32_t)n; k++)
-			if (op->pages[k] < 0) {
+			if (op->pages[k] < 0 ||
+			    (k >= (int32_t)from &&
+			     !memory_has(&g->world->memory, &g->geometry[p->group], op->pages[k]))) {
 				world_break(
 					g->world,
 					"worker %u, sequence %u, group %u: slot %d lacks a page of columns %d to %d "
@@ -127,6 +147,8 @@ static bool find_pages(struct gpu *g, struct gpu_op *op)
 
 static void op_begin(struct gpu_stream *s, struct gpu_op *op)
 {
+	if (op->kind == GPU_USE)
+		use_pages(s->gpu, op, false);
 	if (op->kind != GPU_KERNEL || !find_pages(s->gpu, op))
 		return;
 	check_clean(s->gpu, op);
@@ -147,6 +169,10 @@ static void op_end(struct gpu_stream *s, struct gpu_op *op)
 			touch(s->gpu, op, "end");
 		s->gpu->world->kernels++;
 		break;
+	case GPU_USE:
+		use_pages(s->gpu, op, true);
+		s->gpu->world->kernels++;
+		break;
 	case GPU_MARK:
 		store_release(&s->line->word, op->value);
 		break;
@@ -155,7 +181,20 @@ static void op_end(struct gpu_stream *s, struct gpu_op *op)
 
 static void op_free(struct gpu_op *op)
 {
-	free(op->kind == GPU_KERNEL ? (void *)op->parts : op->kind == GPU_MARK ? NULL : (void *)op->updates);
+	switch (op->kind) {
+	case GPU_SCRUB:
+	case GPU_APPLY:
+		free(op->updates);
+		break;
+	case GPU_KERNEL:
+		free(op->parts);
+		break;
+	case GPU_USE:
+		free(op->uses);
+		break;
+	case GPU_MARK:
+		break;
+	}
 	free(op->pages);
 	free(op);
 }
@@ -219,6 +258,11 @@ void gpu_apply(struct gpu *g, uint32_t stream, struct gpu_update *updates, uint3
 void gpu_kernel(struct gpu *g, uint32_t stream, struct gpu_part *parts, uint32_t n, uint64_t ns)
 {
 	enqueue(g, stream, (struct gpu_op){ .kind = GPU_KERNEL, .parts = parts, .n = n, .ns = draw_ns(g, ns) });
+}
+
+void gpu_use(struct gpu *g, uint32_t stream, struct gpu_use *uses, uint32_t n, uint64_t ns)
+{
+	enqueue(g, stream, (struct gpu_op){ .kind = GPU_USE, .uses = uses, .n = n, .ns = draw_ns(g, ns) });
 }
 
 void gpu_mark(struct gpu *g, uint32_t stream, uint64_t value)

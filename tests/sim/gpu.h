@@ -19,7 +19,15 @@ struct gpu_part {
 	int32_t write, write_end; /* columns that get them */
 };
 
-enum gpu_kind { GPU_SCRUB, GPU_APPLY, GPU_KERNEL, GPU_MARK };
+/* What a kernel does with a page that its worker manages itself. */
+struct gpu_use {
+	uint32_t group;
+	int32_t page;
+	uint32_t before, after; /* uid of what must be there, 0: what a take leaves there; and of what is written */
+	bool clean;             /* a take that leaves zeroes */
+};
+
+enum gpu_kind { GPU_SCRUB, GPU_APPLY, GPU_KERNEL, GPU_USE, GPU_MARK };
 
 struct gpu_op {
 	STAILQ_ENTRY(gpu_op) link;
@@ -33,6 +41,7 @@ struct gpu_op {
 			int32_t slot, column, page;
 		} * updates; /* of an apply, and pages of a scrub */
 		struct gpu_part *parts;
+		struct gpu_use *uses;
 	};
 	int32_t *pages; /* of a kernel: those that it found, for each part its columns one after another */
 };
@@ -68,6 +77,7 @@ void gpu_free(struct gpu *g);
 void gpu_scrub(struct gpu *g, uint32_t stream, struct gpu_update *pages, uint32_t n);
 void gpu_apply(struct gpu *g, uint32_t stream, struct gpu_update *updates, uint32_t n);
 void gpu_kernel(struct gpu *g, uint32_t stream, struct gpu_part *parts, uint32_t n, uint64_t ns);
+void gpu_use(struct gpu *g, uint32_t stream, struct gpu_use *uses, uint32_t n, uint64_t ns);
 void gpu_mark(struct gpu *g, uint32_t stream, uint64_t value);
 /* The stream's first work never ends, from now on. */
 void gpu_hang(struct gpu *g, uint32_t stream);

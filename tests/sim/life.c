@@ -34,7 +34,7 @@ static uint32_t declared_in_flight(const struct worker *v)
 
 bool life_is_over(const struct worker *v)
 {
-	if (v->n_calls || v->n_nops || v->poisoned)
+	if (v->n_calls || v->n_nops || v->poisoned || !hold_is_over(v))
 		return false;
 	for (int i = 0; i < SIM_BATCH; i++)
 		if (v->lives[i].state != LIFE_NONE)
@@ -325,6 +325,18 @@ static void misuse(struct worker *v)
 		c->misuse = true;
 }
 
+/* Some begin or take is to wait no longer. */
+static void withdraw(struct worker *v)
+{
+	struct call *c = &v->calls[rng_between(&v->world->rng, 0, WORKER_CALLS - 1)];
+	struct message m;
+
+	if (!c->used || !c->waits || c->withdrawn)
+		return;
+	message_begin(&m, WIRE_OP_WITHDRAW, c->ticket);
+	c->withdrawn = message_send(v, &m, 0) != NULL;
+}
+
 /* ---- choosing ------------------------------------------------------------------------------------------- */
 
 /* A completion failed: all requests end, then the streams are waited for. */
@@ -380,6 +392,12 @@ void life_act(struct worker *v)
 	struct rng *r = &v->world->rng;
 	struct life *l = &v->lives[rng_between(r, 0, SIM_BATCH - 1)];
 
+	if (rng_one_in(r, 30))
+		withdraw(v);
+	if (v->hold.manages && rng_one_in(r, 3)) {
+		hold_act(v);
+		return;
+	}
 	if (v->poisoned) {
 		resolve_poison(v);
 		return;
@@ -400,7 +418,7 @@ void life_act(struct worker *v)
 	}
 	switch (l->state) {
 	case LIFE_NONE:
-		if (!v->leaves && !v->world->healing && !rng_one_in(r, 3))
+		if (!v->leaves && !v->world->healing && !v->hold.alone && !rng_one_in(r, 3))
 			begin(v, l);
 		break;
 	case LIFE_ADMITTED:

@@ -9,7 +9,6 @@
 #include "deliver.h"
 
 #define ANSWER_NS (5 * NS_PER_MS)
-#define SERVED_NS (4 * NS_PER_S) /* after the last fault every request that waits has been served */
 
 void life_take_call(struct worker *v, struct call *c, const struct call *from, uint32_t n_entries)
 {
@@ -157,7 +156,8 @@ static void refused(struct worker *v, const struct life *l, const char *what, co
 		    (unsigned long long)l->handle, swakv_error_name(f->code), text);
 }
 
-static void read_begin(struct worker *v, struct life *l, const struct wire_reply *head, const struct fault *f)
+static void read_begin(struct worker *v, struct life *l, const struct call *c, const struct wire_reply *head,
+		       const struct fault *f)
 {
 	if (head->code == 0) {
 		l->handle = head->value;
@@ -166,7 +166,8 @@ static void read_begin(struct worker *v, struct life *l, const struct wire_reply
 		deliver_take_slots(v, l);
 		return;
 	}
-	if (head->code == SWAKV_ENOPAGES && v->world->healing && l->since + l->wait_ns > v->world->healed + SERVED_NS)
+	if (head->code == SWAKV_ENOPAGES && !c->withdrawn && v->world->healing &&
+	    l->since + l->wait_ns > v->world->healed + SERVED_NS)
 		world_break(v->world,
 			    "worker %u: a begin of %u sequences that waited was not served though nothing failed "
 			    "any more",
@@ -333,11 +334,21 @@ static void read_answer(struct worker *v, struct call *c, const struct message *
 	}
 	switch (c->op) {
 	case WIRE_OP_BEGIN:
-		read_begin(v, l, head, f);
+		read_begin(v, l, c, head, f);
 		break;
 	case WIRE_OP_STEP_PREPARE:
 	case WIRE_OP_STEP_COMPLETE:
 		read_step(v, c, m, f);
+		break;
+	case WIRE_OP_TAKE:
+		hold_read_take(v, c, m, f);
+		break;
+	case WIRE_OP_GIVE:
+		hold_read_give(v, c, f);
+		break;
+	case WIRE_OP_WITHDRAW:
+		if (f)
+			world_break(v->world, "worker %u: a withdrawal was refused with code %d", v->number, f->code);
 		break;
 	case WIRE_OP_SHUTDOWN:
 		if (head->code == 0)

@@ -5,6 +5,8 @@
 
 #include "worker.h"
 
+#define SERVED_NS (4 * NS_PER_S) /* after the last fault whatever waits has been served */
+
 /* @from says what the step that was just sent is about: it goes to the call @c that waits for its answer. */
 void life_take_call(struct worker *v, struct call *c, const struct call *from, uint32_t n_entries);
 /* The complete of @l that was just sent said that its work failed, or not. */

@@ -26,7 +26,7 @@ static const char usage[] =
 	"  --steps N      steps of each (default: 20000)\n"
 	"  --total N      from the first seed on, as many worlds as make N steps\n"
 	"  --without F    leave out: deaths, stops, late, missing, forged, full, storms, limits, poison,\n"
-	"                 half-open, orders, files, stop\n"
+	"                 half-open, orders, files, stop; processes, takes, joined\n"
 	"  --workers N    at most so many workers\n"
 	"  --trace        print what happens\n"
 	"  --no-shrink    stop at the first failure as it is, all in one process\n"
@@ -103,6 +103,7 @@ static void run_apart(struct world *w, const struct sim_options *o, struct statu
 	int code;
 
 	fflush(stdout);
+	w->broken[0] = '\0';
 	pid = fork();
 	if (pid < 0) {
 		fprintf(stderr, "swakv-sim: no process can be made: %s\n", strerror(errno));

@@ -37,6 +37,7 @@ static void on_gone(void *arg)
 	process_off_gpu(m->first->world, m->process);
 	process_exit(m->first->world, m->process);
 	m->state = MEMBER_OUT;
+	hold_member_ended(m->first);
 }
 
 /* What there is of it on a device goes on for a while, on a GPU for less than the grace. */
@@ -78,6 +79,7 @@ static void leave(struct member *m)
 	connection_say(w, m->connection, m->process->pid, "", 1);
 	unmap(m);
 	m->state = MEMBER_LEFT;
+	hold_member_ended(m->first);
 	at(m, &m->exit, on_exit_now, world_soon(w, 20 * NS_PER_MS));
 }
 
@@ -192,7 +194,7 @@ void members_come(struct worker *v)
 		struct member *m = &v->members[i];
 
 		m->first = v;
-		if (rng_one_in(&v->world->rng, 2))
+		if (world_fault(v->world, SIM_PROCESSES))
 			at(m, &m->step, on_begin, world_soon(v->world, 5 * NS_PER_MS));
 	}
 }
@@ -203,6 +205,14 @@ bool members_out(const struct worker *v)
 		if (v->members[i].state != MEMBER_OUT)
 			return false;
 	return true;
+}
+
+bool members_may_run(const struct worker *v)
+{
+	for (int i = 0; i < SIM_MEMBERS; i++)
+		if (v->members[i].first && may_run(&v->members[i]))
+			return true;
+	return false;
 }
 
 void members_forget(struct worker *v)

@@ -35,6 +35,8 @@ struct member {
 void members_come(struct worker *v);
 /* True when none is there. */
 bool members_out(const struct worker *v);
+/* True when one may run on the session's pages. */
+bool members_may_run(const struct worker *v);
 /* Before the next incarnation of @v: none is there. */
 void members_forget(struct worker *v);
 /* SIGKILL to process @p, if it is one of @v's. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory.h - what lies in the pool: for each grain of a half, who wrote it last
+ * memory.h - what lies in the pool: for each grain of both halves, who wrote it last
  *
- * V mirrors K at the distance of a half, so that one half shows both. A tag
- * names what was written: a sequence, a layer group, a column. Whoever reads a
- * page expects its own tag in every grain: a page given away too early, or to
- * two at once, shows as a tag of somebody else's.
+ * A tag names what was written: a sequence, a layer group, a column. Whoever
+ * reads a page expects its own tag in every grain: a page given away too early,
+ * or to two at once, shows as a tag of somebody else's. Pages that a worker has
+ * taken itself are also noted as its own until it gives them.
  */
 #ifndef SWAKV_SIM_MEMORY_H
 #define SWAKV_SIM_MEMORY_H
@@ -13,19 +13,32 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/model.h"
+
 #define MEMORY_GRAIN 16u /* bytes: every page size is a multiple */
 
 struct memory {
-	uint64_t grains; /* of a half */
-	uint64_t *tags;
+	uint64_t half;   /* grains of a half */
+	uint64_t *tags;  /* of both halves, the K half first */
+	uint32_t *taken; /* the worker that manages the page of the grain itself, 0: nobody */
 };
 
 bool memory_init(struct memory *m, uint64_t half_bytes);
 void memory_free(struct memory *m);
+/* False: there is no such page, or it lies over the middle of the pool. */
+bool memory_has(const struct memory *m, const struct geometry *g, int32_t page);
 /* 0 for "zeroes". */
-void memory_write(struct memory *m, uint64_t page_bytes, int32_t page, uint64_t tag);
+void memory_write(struct memory *m, const struct geometry *g, int32_t page, uint64_t tag);
 /* True when all of the page is @tag; else *@found is what else is there. */
-bool memory_is(const struct memory *m, uint64_t page_bytes, int32_t page, uint64_t tag, uint64_t *found);
+bool memory_is(const struct memory *m, const struct geometry *g, int32_t page, uint64_t tag, uint64_t *found);
+/* True when none of the page is what another worker than @number wrote; else *@found is. */
+bool memory_is_own(const struct memory *m, const struct geometry *g, int32_t page, uint32_t number, uint64_t *found);
+/* Worker @number takes the page: the worker that has taken some of it before, 0: none has. */
+uint32_t memory_take(struct memory *m, const struct geometry *g, int32_t page, uint32_t number);
+/* Nobody has taken it any more. */
+void memory_give(struct memory *m, const struct geometry *g, int32_t page);
+/* Who has taken some of it, 0: nobody. */
+uint32_t memory_taker(const struct memory *m, const struct geometry *g, int32_t page);
 
 /* Sequence @uid (unique over a run), which incarnation of a worker it belongs to, group and column. */
 static inline uint64_t memory_tag(uint32_t worker, uint32_t uid, uint32_t group, int32_t column)

@@ -18,7 +18,24 @@ const char *sim_fault_name(enum sim_fault f)
 	return names[f];
 }
 
-static struct wire_group draw_group(struct rng *r, bool full)
+/* What a group says in bytes, and how its pages lie. */
+static void draw_bytes(struct wire_group *g, struct rng *r)
+{
+	if (rng_one_in(r, 2)) {
+		g->kv_heads = g->k_head_dim = g->v_head_dim = g->dtype = 0;
+		g->k_bytes = (uint32_t)rng_between(r, 1, 8);
+		g->v_bytes = (uint32_t)rng_between(r, 0, 8);
+	}
+	g->form = rng_one_in(r, 4) ? WIRE_SPLIT : WIRE_JOINED;
+	if (g->form == WIRE_JOINED)
+		g->order = (uint32_t)rng_between(r, 0, WIRE_ORDER_ROWS);
+	if (rng_one_in(r, 3)) { /* all parts are multiples of a grain */
+		g->extra_bytes = (uint32_t)rng_between(r, 0, 40);
+		g->align = MEMORY_GRAIN << rng_between(r, 0, 2);
+	}
+}
+
+static struct wire_group draw_group(struct rng *r, bool full, bool bytes)
 {
 	struct wire_group g = {
 		.kind = full ? WIRE_GROUP_FULL : WIRE_GROUP_SLIDING,
@@ -32,10 +49,12 @@ static struct wire_group draw_group(struct rng *r, bool full)
 	g.v_head_dim = g.k_head_dim;
 	if (!full)
 		g.window = rng_between(r, 1, 5 * g.page_tokens);
+	if (bytes)
+		draw_bytes(&g, r);
 	return g;
 }
 
-static void draw_model(struct model *m, struct rng *r)
+static void draw_model(struct model *m, struct rng *r, bool joined)
 {
 	*m = (struct model){
 		.n_groups = (uint32_t)rng_between(r, 1, SIM_GROUPS),
@@ -48,7 +67,7 @@ static void draw_model(struct model *m, struct rng *r)
 		.chunk_mapped = rng_one_in(r, 2),
 	};
 	for (uint32_t i = 0; i < m->n_groups; i++)
-		m->groups[i] = draw_group(r, rng_one_in(r, 3));
+		m->groups[i] = draw_group(r, rng_one_in(r, 3), joined && rng_one_in(r, 2));
 	if (rng_one_in(r, 6)) { /* rows so long that what a step changes does not fit an answer */
 		m->max_batch = SIM_BATCH;
 		m->max_seq = rng_between(r, 1500, 5000);
@@ -65,7 +84,7 @@ static void draw_model(struct model *m, struct rng *r)
 
 static void draw_pool(struct plan *p, struct rng *r)
 {
-	uint64_t half = (uint64_t)rng_between(r, 64, 2048) * MEMORY_GRAIN * 8;
+	uint64_t half = (uint64_t)rng_between(r, 64, rng_one_in(r, 2) ? 2048 : 400) * MEMORY_GRAIN * 8;
 
 	p->ring = (struct ring_options){
 		.engine = {
@@ -158,13 +177,14 @@ static void draw_config(struct plan *p, struct rng *r)
 
 void plan_make(struct plan *p, struct rng *r, const struct sim_options *o)
 {
+	bool joined = rng_one_in(r, 2) && !(o->without >> SIM_JOINED & 1);
 	struct fault f;
 
 	*p = (struct plan){ .n_models = (uint32_t)rng_between(r, 1, SIM_MODELS) };
 	draw_pool(p, r);
 	for (uint32_t i = 0; i < p->n_models; i++) {
 		do
-			draw_model(&p->models[i], r);
+			draw_model(&p->models[i], r, joined);
 		while (model_check(&p->models[i], p->ring.engine.half_bytes, p->geometry[i], &f) != 0);
 		if (rng_one_in(r, 4))
 			p->floors[i] = p->ring.engine.half_bytes * 2 / (uint64_t)rng_between(r, 6, 20);
@@ -188,5 +208,7 @@ void plan_make(struct plan *p, struct rng *r, const struct sim_options *o)
 	p->rate[SIM_HALF_OPEN] = p->rate[SIM_HALF_OPEN] ? (uint32_t)rng_between(r, 2, 20) : 0; /* of attaches */
 	p->rate[SIM_ORDERS] /= 10; /* of looks at the world */
 	p->rate[SIM_FILES] /= 10;
-	p->rate[SIM_STOP] = p->rate[SIM_STOP] ? 4 : 0; /* of worlds */
+	p->rate[SIM_STOP] = p->rate[SIM_STOP] ? 4 : 0;                                /* of worlds */
+	p->rate[SIM_PROCESSES] = p->rate[SIM_PROCESSES] ? 2 : 0;                      /* of those that may come */
+	p->rate[SIM_TAKES] = p->rate[SIM_TAKES] ? (uint32_t)rng_between(r, 1, 3) : 0; /* of workers */
 }

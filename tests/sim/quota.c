@@ -11,7 +11,7 @@
 struct tally {
 	uint64_t half_open, admins, processes, sessions, tables;
 	uint32_t n_sizes;
-	uint64_t sizes[SIM_WORKERS * SIM_GROUPS + SIM_GROUPS]; /* common page sizes in use */
+	struct page_key sizes[SIM_WORKERS * SIM_GROUPS + SIM_GROUPS]; /* common page sizes in use */
 };
 
 void quota_init(struct world *w)
@@ -26,29 +26,29 @@ void quota_init(struct world *w)
 		for (uint32_t k = 0; k < c->models[i].model.n_groups && w->n_kept < ENGINE_MAX_CLASSES; k++) {
 			uint32_t n = 0;
 
-			while (n < w->n_kept && w->kept[n] != g[k].page_bytes)
+			while (n < w->n_kept && !page_key_equal(w->kept[n], geometry_key(&g[k])))
 				n++;
 			if (n == w->n_kept)
-				w->kept[w->n_kept++] = g[k].page_bytes;
+				w->kept[w->n_kept++] = geometry_key(&g[k]);
 		}
 	}
 }
 
-static void add_size(const struct world *w, struct tally *t, uint64_t bytes)
+static void add_size(const struct world *w, struct tally *t, struct page_key key)
 {
 	for (uint32_t i = 0; i < w->n_kept; i++)
-		if (w->kept[i] == bytes)
+		if (page_key_equal(w->kept[i], key))
 			return;
 	for (uint32_t i = 0; i < t->n_sizes; i++)
-		if (t->sizes[i] == bytes)
+		if (page_key_equal(t->sizes[i], key))
 			return;
-	t->sizes[t->n_sizes++] = bytes;
+	t->sizes[t->n_sizes++] = key;
 }
 
 static void add_model(const struct world *w, struct tally *t, uint32_t model)
 {
 	for (uint32_t i = 0; i < w->plan.models[model].n_groups; i++)
-		add_size(w, t, w->plan.geometry[model][i].page_bytes);
+		add_size(w, t, geometry_key(&w->plan.geometry[model][i]));
 }
 
 static uint64_t tables_of(const struct session_layout *l)

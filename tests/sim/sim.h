@@ -38,7 +38,11 @@
 	X(HALF_OPEN, "half-open") /* a hello that never comes, comes late, twice, or is none */                        \
 	X(ORDERS, "orders")       /* administrators drain, disconnect, kill, and leave */                              \
 	X(FILES, "files")         /* no descriptor is left for a while */                                              \
-	X(STOP, "stop")           /* the broker stops in the middle of it all */
+	X(STOP, "stop")           /* the broker stops in the middle of it all */                                       \
+	/* and what need not be there, though it is no fault */                                                        \
+	X(PROCESSES, "processes") /* further processes join a session */                                               \
+	X(TAKES, "takes")         /* workers manage pages themselves */                                                \
+	X(JOINED, "joined")       /* pages in one run, groups in bytes */
 
 enum sim_fault {
 #define SIM_ENUM(name, text) SIM_##name,
@@ -85,7 +89,11 @@ struct plan {
 	X(orders, "orders")                                                                                            \
 	X(deaths, "ended")                                                                                             \
 	X(kicked, "liars ended")                                                                                       \
-	X(reclaimed, "pages reclaimed")
+	X(reclaimed, "pages reclaimed")                                                                                \
+	X(taken, "pages taken")                                                                                        \
+	X(given, "pages given")                                                                                        \
+	X(asks, "decisions who is asked for pages")                                                                    \
+	X(asked, "times that somebody saw it")
 
 struct worker;
 
@@ -114,7 +122,7 @@ struct world {
 	struct listener listener, admin_listener;
 	struct gpu_watch watch;
 	uint32_t n_kept; /* page sizes that the configuration keeps */
-	uint64_t kept[ENGINE_MAX_CLASSES];
+	struct page_key kept[ENGINE_MAX_CLASSES];
 	struct administrator administrators[3];
 	bool drained[SIM_MODELS], drained_all; /* it may be, by order; */
 	uint64_t drained_last[SIM_MODELS];     /* was last, where it is not any more */
@@ -132,7 +140,10 @@ struct world {
 	uint64_t floors[SIM_MODELS];
 	struct claim_seen claims[SIM_MODELS];
 	struct vain_seen vain;
-	uint64_t healed; /* since when */
+	uint64_t healed;                /* since when */
+	uint64_t looked;                /* at who waits, last */
+	uint64_t boards_seen;           /* the ring thread's date of what was looked at last */
+	uint64_t lack_seen, asked_seen; /* somebody lacked pages; all that had to be asked was asked, or nothing had */
 #define SIM_FIELD(name, text) uint64_t name;
 	SIM_COUNTS(SIM_FIELD)
 #undef SIM_FIELD

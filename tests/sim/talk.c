@@ -41,7 +41,7 @@ struct call *message_send(struct worker *v, struct message *m, uint32_t n)
 	*c = (struct call){ .op = head->op, .used = true, .sent = v->world->now, .order = ++v->ordered };
 	head->n_slots = (uint16_t)slots;
 	head->n = n;
-	head->user_data = ++v->tickets << 8 | (uint64_t)(c - v->calls);
+	head->user_data = c->ticket = ++v->tickets << 8 | (uint64_t)(c - v->calls);
 	memset(m->bytes + m->n, 0, slots * RING_SLOT - m->n);
 	if (slots == 1 && rng_one_in(&v->world->rng, 2)) {
 		ring_producer_send_spsc(&v->commands, (const uint64_t *)m->bytes);

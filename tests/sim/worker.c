@@ -72,6 +72,7 @@ static void reset(struct worker *v)
 	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
 		events_forget(&w->events, events[i]);
 	members_forget(v);
+	hold_end(v);
 	unmap(v);
 	*v = (struct worker){ .world = w, .index = index };
 }
@@ -160,11 +161,11 @@ static void welcomed(struct worker *v)
 		 (struct wire_line *)(base + l->lines));
 	if (v->joinable)
 		members_come(v);
+	hold_start(v);
 	step_soon(v);
 }
 
-/* It takes no more part; its process ends some time. */
-static void retire(struct worker *v, uint64_t within_ns)
+void worker_retire(struct worker *v, uint64_t within_ns)
 {
 	v->state = WORKER_ENDED;
 	v->sleeps = false;
@@ -189,14 +190,17 @@ static void on_news(void *arg)
 		return;
 	world_trace(v->world, "worker %u is hung up on", v->number);
 	at(v, &v->hang_up, on_hang_up, world_soon(v->world, 100 * NS_PER_US));
-	retire(v, 20 * NS_PER_MS);
+	worker_retire(v, 20 * NS_PER_MS);
 }
 
 static void on_hang_up(void *arg)
 {
 	struct worker *v = arg;
+	const struct connection *c = v->connection;
 
 	connection_close(v->world, v->connection);
+	if (!c->told_end && !c->closed_there) /* else its pages wait for the end of its process */
+		hold_let_go(v);
 }
 
 /*
@@ -212,11 +216,18 @@ static void end_process(struct worker *v, uint64_t lag)
 		uint64_t grace = w->plan.config.reclaim_grace_ms * NS_PER_MS;
 
 		process_exit(w, v->process);
+		if (!v->connection->told_end && !v->connection->closed_there)
+			hold_let_go(v);
 		at(v, &v->gone, on_gone, w->now + (lag < grace ? lag : grace - 1));
 	} else {
 		at(v, &v->hang_up, on_hang_up, world_soon(w, 100 * NS_PER_US));
 		at(v, &v->gone, on_gone, w->now + lag);
 	}
+}
+
+void worker_exit_at(struct worker *v, uint64_t date)
+{
+	at(v, &v->exit, on_exit_now, date);
 }
 
 void worker_die(struct worker *v)
@@ -260,6 +271,7 @@ static void on_gone(void *arg)
 	if (v->shared)
 		gpu_gone(&v->gpu);
 	v->is_gone = true;
+	hold_let_go(v);
 	process_off_gpu(v->world, v->process);
 	process_exit(v->world, v->process);
 }
@@ -329,51 +341,6 @@ static void stop(struct worker *v)
 	at(v, &v->cont, on_cont, world_soon(v->world, (rng_one_in(&v->world->rng, 5) ? 15000 : 300) * NS_PER_MS));
 }
 
-static void forge(struct worker *v)
-{
-	uint32_t stream = (uint32_t)rng_between(&v->world->rng, 0, v->model->n_streams - 1);
-	struct wire_line *line = v->gpu.streams[stream].line;
-	struct ring_control *control = rng_one_in(&v->world->rng, 2) ? v->commands.control : v->replies.control;
-
-	struct wire_fence fence = { 0 };
-	struct message m;
-
-	world_trace(v->world, "worker %u lies", v->number);
-	switch (rng_between(&v->world->rng, 0, 4)) {
-	case 0:
-		store_release(&line->word,
-			      load_acquire(&line->armed) + (uint64_t)rng_between(&v->world->rng, 1, 1 << 20));
-		message_begin(&m, WIRE_OP_FINISH, 1); /* the broker looks at the lines before it asks what this is */
-		message_add(&m, &fence, sizeof(fence));
-		/* Else the broker may not come to it, or the device may write another value before. */
-		v->must_be_ended = message_send(v, &m, 0) && v->n_nops == 0 && v->state == WORKER_LIVE &&
-				   gpu_idle(&v->gpu, stream);
-		break;
-	case 1:
-		store_release(&line->armed, load_acquire(&line->armed) - 1);
-		break;
-	case 2:
-		store_release(&control->tail, (uint32_t)rng_next(&v->world->rng));
-		break;
-	case 3:
-		store_release(&control->head, (uint32_t)rng_next(&v->world->rng));
-		break;
-	default: {
-		uint64_t slot[RING_EXPRESS + 1];
-
-		for (int i = 0; i <= RING_EXPRESS; i++)
-			slot[i] = rng_next(&v->world->rng);
-		if (ring_producer_space_spsc(&v->commands, 1) > 0)
-			ring_producer_queue_spsc(&v->commands, slot);
-	}
-	}
-	worker_ring(v, true);
-	/* Caught or not, it does nothing sensible any more, and ends. */
-	if (v->must_be_ended) /* and is so before it ends by itself */
-		at(v, &v->exit, on_exit_now, v->world->now + 10 * NS_PER_MS);
-	retire(v, 50 * NS_PER_MS);
-}
-
 static struct wire_wait *wait_of(const struct worker *v)
 {
 	return (struct wire_wait *)(v->shared->session + v->shared->layout.wait);
@@ -430,7 +397,7 @@ static bool suffer(struct worker *v)
 		return false;
 	}
 	if (world_fault(w, SIM_FORGED)) {
-		forge(v);
+		lie(v);
 		return false;
 	}
 	if (world_fault(w, SIM_FULL))
@@ -461,8 +428,10 @@ static void wind_up(struct worker *v)
 	}
 	if (v->state == WORKER_LIVE && life_is_over(v)) {
 		message_begin(&m, WIRE_OP_CLOSE, 0);
-		if (message_send(v, &m, 0))
+		if (message_send(v, &m, 0)) {
 			v->state = WORKER_CLOSING;
+			hold_let_go(v);
+		}
 	}
 }
 
@@ -501,7 +470,7 @@ static void on_step(void *arg)
 	}
 	if (v->state == WORKER_CLOSING && v->n_calls == 0) {
 		at(v, &v->hang_up, on_hang_up, world_soon(w, 100 * NS_PER_US));
-		retire(v, 20 * NS_PER_MS);
+		worker_retire(v, 20 * NS_PER_MS);
 		return;
 	}
 	if (v->state == WORKER_LIVE)

@@ -9,6 +9,7 @@
 #define SWAKV_SIM_WORKER_H
 
 #include "gpu.h"
+#include "hold.h"
 #include "member.h"
 #include "sim.h"
 
@@ -59,16 +60,19 @@ struct life {
 struct call {
 	uint16_t op;
 	bool used;
-	bool waits;     /* a begin that may wait: its answer may take its time; */
+	bool waits;     /* a begin or take that may wait: its answer may take its time; */
 	uint64_t order; /* else it is answered after the one before it, 0: out of turn */
 	uint64_t sent;  /* when */
+	uint64_t ticket;
+	bool withdrawn; /* it has been said that it is to wait no longer */
 	uint32_t lives;
 	int32_t accepted[SIM_BATCH][SIM_BATCH]; /* of life, of sequence */
 	bool misuse;                            /* names a request that is no more: it must be refused */
 	uint8_t entries[SIM_BATCH];             /* life of each entry */
 	uint32_t n_entries;
 	int64_t value;
-	bool failed[SIM_BATCH]; /* the fence of that life said so */
+	bool failed[SIM_BATCH]; /* the fence of that life said so, or of a give (the first) */
+	struct hold_call hold;
 };
 
 enum { WORKER_CALLS = 16 };
@@ -113,6 +117,7 @@ struct worker {
 	bool joinable;                        /* others may join its session */
 	bool events;                          /* it may wait for its socket */
 	struct member members[SIM_MEMBERS];
+	struct hold hold;
 };
 
 struct worker *worker_new(struct world *w, uint32_t index);
@@ -127,6 +132,9 @@ void worker_woken(struct worker *v);
 void worker_noticed(struct worker *v);
 /* It goes on, if it was stopped, and reads its answers. */
 void worker_heal(struct worker *v);
+/* It takes no more part; its process ends some time. */
+void worker_retire(struct worker *v, uint64_t within_ns);
+void worker_exit_at(struct worker *v, uint64_t date);
 /* Its process ends here and now. */
 void worker_die(struct worker *v);
 /* True when nothing of its last incarnation runs. */
@@ -140,6 +148,11 @@ void hello_say(struct worker *v);
 /* What a process says that joins the session of @v, which has been welcomed. */
 void hello_join(const struct worker *v, struct wire_hello *h);
 
+/* ---- lie.c ----------------------------------------------------------------------------- */
+
+/* Writes what is not so. Caught or not, it does nothing sensible any more, and ends. */
+void lie(struct worker *v);
+
 /* ---- life.c: what it asks the broker for ----------------------------------------- */
 
 /* Sends a command, if one comes to mind and there is room. */
@@ -151,7 +164,7 @@ bool life_is_over(const struct worker *v);
 
 /* ---- fair.c: who waits though there is room ------------------------------------------ */
 
-/* Looks at all begins that wait: none may do so for longer than the bound while there is room for it. */
+/* Looks at all begins and takes that wait: none may do so for longer than the bound while there is room for it. */
 void fair_check(struct world *w);
 
 /* ---- talk.c: messages --------------------------------------------------------------- */

@@ -15,11 +15,12 @@
 #include "front.h"
 #include "quota.h"
 #include "ring/ring_round.h"
+#include "want.h"
 #include "worker.h"
 
-#define SCAN_EVERY 1000            /* steps between two looks at everything */
-#define FAIR_EVERY 50              /* and at begins that wait */
-#define HEAL_FOR   (30 * NS_PER_S) /* of virtual time: whatever waits is served by then */
+#define SCAN_EVERY 1000              /* steps between two looks at everything */
+#define LOOK_NS    (100 * NS_PER_US) /* and at who waits */
+#define HEAL_FOR   (30 * NS_PER_S)   /* of virtual time: whatever waits is served by then */
 
 void world_break(struct world *w, const char *format, ...)
 {
@@ -175,6 +176,7 @@ static int edge_sleep(void *arg, uint64_t ns, void *rung[RING_EDGE_EVENTS])
 	uint64_t until = w->now + ns;
 	uint32_t n;
 
+	want_check_asked(w);
 	while (w->n_rung == 0 && !over(w) && world_run_next(w, until))
 		;
 	if (over(w))
@@ -199,8 +201,12 @@ static void on_turn(void *arg)
 		w->steps--; /* a turn that found nothing to do does not count */
 	front_look(w);
 	check_counts(w);
-	if (w->steps % FAIR_EVERY == 0)
+	want_check_asked(w);
+	if (w->now - w->looked > LOOK_NS) {
+		w->looked = w->now;
 		fair_check(w);
+		want_check_ends(w);
+	}
 	event_at(&w->events, &w->turn, world_soon(w, 1500));
 }
 

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * want.h - who is asked for pages that others lack (spec section 8)
+ *
+ * What is lacking is added up anew here, from who waits and who was refused, and
+ * never counts as less than the broker's own reckoning may come to.
+ */
+#ifndef SWAKV_SIM_WANT_H
+#define SWAKV_SIM_WANT_H
+
+struct world;
+
+/* When the ring thread has just done its work: what it asks of whom, if it has decided that anew. */
+void want_check_asked(struct world *w);
+/* At any time: nobody is asked without a cause for long, and who could give is asked before long. */
+void want_check_ends(struct world *w);
+
+#endif
