@@ -11,6 +11,7 @@
  * all other models, counting what the oldest rule would reserve.
  */
 #include "clock.h"
+#include "engine/internal.h"
 #include "worker.h"
 
 #define MARGIN_NS (50 * NS_PER_MS)
@@ -109,6 +110,7 @@ static void note_vain(struct world *w, const struct claim_seen *c)
 	if (c->since > v->until || c->since < v->since)
 		v->since = c->since;
 	v->until = c->last;
+	v->gone = w->now;
 }
 
 /* Whoever claims had no part in that, or all have paused before. */
@@ -116,36 +118,41 @@ static void check_pause(struct world *w, uint32_t model, uint64_t since)
 {
 	const struct vain_seen *v = &w->vain;
 
-	if (since > v->until && since < v->until + (v->until - v->since))
+	if (since > v->gone && since < v->until + (v->until - v->since))
 		world_break(w, "model %u claims %.1f ms after claims that gave nothing for %.1f", model,
 			    (double)(since - v->until) / 1e6, (double)(v->until - v->since) / 1e6);
+}
+
+/* The claim of model @i, and who waits first of it; NULL: there is none. */
+static const struct quota *quota_of(const struct world *w, uint32_t i)
+{
+	const char name[] = { 'm', (char)('0' + i), '\0' };
+
+	return quota_find(w->ring->engine, name);
 }
 
 static void look_at_claims(struct world *w)
 {
 	for (uint32_t i = 0; i < w->plan.n_models; i++) {
 		struct claim_seen *c = &w->claims[i];
-		struct quota_counts n;
-		char name[] = { 'm', (char)('0' + i), '\0' };
+		const struct quota *q = quota_of(w, i);
+		const struct wait *first = q ? TAILQ_FIRST(&q->queue) : NULL;
 
-		if (!engine_quota_of(w->ring->engine, name, &n))
-			n = (struct quota_counts){ 0 };
-		if (c->last && (!n.claims || n.since != c->since)) {
-			if (n.waiting > 0 && n.oldest == c->oldest)
-				note_vain(w, c);
-			c->last = 0;
-		}
+		if (!c->last || (q && q->claim.of && q->claim.since == c->since))
+			continue;
+		if (first && first->number == c->number)
+			note_vain(w, c);
+		c->last = 0;
 	}
 	for (uint32_t i = 0; i < w->plan.n_models; i++) {
 		struct claim_seen *c = &w->claims[i];
-		struct quota_counts n;
-		char name[] = { 'm', (char)('0' + i), '\0' };
+		const struct quota *q = quota_of(w, i);
 
-		if (!engine_quota_of(w->ring->engine, name, &n) || !n.claims)
+		if (!q || !q->claim.of)
 			continue;
 		if (!c->last)
-			check_pause(w, i, n.since);
-		*c = (struct claim_seen){ .since = n.since, .last = w->now, .oldest = n.oldest };
+			check_pause(w, i, q->claim.since);
+		*c = (struct claim_seen){ .since = q->claim.since, .last = w->now, .number = q->claim.of->number };
 	}
 }
 

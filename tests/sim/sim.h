@@ -100,12 +100,13 @@ struct worker;
 /* A model's claim, as it was seen last. */
 struct claim_seen {
 	uint64_t since, last; /* last: 0, it has none */
-	uint64_t oldest;      /* since when its begin waits */
+	uint64_t number;      /* of its begin or take among all that ever waited */
 };
 
 /* Claims that gave nothing, and overlapped. */
 struct vain_seen {
 	uint64_t since, until;
+	uint64_t gone; /* when that was seen: the last of them may have held until then */
 };
 
 struct world {
