@@ -29,26 +29,6 @@ void events_deinit(struct events *e)
 	close_fd(&e->timer);
 }
 
-void events_rest(struct swakv_session *s)
-{
-	if (!events_on(&s->events))
-		return;
-	store_relaxed(&s->wait->event, 1);
-	fence_store_load(); /* pairs with the broker's, between its reply and its look at the word */
-	calls_drain(s);
-}
-
-void events_take(struct swakv_session *s)
-{
-	uint64_t n;
-
-	if (!events_on(&s->events))
-		return;
-	if (read(s->events.timer, &n, sizeof(n)) < 0 && errno != EAGAIN)
-		return;
-	session_look(s, clock_ns(), true);
-}
-
 /* The eventfd is readable as long as something can be collected. */
 static void show(struct events *e, uint32_t before)
 {
@@ -62,6 +42,28 @@ static void show(struct events *e, uint32_t before)
 	else
 		r = read(e->ready, &n, sizeof(n));
 	(void)r; /* neither can fail: it holds 0 or 1 */
+}
+
+void events_rest(struct swakv_session *s)
+{
+	if (!events_on(&s->events))
+		return;
+	store_relaxed(&s->wait->event, 1);
+	fence_store_load(); /* pairs with the broker's, between its reply, or its want, and its look at the word */
+	calls_drain(s);
+	if (wants_grew(s))
+		show(&s->events, s->events.n_ready++);
+}
+
+void events_take(struct swakv_session *s)
+{
+	uint64_t n;
+
+	if (!events_on(&s->events))
+		return;
+	if (read(s->events.timer, &n, sizeof(n)) < 0 && errno != EAGAIN)
+		return;
+	session_look(s, clock_ns(), true);
 }
 
 void events_answered(struct swakv_session *s, struct call *c)
@@ -86,6 +88,11 @@ void events_collected(struct swakv_session *s, struct call *c)
 		return;
 	c->ready = false;
 	show(e, e->n_ready--);
+}
+
+void events_told(struct swakv_session *s)
+{
+	show(&s->events, s->events.n_ready--);
 }
 
 void events_held(struct swakv_session *s)

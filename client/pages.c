@@ -259,11 +259,14 @@ int64_t swakv_pages_takeable(const swakv_session *s, uint32_t group)
 	return b ? pages_read(s, group, &b->takeable) : 0;
 }
 
-int64_t swakv_pages_wanted(const swakv_session *s, uint32_t group, uint64_t *since_ns)
+int64_t swakv_pages_wanted(swakv_session *s, uint32_t group, uint64_t *since_ns)
 {
 	struct wire_board *b = board_of(s, group);
-	int64_t n = b ? pages_read(s, group, &b->wanted) : 0;
+	int64_t n;
 
+	if (b && wants_told(s, group)) /* before it is read: what comes in between is told again */
+		events_told(s);
+	n = b ? pages_read(s, group, &b->wanted) : 0;
 	if (since_ns)
 		*since_ns = n > 0 ? load_relaxed(&b->since) : 0;
 	return n;

@@ -22,6 +22,7 @@
 #include "ring.h"
 #include "stream/stream.h"
 #include "table.h"
+#include "wants.h"
 #include "wire.h"
 
 struct pool_import;
@@ -54,6 +55,7 @@ struct swakv_session {
 	struct wire_wait *wait;
 	struct events events;
 	struct wire_board *boards; /* [welcome.n_groups] */
+	struct wants wants;
 	uint64_t spin_ns;
 	uint64_t timeout_ns;
 	uint64_t looked_ns; /* last look at the socket */

@@ -19,6 +19,7 @@ static const char *const features[] = {
 	"pages",         /* swakv_pages_take(), swakv_pages_give() */
 	"session-fd",    /* swakv_session_fd(), swakv_session_take() */
 	"sized-structs", /* spec section 9 */
+	"wants-fd",      /* swakv_session_fd() tells of pages that are wanted */
 };
 
 uint32_t swakv_version(void)

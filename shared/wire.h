@@ -230,7 +230,7 @@ _Static_assert(sizeof(struct wire_line) == CACHELINE, "wire_line");
 /* What the client waits by. */
 struct wire_wait {
 	shm_u32 word;  /* futex */
-	shm_u32 event; /* set by the client: the next answer is to make its socket readable */
+	shm_u32 event; /* set by the client: the next answer or want is to make its socket readable */
 };
 
 /* One a row of a host table. `sequence` is odd while the row is written; `version` is that of the last delivery. */
@@ -251,8 +251,8 @@ struct wire_row_head {
  *
  * A client that said WIRE_HELLO_EVENTS may wait for its socket instead, in an
  * event loop: it reads away what lies there, sets the event word, and looks at
- * the reply ring. The broker, after publishing replies, takes the word back and
- * sends a byte that means nothing; so one is under way at most.
+ * reply ring and boards. The broker, after publishing replies or wants, takes the
+ * word back and sends a byte that means nothing; so one is under way at most.
  *
  * The broker sleeps on the doorbell (an eventfd that it never reads): the client
  * adds 1 to it after publishing to a broker with need_wakeup on the command ring,

@@ -16,7 +16,8 @@ struct wire_board {
 	/* the broker's */
 	_Alignas(CACHELINE) shm_u64 takeable; /* pages that could be taken now: a hint */
 	shm_u64 wanted;                       /* pages that others lack and the worker is asked for, 0: none, */
-	shm_u64 since;                        /* since then: CLOCK_MONOTONIC, ns */
+	shm_u64 since;                        /* since then: CLOCK_MONOTONIC, ns; */
+	shm_u64 rises;                        /* how often it became more; written last */
 	/* the worker's */
 	_Alignas(CACHELINE) shm_u64 offered; /* pages that it could give, since nothing refers to them */
 };

@@ -28,7 +28,9 @@ struct group {
 	uint64_t *managed;     /* [managed_words()], a bit for each page: which ones */
 	uint64_t offered;      /* of the managed ones: so many it could give, as the session says */
 	int64_t wanted;        /* pages that it is asked for (press.h), */
-	uint64_t wanted_since; /* from this stamp on */
+	uint64_t wanted_since; /* from this stamp on; */
+	uint64_t n_rises;      /* how often they became more, */
+	uint64_t given_seen;   /* and what it had given when that was decided last */
 	int64_t asked;         /* the same while that is decided */
 	uint64_t n_given;      /* pages that it has given, ever; */
 	uint64_t given_before; /* when it was asked last */

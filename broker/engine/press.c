@@ -209,6 +209,14 @@ static void note_turn(struct group *g, uint64_t stamp)
 	}
 }
 
+/* It is asked for more than it was, less what it has given since. */
+static bool is_more(const struct group *g)
+{
+	uint64_t given = g->n_given - g->given_seen, before = (uint64_t)g->wanted;
+
+	return (uint64_t)g->asked > (given < before ? before - given : 0);
+}
+
 void engine_press(struct engine *e)
 {
 	struct session *s;
@@ -236,7 +244,9 @@ void engine_press(struct engine *e)
 		FOR_EACH_GROUP (g, s) {
 			if ((g->wanted > 0) != (g->asked > 0))
 				note_turn(g, e->stamp);
+			g->n_rises += is_more(g);
 			g->wanted = g->asked;
+			g->given_seen = g->n_given;
 			e->pressed |= g->wanted > 0;
 		}
 	}
@@ -263,6 +273,11 @@ int64_t session_wanted_pages(const struct session *s, uint32_t group, uint64_t *
 
 	*since = g->wanted > 0 ? g->wanted_since : 0;
 	return g->wanted;
+}
+
+uint64_t session_want_rises(const struct session *s, uint32_t group)
+{
+	return s->groups[group].n_rises;
 }
 
 void session_count_asks(const struct session *s, struct ask_counts *out)

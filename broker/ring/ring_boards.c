@@ -3,6 +3,7 @@
 #include "ring_boards.h"
 
 #include "clock.h"
+#include "ring_wake.h"
 
 #define BOARDS_EVERY (2 * NS_PER_MS)
 #define BOARDS_SHARE 100 /* of their cost: not more than 1 % of the time */
@@ -18,15 +19,20 @@ static void read_offers(struct channel *c)
 		session_set_spare(c->session, g, load_relaxed(&c->boards[g].offered));
 }
 
-/* A store takes the line from a worker that reads it: only what is new is stored. */
-static void put(shm_u64 *at, uint64_t value)
+/* A store takes the line from a worker that reads it: only what is new is stored. True: it was. */
+static bool put(shm_u64 *at, uint64_t value)
 {
-	if (load_relaxed(at) != value)
-		store_relaxed(at, value);
+	if (load_relaxed(at) == value)
+		return false;
+	store_release(at, value);
+	return true;
 }
 
-static void write_boards(struct channel *c)
+/* True: it is asked for more than it knows. */
+static bool write_boards(struct channel *c)
 {
+	bool more = false;
+
 	for (uint32_t g = 0; g < c->memory.layout.n_groups; g++) {
 		struct wire_board *b = &c->boards[g];
 		uint64_t since;
@@ -35,7 +41,18 @@ static void write_boards(struct channel *c)
 		put(&b->takeable, (uint64_t)session_takeable_pages(c->session, g));
 		put(&b->since, since);
 		put(&b->wanted, (uint64_t)wanted);
+		more |= put(&b->rises, session_want_rises(c->session, g));
 	}
+	return more;
+}
+
+/* Whoever waits in a loop of its own, for its socket, would not look. */
+static void tell(struct ring_thread *t, struct channel *c)
+{
+	if (!c->events)
+		return;
+	ring_wake_note(t, c);
+	t->worked = true; /* it is woken after the next round: no sleep before */
 }
 
 uint64_t ring_boards_deadline(const struct ring_thread *t)
@@ -65,8 +82,8 @@ void ring_boards(struct ring_thread *t)
 		engine_press(t->engine);
 	}
 	TAILQ_FOREACH (c, &t->channels, link)
-		if (has_board(c))
-			write_boards(c);
+		if (has_board(c) && write_boards(c))
+			tell(t, c);
 	t->boards_due = false;
 	share = (t->edge.computed(t->edge.arg) - before) * BOARDS_SHARE;
 	t->next_boards = t->now + (share > BOARDS_EVERY ? share : BOARDS_EVERY);

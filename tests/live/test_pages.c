@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pages that a worker manages itself (spec section 8), on a real broker. */
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -300,6 +301,50 @@ Test(pages, what_can_be_taken_and_is_wanted_is_read_without_a_call)
 	cr_expect_str_eq(swakv_session_error(a), "layer group 1 is outside 0 to 0");
 	cr_expect_eq(swakv_pages_offer(a, 0, -1), SWAKV_EINVALID);
 	cr_expect_str_eq(swakv_session_error(a), "-1 pages were offered: give 0 or more");
+}
+
+/* Its descriptor is not readable any more: the byte of an answer that a call has taken may still come. */
+static bool can_sleep(swakv_session *s, struct pollfd *p)
+{
+	for (int i = 0; i < LIVE_PATIENCE; i++) {
+		LIVE_OK(s, swakv_session_take(s));
+		if (poll(p, 1, 0) == 0)
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+/* It sleeps in a loop of its own, and gives what it is asked for; what it cannot give does not keep it awake. */
+Test(pages, a_loop_that_sleeps_is_told_what_is_wanted)
+{
+	const struct swakv_attach_options o = { .size = sizeof(o), .flags = SWAKV_ATTACH_EVENTS };
+	swakv_session *s = live_attach(&o, 64, 16, 1, 4, 1024);
+	struct pollfd p = { .fd = swakv_session_fd(s), .events = POLLIN };
+	int32_t more[ALL];
+	uint32_t n_more = 0;
+
+	cr_assert_geq(p.fd, 0, "%s", swakv_session_error(s));
+	LIVE_OK(s, swakv_pages_take(s, 0, 0, 0, (uint32_t)pages, (uint32_t)pages, 0, ids, &n, NULL));
+	cr_expect_eq(swakv_pages_wanted(s, 0, NULL), 0);
+	for (int i = 0; i < 100; i++) {
+		uint32_t lack = 1 + (uint32_t)i % 7;
+		swakv_ticket ticket;
+
+		cr_expect(can_sleep(s, &p), "round %d: nobody wants any", i);
+		LIVE_OK(b, swakv_pages_take(b, 0, 0, 0, lack, lack, LIVE_PATIENCE, more, &n_more, &ticket));
+		while (swakv_pages_wanted(s, 0, NULL) != lack) {
+			cr_assert_eq(poll(&p, 1, LIVE_PATIENCE), 1, "round %d: nobody told", i);
+			LIVE_OK(s, swakv_session_take(s));
+		}
+		cr_expect(can_sleep(s, &p), "round %d: it knows", i);
+		LIVE_OK(s, give(s, ids, lack));
+		LIVE_OK(b, swakv_wait(b, ticket));
+		LIVE_OK(b, give(b, more, n_more));
+		LIVE_OK(s, swakv_pages_take(s, 0, 0, 0, lack, lack, LIVE_PATIENCE, ids, &n, NULL));
+	}
+	swakv_session_close(s);
+	live_expect_free(a, pages);
 }
 
 /* A program that manages its pages is killed beside one that has requests. */

@@ -2,6 +2,7 @@
 /* The descriptor for an event loop: readable when something can be collected, and not for long when nothing can. */
 #include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "client_fixture.h"
@@ -191,6 +192,147 @@ Test(client_events, a_begin_that_is_held_is_looked_at_again)
 	cr_assert_eq(complete(other, SWAKV_DONE), 0);
 	cr_expect_eq(loop_until_answered(t), 0, "%s", swakv_session_error(session));
 	cr_expect(swakv_request_valid(next));
+}
+
+/* ---- pages that are wanted ------------------------------------------------------- */
+
+static struct wire_board *board(uint32_t group)
+{
+	return (struct wire_board *)(fake.memory + fake.welcome.boards_offset) + group;
+}
+
+/* As the broker: it asks for @n, and @more says that this is more than before. */
+static void want(uint32_t group, uint64_t n, bool more)
+{
+	store_release(&board(group)->wanted, n);
+	if (more)
+		store_release(&board(group)->rises, load_relaxed(&board(group)->rises) + 1);
+	fence_store_load();
+	if (more && exchange_acq_rel(&fake.wait->event, 0))
+		cr_assert_eq(send(fake.sock, "", 1, 0), 1);
+}
+
+static int64_t wanted(uint32_t group)
+{
+	return swakv_pages_wanted(session, group, NULL);
+}
+
+Test(client_events, readable_while_more_is_wanted_than_was_told)
+{
+	cr_expect_eq(wanted(0), 0);
+	for (uint64_t i = 1; i <= 3; i++) {
+		cr_expect_not(readable(0));
+		want(0, i, true);
+		cr_expect(readable(10000), "nobody told of %llu", (unsigned long long)i);
+		cr_expect_eq(swakv_session_take(session), 0);
+		cr_expect(readable(0), "it is level-triggered");
+		cr_expect_eq(wanted(0), i);
+	}
+	cr_expect_not(readable(0), "what it cannot give does not keep it awake");
+	want(0, 1, false);
+	cr_expect_eq(swakv_session_take(session), 0);
+	cr_expect_not(readable(0));
+}
+
+Test(client_events, a_want_whose_byte_a_waiting_call_has_read_is_still_told)
+{
+	cr_expect_eq(wanted(0), 0);
+	want(0, 5, true);
+	session_look(session, 0, true);
+	cr_expect(readable(0));
+	cr_expect_eq(wanted(0), 5);
+	cr_expect_not(readable(0));
+}
+
+Test(client_events, a_want_that_came_while_the_byte_of_an_answer_was_under_way_is_told)
+{
+	struct fake_command c;
+	swakv_ticket t = ping(&c);
+
+	cr_expect_eq(wanted(0), 0);
+	answer(&c); /* takes the word: for the want no byte is sent */
+	want(0, 5, true);
+	cr_expect_eq(loop_until_answered(t), 0);
+	cr_expect(readable(0));
+	cr_expect_eq(wanted(0), 5);
+	cr_expect_not(readable(0));
+}
+
+Test(client_events, a_want_and_an_answer_keep_it_readable_each_by_itself)
+{
+	struct fake_command c;
+	swakv_ticket t = ping(&c);
+
+	cr_expect_eq(wanted(0), 0);
+	answer(&c);
+	want(0, 5, true);
+	cr_expect_eq(swakv_session_take(session), 0);
+	cr_expect_eq(wanted(0), 5);
+	cr_expect(readable(0), "the answer is not collected");
+	cr_expect_eq(swakv_poll(session, t), 0);
+	cr_expect_not(readable(0));
+}
+
+Test(client_events, who_never_asked_what_is_wanted_is_not_told)
+{
+	want(0, 5, true);
+	cr_expect_eq(swakv_session_take(session), 0);
+	cr_expect_not(readable(0));
+	cr_expect_eq(wanted(0), 5);
+	want(0, 0, false);
+	want(0, 3, true);
+	cr_expect(readable(10000));
+}
+
+Test(client_events, a_want_that_ended_before_it_was_told_is_none)
+{
+	cr_expect_eq(wanted(0), 0);
+	want(0, 5, true);
+	want(0, 0, false);
+	cr_expect_eq(swakv_session_take(session), 0);
+	cr_expect_not(readable(0));
+	want(0, 5, true);
+	cr_expect(readable(10000));
+	cr_expect_eq(swakv_session_take(session), 0);
+	want(0, 0, false);
+	cr_expect_eq(wanted(0), 0);
+	cr_expect_not(readable(0));
+}
+
+Test(client_events, what_was_wanted_before_there_was_a_descriptor_is_told)
+{
+	struct swakv_attach_options o = { .size = sizeof(o), .flags = SWAKV_ATTACH_EVENTS };
+
+	fake_end(&fake, session);
+	fake_open(&fake);
+	session = fake_attach(&fake, &o);
+	cr_expect_eq(wanted(0), 0);
+	want(0, 5, true);
+	fd = swakv_session_fd(session);
+	cr_expect(readable(0));
+	cr_expect_eq(wanted(0), 5);
+	cr_expect_not(readable(0));
+}
+
+Test(client_events, each_group_is_told_by_itself)
+{
+	struct swakv_attach_options o = { .size = sizeof(o), .flags = SWAKV_ATTACH_EVENTS };
+
+	fake_end(&fake, session);
+	fake_open(&fake);
+	fake_add_group(&fake);
+	session = fake_attach(&fake, &o);
+	fd = swakv_session_fd(session);
+	cr_expect_eq(wanted(0), 0);
+	cr_expect_eq(wanted(1), 0);
+	want(0, 5, true);
+	want(1, 6, true);
+	cr_expect(readable(10000));
+	cr_expect_eq(swakv_session_take(session), 0);
+	cr_expect_eq(wanted(1), 6);
+	cr_expect(readable(0), "group 0 is not told");
+	cr_expect_eq(wanted(0), 5);
+	cr_expect_not(readable(0));
 }
 
 static void plain_setup(void)

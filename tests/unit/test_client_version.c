@@ -46,6 +46,7 @@ Test(client_version, the_library_says_its_own)
 	cr_expect_eq(swakv_version(), SWAKV_VERSION_NUMBER);
 	cr_expect(swakv_has("sized-structs"));
 	cr_expect(swakv_has("pages"));
+	cr_expect(swakv_has("wants-fd"));
 	cr_expect_not(swakv_has("no such feature"));
 	cr_expect_not(swakv_has(""));
 	cr_expect_not(swakv_has(NULL));

@@ -121,6 +121,31 @@ Test(press, a_want_ends_with_its_cause)
 	cr_expect(!engine_presses(engine));
 }
 
+static uint64_t rises(int i)
+{
+	engine_press(engine);
+	return session_want_rises(w[i].s, 0);
+}
+
+/* It is told when it must do more than it knows: not when less is wanted, but also when what it gave was not enough. */
+Test(press, a_want_rises_above_what_was_asked_and_not_given_since)
+{
+	cr_assert_eq(take(0, PAGES, 0), 0);
+	cr_expect_eq(take(1, 10, 1000), SWAKV_EAGAIN);
+	cr_expect_eq(rises(0), 1);
+	cr_expect_eq(rises(0), 1);
+	give(0, 4);
+	cr_expect_eq(rises(0), 1, "6 of the 10 are left");
+	cr_expect_eq(take(2, 5, 1000), SWAKV_EAGAIN);
+	cr_expect_eq(rises(0), 2);
+	give(0, 11);
+	cr_expect_eq(take(2, 2, 1000), SWAKV_EAGAIN, "before anybody has looked");
+	cr_expect_eq(rises(0), 3, "it has given what it was asked for");
+	session_end(w[1].s);
+	session_end(w[2].s);
+	cr_expect_eq(rises(0), 3);
+}
+
 Test(press, a_want_ends_when_the_one_that_waits_is_gone)
 {
 	cr_assert_eq(take(0, 60, 0), 0);

@@ -22,7 +22,7 @@
 #include "ring/ring_wake.h"
 #include "session/handshake.h"
 
-enum { MOST = 48, PAGES = 64, RESERVED = 9 /* pages of a sequence: window 64, pages of 16 tokens */ };
+enum { MOST = 48, PAGES = 64, RESERVED = 11 /* pages of a sequence: window 64, pages of 16 tokens */ };
 
 /* Both halves hold PAGES pages of 16 tokens, each of 64 values of 2 bytes. */
 static struct backend_pool pool = { .name = "main",
@@ -388,6 +388,96 @@ Test(ring_round, an_answer_makes_the_socket_of_an_event_loop_readable_once)
 	send_nop(w);
 	turns(2);
 	cr_expect_eq(world.n_notified, 2);
+}
+
+/* Takes @n pages that @w manages itself. */
+static void take_pages(struct worker *w, uint32_t n)
+{
+	const struct wire_take take = { .min = n };
+
+	send(w, WIRE_OP_TAKE, 0, n, &take, sizeof(take));
+	turns(1);
+	cr_assert(answered(w));
+	cr_assert_eq(w->code, 0);
+}
+
+/* @w waits for its socket, and all that was sent to it so far has been read away. */
+static void waits_for_socket(struct worker *w)
+{
+	w->channel.events = true;
+	w->channel.socket = 77;
+	store_relaxed(&w->channel.wait->event, 1);
+	world.n_notified = 0;
+}
+
+static int64_t wanted(const struct worker *w)
+{
+	return (int64_t)load_relaxed(&w->channel.boards[0].wanted);
+}
+
+/* Boards are written every 2 ms of the clock that the test plays: here 20. */
+static void boards_are_written(void)
+{
+	for (int i = 0; i < 20; i++) {
+		world.now += NS_PER_MS;
+		turns(1);
+	}
+}
+
+Test(ring_round, pages_that_are_wanted_make_the_socket_of_an_event_loop_readable_whenever_it_is_more)
+{
+	struct worker *w = attach(), *other = attach();
+
+	take_pages(w, PAGES);
+	waits_for_socket(w);
+	boards_are_written();
+	cr_expect_eq(world.n_notified, 0, "nobody wants any");
+	send_begin(other, 0, 60000);
+	boards_are_written();
+	cr_expect_eq(wanted(w), RESERVED);
+	cr_expect_eq(world.n_notified, 1);
+	cr_expect_eq(world.notified, 77);
+	store_relaxed(&w->channel.wait->event, 1);
+	boards_are_written();
+	cr_expect_eq(world.n_notified, 1, "it knows that it is asked");
+	send_begin(other, 1, 60000);
+	boards_are_written();
+	cr_expect_eq(wanted(w), 2 * RESERVED);
+	cr_expect_eq(world.n_notified, 2, "it is asked for more");
+	send_begin(other, 2, 60000);
+	boards_are_written();
+	cr_expect_eq(world.n_notified, 2, "it has not come back since");
+}
+
+/* Whatever it writes where the broker counts. */
+Test(ring_round, a_worker_that_spoils_its_boards_is_told_once_a_look_at_most)
+{
+	struct worker *w = attach(), *other = attach();
+
+	take_pages(w, PAGES);
+	waits_for_socket(w);
+	send_begin(other, 0, 60000);
+	for (uint32_t i = 1; i <= 20; i++) {
+		store_relaxed(&w->channel.wait->event, 1);
+		store_relaxed(&w->channel.boards[0].rises, UINT64_MAX - i);
+		world.now += 2 * NS_PER_MS + 1;
+		turns(3);
+		cr_expect_leq(world.n_notified, i);
+	}
+	cr_expect_eq(wanted(w), RESERVED);
+}
+
+Test(ring_round, a_worker_that_waits_for_no_socket_is_sent_nothing)
+{
+	struct worker *w = attach(), *other = attach();
+
+	take_pages(w, PAGES);
+	sleeps(w);
+	send_begin(other, 0, 60000);
+	boards_are_written();
+	cr_expect_eq(wanted(w), RESERVED);
+	cr_expect_eq(world.n_notified, 0);
+	cr_expect_eq(times_woken(w), 0, "it sleeps for an answer, and has none");
 }
 
 /* ---- when it wakes by itself ---------------------------------------------------------- */

@@ -211,7 +211,7 @@ int do_offer(struct worker *w, const json_t *command, json_t *answer)
 
 /* What @read says of the group, once it says what is expected, or when that takes too long. */
 static int await(struct worker *w, const json_t *command, json_t *answer,
-		 int64_t (*read)(const swakv_session *s, uint32_t group))
+		 int64_t (*read)(swakv_session *s, uint32_t group))
 {
 	int64_t want = command_integer(command, "pages"), got = read(w->session, group_of(command));
 	const struct timespec tick = { 0, 1000000 };
@@ -224,7 +224,7 @@ static int await(struct worker *w, const json_t *command, json_t *answer,
 	return 0;
 }
 
-static int64_t read_wanted(const swakv_session *s, uint32_t group)
+static int64_t read_wanted(swakv_session *s, uint32_t group)
 {
 	return swakv_pages_wanted(s, group, NULL);
 }
@@ -234,9 +234,14 @@ int do_wanted(struct worker *w, const json_t *command, json_t *answer)
 	return await(w, command, answer, read_wanted);
 }
 
+static int64_t read_takeable(swakv_session *s, uint32_t group)
+{
+	return swakv_pages_takeable(s, group);
+}
+
 int do_takeable(struct worker *w, const json_t *command, json_t *answer)
 {
-	return await(w, command, answer, swakv_pages_takeable);
+	return await(w, command, answer, read_takeable);
 }
 
 /* How many pages stand under the name and have not been given. */

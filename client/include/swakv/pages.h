@@ -48,7 +48,7 @@ int swakv_pages_give(swakv_session *s, uint32_t group, const int32_t *ids, uint3
 
 /* ---- what others lack ------------------------------------------------------------- */
 
-/* All three ask nobody, and cost as much as a load or a store. */
+/* All three ask nobody, and cost as much as a few loads or stores. */
 
 /*
  * Pages of @group that could be taken about now: a hint, some milliseconds old.
@@ -65,9 +65,10 @@ int swakv_pages_offer(swakv_session *s, uint32_t group, int64_t n);
 /*
  * Pages of @group that the session is asked to give, since others lack them: 0 when
  * it is not asked, or no longer. @since_ns (may be NULL) gets since when, by
- * CLOCK_MONOTONIC, else 0. Nobody is forced.
+ * CLOCK_MONOTONIC, else 0. Nobody is forced. From the first call for @group on,
+ * swakv_session_fd() becomes readable when more is asked for than was told.
  */
-int64_t swakv_pages_wanted(const swakv_session *s, uint32_t group, uint64_t *since_ns);
+int64_t swakv_pages_wanted(swakv_session *s, uint32_t group, uint64_t *since_ns);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

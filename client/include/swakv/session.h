@@ -327,6 +327,8 @@ int swakv_wait_for(swakv_session *s, swakv_ticket ticket, uint32_t ms);
  *  - while an answer that a ticket is out for can be collected;
  *  - while an answer is there that nobody has taken (of a call that timed out: its
  *    updates are due): swakv_session_take();
+ *  - while the session is asked for more pages of a group than the last swakv_pages_wanted()
+ *    of that group has told, if there was one (of a group that manages no pages nobody asks);
  *  - once every millisecond or so, while a begin of a ticket has been granted and
  *    the device has not left its slots;
  *  - for good once the session or the broker has ended: then every ticket can be
