@@ -115,6 +115,9 @@ static struct client *find_session(struct admin_connection *c)
 		snprintf(r->text, sizeof(r->text),
 			 "session %" PRIu32 ".%" PRIu32 " has gone; there is %" PRIu32 ".%" PRIu32, q->session,
 			 q->generation, q->session, client_generation(client));
+	else if (q->generation)
+		snprintf(r->text, sizeof(r->text), "there is no session %" PRIu32 ".%" PRIu32 ": see swakv-ctl list",
+			 q->session, q->generation);
 	else
 		snprintf(r->text, sizeof(r->text), "there is no session %" PRIu32 ": see swakv-ctl list", q->session);
 	return NULL;
