@@ -233,6 +233,22 @@ def test_fences_are_waited_for(session: swakv.Session) -> None:
         assert stream.reached(swakv.DONE)
 
 
+def test_the_default_stream_of_torch_is_bound_and_not_one_of_the_librarys() -> None:
+    class Default:  # as torch.cuda.default_stream()
+        cuda_stream = 0
+
+    class Recorder:
+        _lib = _abi.library()
+        bound: list[int | None] = []
+
+        def call(self, function: object, index: int, options: object) -> None:
+            self.bound.append(options._obj.cu_stream)  # type: ignore[attr-defined]
+
+    for stream in (0, Default(), 0x7000):
+        swakv.Stream(Recorder(), 0).bind_cuda(stream)  # type: ignore[arg-type]
+    assert Recorder.bound == [None, _abi.CU_STREAM_LEGACY, 0x7000]
+
+
 CHILD = """
 import swakv, sys, time
 model = swakv.Model("child", [swakv.Group(layers=1, kv_heads=1, head_dim=8, window=64, page_tokens=16, dtype="f32")])

@@ -42,6 +42,7 @@ ATTACH_EVENTS, ATTACH_JOINABLE = 1, 2
 TAKE_OVERWRITES = 1
 MAX_PAGES = 4096
 EAGAIN = -17
+CU_STREAM_LEGACY = 1  # cuda.h
 
 
 class _Struct(ctypes.Structure):

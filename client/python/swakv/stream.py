@@ -49,7 +49,8 @@ class Stream:
 
         graph_steps: not 0: steps may be replayed from a CUDA graph, so many in flight.
         """
-        address = getattr(stream, "cuda_stream", stream)
+        # An object that says 0 means the default stream, which the driver also knows by a handle of its own.
+        address = stream if isinstance(stream, int) else stream.cuda_stream or _abi.CU_STREAM_LEGACY
         options = _abi.CudaOptions(
             cu_stream=address or None,
             writer=_abi.WRITER_COUNTER if graph_steps else _abi.WRITER_AUTO,
