@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,84 +12,10 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import processes  # noqa: E402
+from models import SHAPES, attach, equal, ids, make, passes, stock  # noqa: E402
 
 import swakv  # noqa: E402
 import swakv.transformers  # noqa: E402
-
-WINDOW = 32
-SMALL = dict(
-    vocab_size=128,
-    hidden_size=64,
-    intermediate_size=96,
-    num_hidden_layers=4,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    head_dim=16,
-    max_position_embeddings=2048,
-    sliding_window=WINDOW,
-    bos_token_id=1,
-    eos_token_id=None,
-    pad_token_id=0,
-)
-MIXED = ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"]
-SHAPES: dict[str, dict[str, Any]] = {
-    "mistral": {},
-    "gemma3_text": dict(layer_types=MIXED),
-    "gpt_oss": dict(num_local_experts=4, num_experts_per_tok=2, layer_types=MIXED[2:] * 2),
-}
-
-
-def make(kind: str, dtype: torch.dtype) -> Any:
-    config = transformers.AutoConfig.for_model(kind, **SMALL, **SHAPES[kind])
-    torch.manual_seed(7)
-    model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
-    with torch.no_grad():  # large enough that outputs differ
-        for p in model.parameters():
-            if p.dim() > 1:
-                p.normal_(0, 0.12)
-    return model
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[processes.Broker]:
-    with processes.Broker(size="32M") as b:
-        yield b
-
-
-def attach(pool: processes.Broker, model: Any, **more: Any) -> swakv.Session:
-    declared = dict(max_batch=16, max_seq=1024, dtype=model.dtype, page_tokens=16, max_rewind=24) | more
-    session = swakv.attach(swakv.transformers.model_of(model.config, **declared), socket=pool.socket_path)
-    return session
-
-
-def stock(model: Any) -> Any:
-    return transformers.DynamicCache(config=model.config)
-
-
-def passes(model: Any, cache: Any, chunks: list[Any], mask: Any = None) -> list[Any]:
-    """Logits of each pass over a chunk of token ids [batch, n]."""
-    out, seen = [], 0
-    for chunk in chunks:
-        seen += chunk.shape[1]
-        with torch.no_grad():
-            out.append(
-                model(
-                    input_ids=chunk,
-                    past_key_values=cache,
-                    use_cache=True,
-                    attention_mask=None if mask is None else mask[:, :seen],
-                ).logits
-            )
-    return out
-
-
-def ids(batch: int, n: int, seed: int = 0) -> Any:
-    return torch.randint(2, 128, (batch, n), generator=torch.Generator().manual_seed(seed))
-
-
-def equal(mine: list[Any], theirs: list[Any]) -> None:
-    for i, (a, b) in enumerate(zip(mine, theirs, strict=True)):
-        assert torch.equal(a, b), f"pass {i}: {(a != b).sum()} of {a.numel()} logits differ, by {(a - b).abs().max()}"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])

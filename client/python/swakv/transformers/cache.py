@@ -49,10 +49,12 @@ class _Rows:
         self._indices: dict[tuple[int, int, bool], tuple[torch.Tensor, torch.Tensor]] = {}
         self.slots = torch.tensor(list(slots), dtype=torch.long, device=tensors.table.device)
         host = tensors.host_table[torch.tensor(list(slots), dtype=torch.long), 0]
-        bound = (host >= 0).all(dim=0).nonzero().flatten()
-        # Bound columns are a run: what left the window lies before it, what has not come behind.
-        self.first = int(bound[0]) * tensors.layout.page_tokens if len(bound) else 0
-        self.end = (int(bound[-1]) + 1) * tensors.layout.page_tokens if len(bound) else 0
+        self._bound = (host >= 0).all(dim=0)
+        columns = self._bound.nonzero().flatten().tolist()
+        # The last run of columns is what the window will hold. Before it may lie a gap, of a chunk's tokens that have left
+        # it already, and before that what the window holds until the step is complete.
+        run = [c for i, c in enumerate(columns) if columns[-1] - c == len(columns) - 1 - i]
+        self.first = run[0] * tensors.layout.page_tokens if run else 0
 
     def _index(self, begin: int, end: int, v: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """Page and place in it of positions [begin, end) of each sequence: the same in every layer of a pass."""
@@ -61,9 +63,12 @@ class _Rows:
         return self._indices[begin, end, v]
 
     def _look_up(self, begin: int, end: int, v: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        columns = self._bound[begin // self.t.layout.page_tokens : (end - 1) // self.t.layout.page_tokens + 1]
+        assert columns.all(), f"tokens {begin} to {end - 1} are not all in pages of slots {self.slots.tolist()}"
         position = torch.arange(begin, end, device=self.slots.device)
-        page = self.t.table[self.slots, int(v)][:, position // self.t.layout.page_tokens].long()
-        if v:
+        own_row = v and not self.t.layout.joined  # K and V of a joined page have one id
+        page = self.t.table[self.slots, int(own_row)][:, position // self.t.layout.page_tokens].long()
+        if own_row:
             page = page - self.t.layout.num_pages
         return page, (position % self.t.layout.page_tokens).expand_as(page)
 
@@ -225,6 +230,7 @@ class Cache(TransformersCache):
         step.complete()
         self._length += self._chunk
         self._chunk = 0
+        self._rows = []
         self._updated.clear()
 
     def _copy_rows(self, source: Sequence[_Rows], target: Sequence[_Rows], order: torch.Tensor) -> None:
