@@ -102,7 +102,8 @@ static void look_at_take(struct world *w, const struct worker *v, struct call *c
 	look(w, v, "take", c->sent, room, &c->hold.room_since);
 }
 
-/* @c has ended, and its begin waits on: it was in vain at least until it was seen last. */
+/* Dates of claims are the engine's, whose own may be some rounds old. @c has ended, and its begin waits on: it was in
+ * vain at least until it was seen last. */
 static void note_vain(struct world *w, const struct claim_seen *c)
 {
 	struct vain_seen *v = &w->vain;
@@ -110,7 +111,7 @@ static void note_vain(struct world *w, const struct claim_seen *c)
 	if (c->since > v->until || c->since < v->since)
 		v->since = c->since;
 	v->until = c->last;
-	v->gone = w->now;
+	v->gone = w->ring->engine->stamp;
 }
 
 /* Whoever claims had no part in that, or all have paused before. */
@@ -152,7 +153,9 @@ static void look_at_claims(struct world *w)
 			continue;
 		if (!c->last)
 			check_pause(w, i, q->claim.since);
-		*c = (struct claim_seen){ .since = q->claim.since, .last = w->now, .number = q->claim.of->number };
+		*c = (struct claim_seen){ .since = q->claim.since,
+					  .last = w->ring->engine->stamp,
+					  .number = q->claim.of->number };
 	}
 }
 

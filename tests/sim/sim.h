@@ -136,6 +136,7 @@ struct world {
 	uint32_t n_rung;
 	struct worker *workers[SIM_WORKERS];
 	uint32_t incarnations, sequences; /* so many there have been */
+	bool quiet;                       /* workers ask for nothing */
 	bool healing;                     /* no more faults: all that waits is to be served */
 	bool limited[SIM_MODELS];         /* a ceiling may bind this model */
 	uint64_t floors[SIM_MODELS];

@@ -8,6 +8,7 @@
 #include "clock.h"
 
 #define LOOK_NS  (250 * NS_PER_MS) /* the longest sleep */
+#define QUIET_NS (20 * NS_PER_MS)  /* between two looks, when it asks for nothing */
 #define GRACE_NS (100 * NS_PER_MS) /* a wake-up may come that much after its answer */
 
 static void on_step(void *arg);
@@ -28,7 +29,7 @@ static void at(struct worker *v, struct event *e, void (*run)(void *), uint64_t 
 
 static void step_soon(struct worker *v)
 {
-	at(v, &v->step, on_step, world_soon(v->world, v->world->plan.think_ns));
+	at(v, &v->step, on_step, world_soon(v->world, v->world->quiet ? QUIET_NS : v->world->plan.think_ns));
 }
 
 /* ---- from start to end ---------------------------------------------------------------- */
@@ -331,6 +332,8 @@ void worker_heal(struct worker *v)
 	v->hears_since = v->world->now;
 	if (v->stopped)
 		at(v, &v->cont, on_cont, v->world->now);
+	else if ((v->state == WORKER_LIVE || v->state == WORKER_CLOSING) && !v->sleeps)
+		step_soon(v);
 }
 
 static void stop(struct worker *v)
@@ -463,6 +466,8 @@ static void on_step(void *arg)
 		return;
 	if (!suffer(v))
 		return;
+	if (w->quiet)
+		v->hears_since = w->now;
 	if (w->now >= v->deaf_until && !life_read(v)) {
 		if (v->state != WORKER_DEAD)
 			world_break(w, "worker %u reads nonsense in its reply ring", v->number);
@@ -473,9 +478,9 @@ static void on_step(void *arg)
 		worker_retire(v, 20 * NS_PER_MS);
 		return;
 	}
-	if (v->state == WORKER_LIVE)
+	if (v->state == WORKER_LIVE && !w->quiet)
 		life_act(v);
-	if (w->healing || (v->state == WORKER_LIVE && v->leaves))
+	if ((w->healing && !w->quiet) || (v->state == WORKER_LIVE && v->leaves))
 		wind_up(v);
 	if (v->state != WORKER_LIVE && v->state != WORKER_CLOSING)
 		return;

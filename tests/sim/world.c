@@ -18,9 +18,10 @@
 #include "want.h"
 #include "worker.h"
 
-#define SCAN_EVERY 1000              /* steps between two looks at everything */
-#define LOOK_NS    (100 * NS_PER_US) /* and at who waits */
-#define HEAL_FOR   (30 * NS_PER_S)   /* of virtual time: whatever waits is served by then */
+#define SCAN_EVERY 1000               /* steps between two looks at everything */
+#define LOOK_NS    (100 * NS_PER_US)  /* and at who waits */
+#define QUIET_FOR  (1200 * NS_PER_MS) /* a refusal counts as a lack for 1 s */
+#define HEAL_FOR   (30 * NS_PER_S)    /* of virtual time: whatever waits is served by then */
 
 void world_break(struct world *w, const char *format, ...)
 {
@@ -165,6 +166,11 @@ bool world_run_next(struct world *w, uint64_t until)
 		return false;
 	w->steps++;
 	e->run(e->arg);
+	if (w->now - w->looked > LOOK_NS) {
+		w->looked = w->now;
+		fair_check(w);
+		want_check_ends(w);
+	}
 	if (w->steps % SCAN_EVERY == 0)
 		check_all(w);
 	return true;
@@ -202,11 +208,6 @@ static void on_turn(void *arg)
 	front_look(w);
 	check_counts(w);
 	want_check_asked(w);
-	if (w->now - w->looked > LOOK_NS) {
-		w->looked = w->now;
-		fair_check(w);
-		want_check_ends(w);
-	}
 	event_at(&w->events, &w->turn, world_soon(w, 1500));
 }
 
@@ -272,10 +273,25 @@ static bool all_out(const struct world *w)
 	return true;
 }
 
+/* Nobody asks for anything for a while: what is wanted ends with its causes, refusals among them. */
+static void be_quiet(struct world *w)
+{
+	uint64_t until = w->now + QUIET_FOR;
+
+	world_trace(w, "nobody asks for anything");
+	w->quiet = true;
+	while (!w->broken[0] && world_run_next(w, until))
+		;
+	w->quiet = false;
+	w->healed = w->now;
+	for (uint32_t i = 0; i < w->plan.n_workers; i++)
+		worker_heal(w->workers[i]);
+}
+
 /* No more faults: stopped processes go on, work ends, requests are served, everybody leaves. */
 static void heal(struct world *w)
 {
-	uint64_t until = w->now + HEAL_FOR;
+	uint64_t until;
 
 	world_trace(w, "no more faults");
 	w->healing = true;
@@ -290,6 +306,9 @@ static void heal(struct world *w)
 	w->kernel.limit = KERNEL_FILES;
 	for (uint32_t i = 0; i < w->plan.n_workers; i++)
 		worker_heal(w->workers[i]);
+	if (rng_one_in(&w->rng, 3))
+		be_quiet(w);
+	until = w->now + HEAL_FOR;
 	while (!w->broken[0] && !all_out(w) && w->now < until)
 		if (!world_run_next(w, until))
 			break;
