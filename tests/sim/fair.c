@@ -44,7 +44,7 @@ static uint64_t need_of(const struct worker *v, const struct life *l)
 static int64_t room_for(const struct world *w, uint32_t model)
 {
 	const struct engine_config *e = &w->plan.ring.engine;
-	int64_t n = 0;
+	int64_t n = e->half_bytes % e->extent_bytes ? -1 : 0; /* the last extent may be a short one */
 	struct class_counts c;
 
 	for (uint32_t x = 0; x < e->half_bytes / e->extent_bytes; x++)

@@ -374,6 +374,8 @@ static bool fall_asleep(struct worker *v)
 {
 	if (v->n_calls == 0 || !rng_one_in(&v->world->rng, 3) || v->world->now < v->deaf_until)
 		return false;
+	if ((v->world->healing || v->leaves) && v->hold.n > 0) /* there is something to give */
+		return false;
 	v->in_loop = v->events && rng_one_in(&v->world->rng, 2);
 	if (v->in_loop ? !rest(v) : ring_consumer_sleep_spsc(&v->replies) != 0) {
 		if (!v->in_loop)
