@@ -21,7 +21,7 @@
 #include "wire.h"
 
 #define STATUS_MAGIC   0x7375746174736b76ull
-#define STATUS_VERSION 2
+#define STATUS_VERSION 3
 
 enum { STATUS_THREAD_RING, STATUS_THREAD_CONTROL, STATUS_THREAD_DEVICE, STATUS_N_THREADS };
 #define STATUS_THREAD_NAMES "ring", "control", "device"
@@ -153,7 +153,9 @@ struct status_sequence {
 struct status_snapshot {
 	uint64_t number;       /* counts up; set by status_writer_commit(), 0 while it is being written */
 	uint64_t published_ns; /* CLOCK_MONOTONIC; set by status_writer_commit() when left 0 */
-	uint64_t pool_total, pool_held, pool_free, pool_unusable, extent_bytes; /* bytes, both halves */
+	/* bytes, both halves: of the classes' usable pages, of extents that no class has, and of extents beside pages
+	 */
+	uint64_t pool_total, pool_held, pool_free, pool_unusable, extent_bytes;
 	uint64_t table_area_bytes, table_area_used;
 	uint64_t attaches, detaches, deaths, kicked, refused_attaches, reclaimed_pages;
 	uint64_t commands, refusals, rounds, sleeps, wakeups, late, rescues, timer_polls;

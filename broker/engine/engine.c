@@ -68,15 +68,18 @@ uint32_t engine_trim(struct engine *e, uint32_t budget)
 void engine_count(const struct engine *e, struct engine_counts *out)
 {
 	const struct pool *p = &e->pool;
-	uint64_t held = (uint64_t)(p->n_extents - p->n_unassigned) * p->extent_bytes,
-		 last = p->half_bytes % p->extent_bytes;
+	uint64_t lent = (uint64_t)(p->n_extents - p->n_unassigned) * p->extent_bytes,
+		 last = p->half_bytes % p->extent_bytes, held = 0;
 
 	if (last && p->extent_class[p->n_extents - 1] >= 0)
-		held -= p->extent_bytes - last; /* the last one is short */
-	held *= 2;
+		lent -= p->extent_bytes - last; /* the last one is short */
+	lent *= 2;
+	for (int32_t i = 0; i < p->n_classes; i++)
+		held += (uint64_t)p->classes[i]->n_usable * page_class_whole(p->classes[i]);
 	*out = (struct engine_counts){ .total = 2 * p->half_bytes,
 				       .held = held,
-				       .free = 2 * p->half_bytes - held,
+				       .free = 2 * p->half_bytes - lent,
+				       .unusable = lent - held,
 				       .extent_bytes = p->extent_bytes,
 				       .n_classes = (uint32_t)p->n_classes };
 }

@@ -303,9 +303,9 @@ struct class_counts {
 /* In bytes over both halves: held + free + unusable = total. */
 struct engine_counts {
 	uint64_t total;
-	uint64_t held;
-	uint64_t free;
-	uint64_t unusable; /* tail behind the last whole extent */
+	uint64_t held;     /* the usable pages of all classes */
+	uint64_t free;     /* extents that no class holds */
+	uint64_t unusable; /* of extents that a class holds: part of none of its usable pages */
 	uint64_t extent_bytes;
 	uint32_t n_classes;
 };

@@ -219,9 +219,11 @@ def check_sums(status):
         check(of_sessions == of_classes, key, "pages of the sessions:", of_sessions, "of the classes:", of_classes)
     pool = status["pool"]["bytes"]
     check(pool["held"] + pool["free"] + pool["unusable"] == pool["total"], "bytes differ:", pool)
-    extents = 2 * sum(c["extents"] for c in status["classes"]) * pool["extent"]
+    held = sum(c["pages"]["total"] * c["page_bytes"] * (1 if c["form"] == "joined" else 2) for c in status["classes"])
+    check(held == pool["held"], "bytes of the pages of all classes:", held, pool)
+    lent, extents = pool["held"] + pool["unusable"], 2 * sum(c["extents"] for c in status["classes"]) * pool["extent"]
     # The pool's last extent may be a short one.
-    check(extents - 2 * pool["extent"] < pool["held"] <= extents or pool["held"] == 0 == extents, "extents:", pool)
+    check(extents - 2 * pool["extent"] < lent <= extents or lent == 0 == extents, "extents:", pool)
 
 
 def check_right(said):

@@ -513,16 +513,22 @@ void compare_counts(struct world *w)
 {
 	const struct ref_pool *p = &w->pool;
 	struct engine_counts got;
-	uint64_t held = 0;
+	uint64_t lent = 0, held = 0;
 
 	for (uint32_t x = 0; x < p->n_extents; x++)
 		if (p->holder[x] >= 0)
-			held += 2 * (x + 1 < p->n_extents ? p->extent : p->half - x * p->extent);
+			lent += 2 * (x + 1 < p->n_extents ? p->extent : p->half - x * p->extent);
 	engine_count(w->engine, &got);
 	same(w, "bytes of the pool", 0, (int64_t)got.total, (int64_t)(2 * p->half));
-	same(w, "bytes of held extents", 0, (int64_t)got.held, (int64_t)held);
-	same(w, "bytes of unassigned extents", 0, (int64_t)got.free, (int64_t)(2 * p->half - held));
-	same(w, "unusable bytes", 0, (int64_t)got.unusable, 0);
+	for (uint32_t i = 0; i < p->n_classes; i++) {
+		const struct ref_class *c = ref_tally(&w->pool, i);
+
+		held += (uint64_t)(c->n[REF_FREE] + c->n[REF_LEASED] + c->n[REF_QUARANTINED]) * c->page_bytes *
+			(c->joined ? 1 : 2);
+	}
+	same(w, "bytes of pages", 0, (int64_t)got.held, (int64_t)held);
+	same(w, "bytes of unassigned extents", 0, (int64_t)got.free, (int64_t)(2 * p->half - lent));
+	same(w, "bytes of extents and of no page", 0, (int64_t)got.unusable, (int64_t)(lent - held));
 	same(w, "bytes of an extent", 0, (int64_t)got.extent_bytes, (int64_t)p->extent);
 	same(w, "page classes", 0, got.n_classes, p->n_classes);
 	for (uint32_t i = 0; i < p->n_classes && !p->error[0]; i++)

@@ -68,17 +68,22 @@ static void check_counts(struct world *w)
 {
 	struct engine_counts e;
 	struct class_counts c;
+	uint64_t pages = 0;
 
 	engine_count(w->ring->engine, &e);
 	if (e.held + e.free + e.unusable != e.total)
 		world_break(w, "the pool: %" PRIu64 " held + %" PRIu64 " free + %" PRIu64 " unusable are not %" PRIu64,
 			    e.held, e.free, e.unusable, e.total);
-	for (uint32_t i = 0; engine_class_count(w->ring->engine, i, &c); i++)
+	for (uint32_t i = 0; engine_class_count(w->ring->engine, i, &c); i++) {
+		pages += (uint64_t)c.pages * c.page_bytes * (c.joined ? 1 : 2);
 		if (c.free < 0 || c.leased < 0 || c.quarantined < 0 || c.free + c.leased + c.quarantined != c.pages)
 			world_break(w,
 				    "class %u: %" PRId64 " free + %" PRId64 " leased + %" PRId64
 				    " quarantined are not %" PRId64,
 				    i, c.free, c.leased, c.quarantined, c.pages);
+	}
+	if (pages != e.held)
+		world_break(w, "the pool: %" PRIu64 " bytes held, and pages of %" PRIu64 " bytes", e.held, pages);
 }
 
 static void check_all(struct world *w)

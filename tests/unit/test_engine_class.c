@@ -51,6 +51,38 @@ Test(engine_class, one_class_alone_gets_the_whole_pool)
 	cr_assert_eq(session_free_pages(w.s, 0), 2);
 }
 
+/* What the pages of a class take of its extents, and what is left of these. */
+static void assert_bytes(int64_t pages, uint32_t extents, uint64_t lent)
+{
+	struct engine_counts n;
+	struct class_counts k;
+
+	engine_count(e, &n);
+	cr_assert(engine_class_count(e, 0, &k));
+	cr_expect_eq(k.pages, pages);
+	cr_expect_eq(k.extents, extents);
+	cr_expect_eq(n.held, (uint64_t)pages * 512);
+	cr_expect_eq(n.unusable, lent - n.held);
+	cr_expect_eq(n.free, n.total - lent);
+}
+
+Test(engine_class, bytes_of_extents_that_are_part_of_no_page_are_unusable)
+{
+	uint64_t h;
+
+	e = engine_new(&(struct engine_config){ .half_bytes = 5900, .extent_bytes = 300 });
+	worker_open(&w, e, make_model(32, 16, 2, 8192), 5900, 1);
+	assert_bytes(0, 0, 0);
+	cr_assert_eq(begin_on(&w, 0, &h, 1, (int32_t[]){ 0 }), 0); /* 7 pages of 256 bytes in each half */
+	assert_bytes(7, 6, 3600);
+	cr_assert_eq(begin_on(&w, 0, &h, 1, (int32_t[]){ 1 }), 0);
+	assert_bytes(14, 12, 7200);
+	worker_close(&w);
+	engine_trim(e, UINT32_MAX);
+	assert_bytes(0, 0, 0);
+	e = engine_free(e);
+}
+
 /* Attaching with ever new page sizes does not use the classes up. */
 Test(engine_class, class_that_nobody_uses_makes_room_for_another)
 {

@@ -34,7 +34,8 @@ static void add_counts(struct run *r, json_t *lines)
 {
 	const struct status_snapshot *s = r->broker.snapshot;
 
-	json_array_append_new(lines, json_sprintf("pool: held %" PRIu64 " free %" PRIu64, s->pool_held, s->pool_free));
+	json_array_append_new(lines, json_sprintf("pool: held %" PRIu64 " free %" PRIu64 " unusable %" PRIu64,
+						  s->pool_held, s->pool_free, s->pool_unusable));
 	for (uint32_t i = 0; i < s->n_classes; i++) {
 		const struct status_class *c = &s->classes[i];
 
