@@ -2,7 +2,7 @@
 /*
  * config.c - the table of keys, and how each type of value is read
  *
- * One table serves the file, the flags and the usage text, so they cannot
+ * One table serves the file, the options and the usage text, so they cannot
  * drift apart. The two readers are config_file.c and config_arguments.c.
  */
 #include "config.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config.h - what a broker is told: an INI file and flags, checked in full
+ * config.h - what a broker is told: an INI file and options, checked in full
  *
- * Both come from one table of keys; flags override the file. Whatever is not
+ * Both come from one table of keys; options override the file. Whatever is not
  * known or not allowed is an error that names its place, key, value and what is
  * allowed.
  */
@@ -152,7 +152,7 @@ bool config_many_users(const struct config *c);
 /* True when others than root and the broker's own user may administer. */
 bool config_many_admins(const struct config *c);
 
-/* Usage with every flag, from the same table. */
+/* Usage with every option, from the same table. */
 void config_usage(FILE *out);
 
 /* ---- keys: shared by config.c, config_file.c and config_arguments.c ------- */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config_arguments.c - flags: one for each key of the broker and its pool, and
+ * config_arguments.c - options: one for each key of the broker and its pool, and
  * the few that are not keys
  *
- * The option list of getopt_long() is made from the table of keys, so a key is
- * a flag with dashes for underscores; the pool's name is --pool.
+ * The list of getopt_long() is made from the table of keys, so a key is
+ * an option with dashes for underscores; the pool's name is --pool.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -13,61 +13,61 @@
 #include "cleanup.h"
 #include "config.h"
 
-enum { FLAG_CHECK = 'K', FLAG_DRY_RUN = 'D', FLAG_VERSION = 'V', FLAG_KEY = 1000 };
-enum { MAX_FLAGS = 64, FLAG_NAME = 32 };
+enum { OPTION_CHECK = 'K', OPTION_DRY_RUN = 'D', OPTION_VERSION = 'V', OPTION_KEY = 1000 };
+enum { MAX_OPTIONS = 64, OPTION_NAME = 32 };
 
-static const struct option plain_flags[] = {
+static const struct option plain_options[] = {
 	{ "config", required_argument, NULL, 'c' },
 	{ "ready-fd", required_argument, NULL, 'n' },
-	{ "check-config", no_argument, NULL, FLAG_CHECK },
-	{ "dry-run", no_argument, NULL, FLAG_DRY_RUN },
+	{ "check-config", no_argument, NULL, OPTION_CHECK },
+	{ "dry-run", no_argument, NULL, OPTION_DRY_RUN },
 	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, FLAG_VERSION },
+	{ "version", no_argument, NULL, OPTION_VERSION },
 };
-enum { N_PLAIN = sizeof(plain_flags) / sizeof(plain_flags[0]) };
+enum { N_PLAIN = sizeof(plain_options) / sizeof(plain_options[0]) };
 
-struct flags {
-	struct option options[MAX_FLAGS];
-	char names[MAX_FLAGS][FLAG_NAME];
+struct option_table {
+	struct option all[MAX_OPTIONS];
+	char names[MAX_OPTIONS][OPTION_NAME];
 };
 
-static void flag_name(const struct config_key *key, char name[FLAG_NAME])
+static void option_name(const struct config_key *key, char name[OPTION_NAME])
 {
 	const char *base = key->name;
 
 	if (key->section == SECTION_POOL && !strcmp(base, "name"))
 		base = "pool";
-	snprintf(name, FLAG_NAME, "%s", base);
+	snprintf(name, OPTION_NAME, "%s", base);
 	for (char *c = name; *c; c++)
 		if (*c == '_')
 			*c = '-';
 }
 
-static void flags_init(struct flags *f)
+static void option_table_init(struct option_table *t)
 {
 	const struct config_key *key;
 	size_t n = N_PLAIN;
 
-	memset(f, 0, sizeof(*f));
-	memcpy(f->options, plain_flags, sizeof(plain_flags));
-	for (size_t i = 0; (key = config_key_at(i)) && n + 1 < MAX_FLAGS; i++) {
+	memset(t, 0, sizeof(*t));
+	memcpy(t->all, plain_options, sizeof(plain_options));
+	for (size_t i = 0; (key = config_key_at(i)) && n + 1 < MAX_OPTIONS; i++) {
 		if (key->section == SECTION_MODEL)
 			continue;
-		flag_name(key, f->names[n]);
-		f->options[n] = (struct option){ f->names[n], required_argument, NULL, FLAG_KEY + (int)i };
+		option_name(key, t->names[n]);
+		t->all[n] = (struct option){ t->names[n], required_argument, NULL, OPTION_KEY + (int)i };
 		n++;
 	}
 }
 
-static int take_key_flag(struct config *c, int index, const char *value, struct config_error *e)
+static int take_key_option(struct config *c, int index, const char *value, struct config_error *e)
 {
 	const struct config_key *key = config_key_at((size_t)index);
 	void *target = key->section == SECTION_POOL ? (void *)&c->pool : (void *)c;
-	char allowed[512], name[FLAG_NAME];
+	char allowed[512], name[OPTION_NAME];
 
 	if (config_key_store(key, target, value, allowed, sizeof(allowed)) == 0)
 		return 0;
-	flag_name(key, name);
+	option_name(key, name);
 	return config_fail(e, "command line: --%s=\"%s\"; allowed: %s", name, value, allowed);
 }
 
@@ -84,9 +84,9 @@ static int take_ready_fd(struct config_arguments *a, const char *value, struct c
 	return 0;
 }
 
-static int take_plain_flag(int flag, struct config_arguments *a, struct config_error *e)
+static int take_plain_option(int option, struct config_arguments *a, struct config_error *e)
 {
-	switch (flag) {
+	switch (option) {
 	case 'c':
 		if (!optarg[0])
 			return config_fail(e, "command line: --config=\"\"; allowed: the path of a file");
@@ -97,13 +97,13 @@ static int take_plain_flag(int flag, struct config_arguments *a, struct config_e
 		return 0;
 	case 'n':
 		return take_ready_fd(a, optarg, e);
-	case FLAG_CHECK:
+	case OPTION_CHECK:
 		a->check_config = true;
 		return 0;
-	case FLAG_DRY_RUN:
+	case OPTION_DRY_RUN:
 		a->dry_run = true;
 		return 0;
-	case FLAG_VERSION:
+	case OPTION_VERSION:
 		a->version = true;
 		return 0;
 	default:
@@ -112,27 +112,27 @@ static int take_plain_flag(int flag, struct config_arguments *a, struct config_e
 	}
 }
 
-/* One walk over the flags: keys only when @c is given, the plain ones only when it is not. */
+/* One walk over the options: keys only when @c is given, the plain ones only when it is not. */
 static int walk(struct config *c, int argc, char **argv, struct config_arguments *a, struct config_error *e)
 {
-	struct flags flags;
-	int flag, r = 0;
+	struct option_table table;
+	int option, r = 0;
 
-	flags_init(&flags);
+	option_table_init(&table);
 	optind = 0; /* start again: glibc forgets its state */
 	opterr = 0;
-	while (r == 0 && (flag = getopt_long(argc, argv, ":c:n:h", flags.options, NULL)) != -1) {
-		if (flag == ':')
+	while (r == 0 && (option = getopt_long(argc, argv, ":c:n:h", table.all, NULL)) != -1) {
+		if (option == ':')
 			return config_fail(e, "command line: \"%s\" needs a value", argv[optind - 1]);
-		if (flag == '?')
-			return config_fail(e, "command line: unknown flag \"%s\"; see --help", argv[optind - 1]);
-		if (flag >= FLAG_KEY && c)
-			r = take_key_flag(c, flag - FLAG_KEY, optarg, e);
-		else if (flag < FLAG_KEY && !c)
-			r = take_plain_flag(flag, a, e);
+		if (option == '?')
+			return config_fail(e, "command line: unknown option \"%s\"; see --help", argv[optind - 1]);
+		if (option >= OPTION_KEY && c)
+			r = take_key_option(c, option - OPTION_KEY, optarg, e);
+		else if (option < OPTION_KEY && !c)
+			r = take_plain_option(option, a, e);
 	}
 	if (r == 0 && optind < argc)
-		return config_fail(e, "command line: \"%s\" is not a flag; see --help", argv[optind]);
+		return config_fail(e, "command line: \"%s\" is not an option; see --help", argv[optind]);
 	return r;
 }
 
@@ -197,7 +197,7 @@ static void print_help(FILE *out, int column, const char *help)
 void config_usage(FILE *out)
 {
 	const struct config_key *key;
-	char name[FLAG_NAME];
+	char name[OPTION_NAME];
 
 	fputs("usage: swakvd [-c FILE] [OPTION]...\n\n"
 	      "Serves the pages of one KV-cache pool to workers on this machine. Runs in the foreground.\n\n"
@@ -211,7 +211,7 @@ void config_usage(FILE *out)
 	for (size_t i = 0; (key = config_key_at(i)); i++) {
 		if (key->section == SECTION_MODEL)
 			continue;
-		flag_name(key, name);
+		option_name(key, name);
 		print_help(out, fprintf(out, "      --%s %s", name, key->argument), key->help);
 	}
 	fputs("\nExit status: 0 stopped in order, 1 failure, 2 wrong usage or configuration, 3 name or socket in use,\n"

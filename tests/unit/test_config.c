@@ -365,7 +365,7 @@ Test(config, administrators_are_listed_by_number_or_name)
 	cr_assert_eq(c.allow_uid.n, 0);
 }
 
-Test(config, flags_override_the_file)
+Test(config, options_override_the_file)
 {
 	char path[] = "/tmp/swakv-config-XXXXXX";
 	AUTO_CLOSE int fd = mkstemp(path);
@@ -381,7 +381,7 @@ Test(config, flags_override_the_file)
 	cr_assert_eq(a.ready_fd, 5);
 }
 
-Test(config, wrong_flags_are_named)
+Test(config, wrong_options_are_named)
 {
 	cr_assert_lt(ARGUMENTS("--nmae=x"), 0);
 	cr_assert(strstr(e.text, "--nmae"), "%s", e.text);
@@ -397,7 +397,7 @@ Test(config, wrong_flags_are_named)
 	cr_assert(strstr(e.text, "/nonexistent/x.ini"), "%s", e.text);
 }
 
-Test(config, the_usage_shows_every_flag)
+Test(config, the_usage_shows_every_option)
 {
 	char *text = NULL;
 	size_t size = 0;
@@ -406,15 +406,15 @@ Test(config, the_usage_shows_every_flag)
 	config_usage(f);
 	fclose(f);
 	for (size_t i = 0; config_key_at(i); i++) {
-		char flag[64] = "--";
+		char option[64] = "--";
 
 		if (config_key_at(i)->section != SECTION_BROKER)
 			continue;
-		strcat(flag, config_key_at(i)->name);
-		for (char *p = flag; *p; p++)
+		strcat(option, config_key_at(i)->name);
+		for (char *p = option; *p; p++)
 			if (*p == '_')
 				*p = '-';
-		cr_assert(strstr(text, flag), "usage lacks %s", flag);
+		cr_assert(strstr(text, option), "usage lacks %s", option);
 	}
 	free(text);
 }
