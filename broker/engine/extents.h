@@ -67,12 +67,6 @@ static inline void extent_file(struct page_class *c, int32_t x, enum extent_kind
 		extent_move(c, x, kind);
 }
 
-/* First byte of extent @x; the end of the half for one past the last. */
-static inline uint64_t extent_start(const struct pool *p, int32_t x)
-{
-	return x >= p->n_extents ? p->half_bytes : (uint64_t)x * p->extent_bytes;
-}
-
 /* Page @page, which starts in extent @first, ends in a chosen one: it does not count there. */
 bool page_is_hidden(const struct pool *p, const struct page_class *c, int32_t page);
 /* Gives extent @x to class @c: every page that it completes becomes free. */

@@ -54,4 +54,10 @@ struct page_class *pool_class(struct pool *p, struct page_key key, struct page_c
 /* Returns at most @budget empty extents to the pool, those longest empty first; how many. */
 int32_t pool_trim(struct pool *p, int32_t budget);
 
+/* First byte of extent @x; the end of the half for one past the last. */
+static inline uint64_t extent_start(const struct pool *p, int32_t x)
+{
+	return x >= p->n_extents ? p->half_bytes : (uint64_t)x * p->extent_bytes;
+}
+
 #endif

@@ -2,8 +2,6 @@
 /* split_joined.c - see split_joined.h */
 #include "split_joined.h"
 
-#include "extents.h"
-
 void runs_find(struct page_class *c, uint64_t half_bytes)
 {
 	for (int r = 0; r < 2; r++) {
