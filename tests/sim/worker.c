@@ -8,7 +8,7 @@
 #include "clock.h"
 
 #define LOOK_NS  (250 * NS_PER_MS) /* the longest sleep */
-#define QUIET_NS (20 * NS_PER_MS)  /* between two looks, when it asks for nothing */
+#define QUIET_NS (100 * NS_PER_MS) /* between two looks, when it asks for nothing */
 #define GRACE_NS (100 * NS_PER_MS) /* a wake-up may come that much after its answer */
 
 static void on_step(void *arg);

@@ -18,10 +18,10 @@
 #include "want.h"
 #include "worker.h"
 
-#define SCAN_EVERY 1000               /* steps between two looks at everything */
-#define LOOK_NS    (100 * NS_PER_US)  /* and at who waits */
-#define QUIET_FOR  (1200 * NS_PER_MS) /* a refusal counts as a lack for 1 s */
-#define HEAL_FOR   (30 * NS_PER_S)    /* of virtual time: whatever waits is served by then */
+#define SCAN_EVERY 1000              /* steps between two looks at everything */
+#define LOOK_NS    (100 * NS_PER_US) /* and at who waits */
+#define QUIET_FOR  (10 * NS_PER_S)   /* no wait takes longer, and a refusal counts as a lack for 1 s */
+#define HEAL_FOR   (30 * NS_PER_S)   /* of virtual time: whatever waits is served by then */
 
 void world_break(struct world *w, const char *format, ...)
 {
@@ -285,10 +285,10 @@ static void be_quiet(struct world *w)
 
 	world_trace(w, "nobody asks for anything");
 	w->quiet = true;
+	w->healed = until; /* before, nobody gives way to those who wait */
 	while (!w->broken[0] && world_run_next(w, until))
 		;
 	w->quiet = false;
-	w->healed = w->now;
 	for (uint32_t i = 0; i < w->plan.n_workers; i++)
 		worker_heal(w->workers[i]);
 }
