@@ -20,7 +20,9 @@
 #include "sim.h"
 
 static const char usage[] =
-	"usage: swakv-sim [--seeds A[..B]] [--steps N] [--total N] [--without FAULT,...] [--workers N] [--trace]\n"
+	"usage: swakv-sim [--seeds A[..B]] [--steps N] [--total N] [--without FAULT,...] [--workers N] [--forbid "
+	"FAULT]\n"
+	"                 [--no-shrink] [--trace]\n"
 	"\n"
 	"  --seeds A..B   these worlds, one after another (default: 1..10)\n"
 	"  --steps N      steps of each (default: 20000)\n"
@@ -28,6 +30,7 @@ static const char usage[] =
 	"  --without F    leave out: deaths, stops, late, missing, forged, full, storms, limits, poison,\n"
 	"                 half-open, orders, files, stop; processes, takes, joined\n"
 	"  --workers N    at most so many workers\n"
+	"  --forbid F     that it happens is a failure: shows how failures are shrunk\n"
 	"  --trace        print what happens\n"
 	"  --no-shrink    stop at the first failure as it is, all in one process\n"
 	"\n"
@@ -72,14 +75,25 @@ static uint64_t parse_number(const char *text, char **end)
 	return n;
 }
 
+static void print_faults(const char *option, uint32_t bits)
+{
+	const char *before = option;
+
+	for (int i = 0; i < SIM_FAULT_COUNT; i++) {
+		if (!(bits >> i & 1))
+			continue;
+		printf("%s%s", before, sim_fault_name((enum sim_fault)i));
+		before = ",";
+	}
+}
+
 static void print_command(const struct sim_options *o)
 {
 	printf("repeat: swakv-sim --seeds %" PRIu64 " --steps %" PRIu64 " --no-shrink --trace", o->seed, o->steps);
 	if (o->max_workers)
 		printf(" --workers %u", o->max_workers);
-	for (int i = 0, n = 0; i < SIM_FAULT_COUNT; i++)
-		if (o->without >> i & 1)
-			printf("%s%s", n++ ? "," : " --without ", sim_fault_name((enum sim_fault)i));
+	print_faults(" --without ", o->without);
+	print_faults(" --forbid ", o->forbidden);
 	putchar('\n');
 }
 
@@ -213,15 +227,11 @@ static void print_totals(const struct totals *t)
 int main(int argc, char **argv)
 {
 	static const struct option table[] = {
-		{ "seeds", required_argument, NULL, 's' },
-		{ "steps", required_argument, NULL, 'n' },
-		{ "total", required_argument, NULL, 't' },
-		{ "without", required_argument, NULL, 'w' },
-		{ "workers", required_argument, NULL, 'k' },
-		{ "trace", no_argument, NULL, 'v' },
-		{ "no-shrink", no_argument, NULL, 'x' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+		{ "seeds", required_argument, NULL, 's' },  { "steps", required_argument, NULL, 'n' },
+		{ "total", required_argument, NULL, 't' },  { "without", required_argument, NULL, 'w' },
+		{ "forbid", required_argument, NULL, 'f' }, { "workers", required_argument, NULL, 'k' },
+		{ "trace", no_argument, NULL, 'v' },        { "no-shrink", no_argument, NULL, 'x' },
+		{ "help", no_argument, NULL, 'h' },         { 0 },
 	};
 	struct sim_options o = { .seed = 1, .steps = 20000 };
 	uint64_t last = 10, total = 0;
@@ -249,6 +259,9 @@ int main(int argc, char **argv)
 			break;
 		case 'w':
 			o.without = parse_faults(optarg);
+			break;
+		case 'f':
+			o.forbidden = parse_faults(optarg);
 			break;
 		case 'k':
 			o.max_workers = (uint32_t)parse_number(optarg, NULL);

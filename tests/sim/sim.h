@@ -55,6 +55,7 @@ struct sim_options {
 	uint64_t seed, steps;
 	uint32_t without;     /* bits: 1 << enum sim_fault */
 	uint32_t max_workers; /* 0: as the seed says */
+	uint32_t forbidden;   /* bits: that it happens is a failure */
 	bool trace;           /* prints what happens */
 };
 

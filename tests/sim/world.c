@@ -49,7 +49,11 @@ void world_trace(const struct world *w, const char *format, ...)
 
 bool world_fault(struct world *w, enum sim_fault f)
 {
-	return !w->healing && rng_one_in(&w->rng, w->plan.rate[f]);
+	bool now = !w->healing && rng_one_in(&w->rng, w->plan.rate[f]);
+
+	if (now && w->options.forbidden >> f & 1)
+		world_break(w, "%s, which is forbidden", sim_fault_name(f));
+	return now;
 }
 
 void world_bell(struct world *w, void *channel)
