@@ -18,7 +18,8 @@
 
 /* What is lacking of each class, in pages. */
 struct lacks {
-	int64_t pages[POOL_MAX_CLASSES];
+	int64_t wished[POOL_MAX_CLASSES]; /* whatever is there, */
+	int64_t pages[POOL_MAX_CLASSES];  /* and above it */
 	bool any;
 };
 
@@ -42,12 +43,6 @@ static bool was_refused(const struct session *s)
 	return !s->ended && s->refused_until > s->engine->stamp;
 }
 
-/* It lacks pages itself: it is not asked for those of others. */
-static bool lacks_pages(const struct session *s)
-{
-	return s->n_waits > 0 || was_refused(s);
-}
-
 static bool below_ceiling(const struct session *s, const int64_t *needs)
 {
 	const struct quota *q = s->quota;
@@ -61,7 +56,7 @@ static void add_lack(struct lacks *l, const struct session *s, const int64_t *ne
 	if (!below_ceiling(s, needs)) /* no page of another would help */
 		return;
 	FOR_EACH_GROUP (g, s) {
-		l->pages[g->class_index] += needs[g->index];
+		l->wished[g->class_index] += needs[g->index];
 		l->any |= needs[g->index] > 0;
 	}
 }
@@ -111,9 +106,9 @@ static void find_lacks(struct engine *e, struct lacks *l)
 	keep_for_others(&keep, e, one->quota, true);
 	l->any = false;
 	for (int i = 0; i < e->pool.n_classes; i++) {
-		if (l->pages[i] == 0)
+		if (l->wished[i] == 0)
 			continue;
-		l->pages[i] -= pages_coming(e, &keep, (uint32_t)i);
+		l->pages[i] = l->wished[i] - pages_coming(e, &keep, (uint32_t)i);
 		l->pages[i] = l->pages[i] > 0 ? l->pages[i] : 0;
 		l->any |= l->pages[i] > 0;
 	}
@@ -126,6 +121,7 @@ struct asking {
 	int32_t class;   /* those of this class, */
 	bool others;     /* or of all others */
 	bool spare_only; /* no more than what they say they could give */
+	int64_t wished; /* pages that are lacking, with those that are there: whoever was refused some lacks its part */
 };
 
 /* Bytes that the session holds above its model's floor and manages in @g: in that proportion it is asked. */
@@ -136,18 +132,39 @@ static uint64_t weight_of(const struct session *s, const struct group *g)
 	return managed < s->quota->above ? managed : s->quota->above;
 }
 
+/*
+ * Pages that it may be asked for beyond those that it is, since others lack them. Who waits is asked for none. Who was
+ * refused some is in need of what it uses, but it may try again and again to have more for its cache: what it offers
+ * it would not miss.
+ */
+static uint64_t for_others(const struct session *s, const struct asking *a)
+{
+	int64_t pages = a->wished;
+
+	if (s->ended || s->n_waits > 0)
+		return 0;
+	if (!was_refused(s))
+		return UINT64_MAX;
+	if (!a->spare_only || a->others)
+		return 0;
+	FOR_EACH_GROUP (g, s)
+		pages -= (int32_t)g->class_index == a->class ? g->refused + g->asked : 0;
+	return pages > 0 ? (uint64_t)pages : 0;
+}
+
 /* Bytes that it can be asked for beyond those that it is. */
 static uint64_t room_of(const struct session *s, const struct group *g, const struct asking *a)
 {
-	uint64_t each = page_class_whole(g->class), most = (uint64_t)g->n_managed;
+	uint64_t each = page_class_whole(g->class), most = (uint64_t)g->n_managed, others;
 
-	if (s->ended || lacks_pages(s) || ((int32_t)g->class_index == a->class) == a->others)
+	if (((int32_t)g->class_index == a->class) == a->others)
 		return 0;
 	if (a->spare_only && g->offered < most)
 		most = g->offered;
 	if (most <= (uint64_t)g->asked)
 		return 0;
-	most = (most - (uint64_t)g->asked) * each;
+	others = for_others(s, a);
+	most = (most - (uint64_t)g->asked < others ? most - (uint64_t)g->asked : others) * each;
 	return most < s->quota->above_left ? most : s->quota->above_left / each * each;
 }
 
@@ -186,12 +203,14 @@ static uint64_t ask_all(struct engine *e, const struct asking *a, uint64_t bytes
 	return left;
 }
 
-static void ask_for(struct engine *e, uint32_t index, int64_t pages)
+static void ask_for(struct engine *e, uint32_t index, const struct lacks *l)
 {
-	uint64_t left = (uint64_t)pages * page_class_whole(e->pool.classes[index]);
+	uint64_t left = (uint64_t)l->pages[index] * page_class_whole(e->pool.classes[index]);
 
 	for (int i = 0; i < 4 && left > 0; i++) {
-		const struct asking a = { .class = (int32_t)index, .others = i >= 2, .spare_only = i % 2 == 0 };
+		const struct asking a = {
+			.class = (int32_t)index, .others = i >= 2, .spare_only = i % 2 == 0, .wished = l->wished[index]
+		};
 
 		left = ask_all(e, &a, left);
 	}
@@ -234,7 +253,7 @@ void engine_press(struct engine *e)
 			g->asked = 0;
 	for (int i = 0; i < e->pool.n_classes && l.any; i++)
 		if (l.pages[i] > 0)
-			ask_for(e, (uint32_t)i, l.pages[i]);
+			ask_for(e, (uint32_t)i, &l);
 	e->pressed = false;
 	e->press_due = 0;
 	LIST_FOREACH (s, &e->sessions, siblings) {

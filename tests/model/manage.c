@@ -103,8 +103,12 @@ void run_give(struct world *w, const struct command *c)
 
 void run_offer(struct world *w, const struct command *c)
 {
-	if ((uint64_t)c->value < w->sessions[c->session].n_groups)
-		session_set_spare(w->sides[c->session].session, (uint32_t)c->value, (uint64_t)c->list[0]);
+	struct side *side = &w->sides[c->session];
+
+	if ((uint64_t)c->value >= w->sessions[c->session].n_groups)
+		return;
+	side->offered[c->value] = (uint64_t)c->list[0];
+	session_set_spare(side->session, (uint32_t)c->value, side->offered[c->value]);
 }
 
 static bool waits(const struct ref_pool *p, const struct ref_session *s)
@@ -138,9 +142,12 @@ static uint64_t asked_of(struct world *w, uint32_t session, bool lacking)
 		if (wanted < 0 || wanted > taken)
 			ref_complain(&w->pool, "session %u is asked for %lld pages of group %u, and manages %lld",
 				     session, (long long)wanted, g, (long long)taken);
-		if (wanted > 0 && (!lacking || s->ended || lacks(&w->pool, s)))
+		if (wanted > 0 && (!lacking || s->ended || waits(&w->pool, s)))
 			ref_complain(&w->pool, "session %u is asked for pages, and %s", session,
-				     lacking ? "lacks some itself" : "nobody lacks any");
+				     lacking ? "waits for some itself" : "nobody lacks any");
+		if (s->refused_until > w->pool.stamp && (uint64_t)wanted > w->sides[session].offered[g])
+			ref_complain(&w->pool, "session %u was refused, and is asked for %lld pages of group %u",
+				     session, (long long)wanted, g);
 		if ((wanted > 0) != (since > 0) || since > w->pool.stamp)
 			ref_complain(&w->pool, "session %u is asked for %lld pages since %llu", session,
 				     (long long)wanted, (unsigned long long)since);

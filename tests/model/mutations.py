@@ -253,7 +253,9 @@ MUTATIONS = [
     ("who is at its model's floor is asked for pages", "press.c", [
         ("q->above = q->above_left = used > q->floor ? used - q->floor : 0;", "q->above = q->above_left = used;")]),
     ("who lacks pages is asked for those of others", "press.c", [
-        ("if (s->ended || lacks_pages(s) ||", "if (s->ended ||")]),
+        ("if (s->ended || s->n_waits > 0)", "if (s->ended)")]),
+    ("who was refused pages is asked for those that it uses", "press.c", [
+        ("\tif (!was_refused(s))", "\tif (true)")]),
     ("a want outlives its cause", "press.c", [
         ("\t\t\tg->wanted = g->asked;\n", "\t\t\tg->wanted = g->asked > g->wanted ? g->asked : g->wanted;\n")]),
     # limits, and begins that wait

@@ -99,6 +99,7 @@ struct side {
 	struct session_tables tables[REF_GROUPS];
 	int32_t *at_end[REF_GROUPS]; /* the host tables as they were when the session ended; NULL before */
 	uint64_t armed[REF_STREAMS];
+	uint64_t offered[REF_GROUPS]; /* what it has said last */
 	int32_t device[REF_GROUPS][REF_BATCH][REF_WIDTH];
 	uint32_t version[REF_GROUPS][REF_BATCH];
 	struct {
