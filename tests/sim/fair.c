@@ -15,6 +15,7 @@
 #include "worker.h"
 
 #define MARGIN_NS (50 * NS_PER_MS)
+#define STAMP_NS  (2 * NS_PER_MS) /* the engine's date may be that old */
 
 /* Extents of the class of group @g that give @pages whole pages wherever they lie; a very large number: none would. */
 static uint64_t extents_for(const struct world *w, const struct geometry *g, uint64_t pages)
@@ -130,6 +131,21 @@ static const struct quota *quota_of(const struct world *w, uint32_t i)
 	const char name[] = { 'm', (char)('0' + i), '\0' };
 
 	return quota_find(w->ring->engine, name);
+}
+
+void fair_check_admitted(struct worker *v, uint64_t sent)
+{
+	struct world *w = v->world;
+	const struct quota *q = quota_of(w, v->model_index);
+	const struct wait *x;
+
+	if (!q)
+		return;
+	TAILQ_FOREACH (x, &q->queue, in_quota)
+		if (!x->refusal && !x->overdue && x->since + STAMP_NS < sent)
+			world_break(
+				w, "worker %u got pages that it asked for %.1f ms after one of its model that waits on",
+				v->number, (double)(sent - x->since) / 1e6);
 }
 
 static void look_at_claims(struct world *w)

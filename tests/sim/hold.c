@@ -189,6 +189,7 @@ void hold_read_take(struct worker *v, const struct call *c, const struct message
 		note_taken(v, &p);
 	}
 	w->taken += head->n;
+	fair_check_admitted(v, c->sent);
 	scrub(v, c, ids, head->n);
 }
 

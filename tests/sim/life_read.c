@@ -163,6 +163,7 @@ static void read_begin(struct worker *v, struct life *l, const struct call *c, c
 		l->handle = head->value;
 		l->state = LIFE_ADMITTED;
 		v->world->admitted++;
+		fair_check_admitted(v, l->since);
 		deliver_take_slots(v, l);
 		return;
 	}

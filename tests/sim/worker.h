@@ -166,6 +166,8 @@ bool life_is_over(const struct worker *v);
 
 /* Looks at all begins and takes that wait: none may do so for longer than the bound while there is room for it. */
 void fair_check(struct world *w);
+/* A begin or take of @v that was sent at @sent has got its pages: it has overtaken none that nobody may overtake. */
+void fair_check_admitted(struct worker *v, uint64_t sent);
 
 /* ---- talk.c: messages --------------------------------------------------------------- */
 
