@@ -103,14 +103,19 @@ static void look_at_take(struct world *w, const struct worker *v, struct call *c
 	look(w, v, "take", c->sent, room, &c->hold.room_since);
 }
 
-/* Dates of claims are the engine's, whose own may be some rounds old. @c has ended, and its begin waits on: it was in
- * vain at least until it was seen last. */
+/*
+ * @c has ended, and its begin waits on: it was in vain at least until it was seen
+ * last, and all pause for as long as it held at least. Dates are the engine's,
+ * whose own may be some rounds old. Of several that ended between two looks the
+ * shortest counts; claims that were withdrawn are not seen.
+ */
 static void note_vain(struct world *w, const struct claim_seen *c)
 {
 	struct vain_seen *v = &w->vain;
 
-	if (c->since > v->until || c->since < v->since)
-		v->since = c->since;
+	if (c->last < v->until || (c->last == v->until && c->since < v->since))
+		return;
+	v->since = c->since;
 	v->until = c->last;
 	v->gone = w->ring->engine->stamp;
 }

@@ -104,7 +104,7 @@ struct claim_seen {
 	uint64_t number;      /* of its begin or take among all that ever waited */
 };
 
-/* Claims that gave nothing, and overlapped. */
+/* The last claim that gave nothing. */
 struct vain_seen {
 	uint64_t since, until;
 	uint64_t gone; /* when that was seen: the last of them may have held until then */
@@ -144,8 +144,8 @@ struct world {
 	struct claim_seen claims[SIM_MODELS];
 	struct vain_seen vain;
 	uint64_t healed;                /* since when */
+	bool computing;                 /* the ring thread is in the middle of what it counts the time of */
 	uint64_t looked;                /* at who waits, last */
-	uint64_t boards_seen;           /* the ring thread's date of what was looked at last */
 	uint64_t lack_seen, asked_seen; /* somebody lacked pages; all that had to be asked was asked, or nothing had */
 #define SIM_FIELD(name, text) uint64_t name;
 	SIM_COUNTS(SIM_FIELD)

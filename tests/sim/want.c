@@ -107,9 +107,8 @@ void want_check_asked(struct world *w)
 	const struct session *s;
 	uint64_t asked = 0, most;
 
-	if (w->boards_seen == w->ring->next_boards)
+	if (w->ring->now < w->ring->next_boards || !engine_presses(e)) /* it was not that */
 		return;
-	w->boards_seen = w->ring->next_boards;
 	LIST_FOREACH (s, &e->sessions, siblings)
 		asked += asked_of(w, s, e->stamp);
 	if (!asked)

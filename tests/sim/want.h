@@ -10,7 +10,7 @@
 
 struct world;
 
-/* When the ring thread has just done its work: what it asks of whom, if it has decided that anew. */
+/* When the ring thread may just have decided who is asked: what of whom. */
 void want_check_asked(struct world *w);
 /* At any time: nobody is asked without a cause for long, and who could give is asked before long. */
 void want_check_ends(struct world *w);

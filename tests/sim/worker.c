@@ -194,13 +194,18 @@ static void on_news(void *arg)
 	worker_retire(v, 20 * NS_PER_MS);
 }
 
+/* The broker has ended the session: its pages wait for the end of the process. A stop only asks to leave. */
+static bool was_cut(const struct worker *v)
+{
+	return (v->connection->told_end || v->connection->closed_there) && !v->world->ends;
+}
+
 static void on_hang_up(void *arg)
 {
 	struct worker *v = arg;
-	const struct connection *c = v->connection;
 
 	connection_close(v->world, v->connection);
-	if (!c->told_end && !c->closed_there) /* else its pages wait for the end of its process */
+	if (!was_cut(v))
 		hold_let_go(v);
 }
 
@@ -217,7 +222,7 @@ static void end_process(struct worker *v, uint64_t lag)
 		uint64_t grace = w->plan.config.reclaim_grace_ms * NS_PER_MS;
 
 		process_exit(w, v->process);
-		if (!v->connection->told_end && !v->connection->closed_there)
+		if (!was_cut(v))
 			hold_let_go(v);
 		at(v, &v->gone, on_gone, w->now + (lag < grace ? lag : grace - 1));
 	} else {

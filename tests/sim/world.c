@@ -109,7 +109,11 @@ static uint64_t edge_now(void *arg)
 
 static uint64_t edge_computed(void *arg)
 {
-	(void)arg;
+	struct world *w = arg;
+
+	w->computing = !w->computing;
+	if (!w->computing) /* boards are written, if that was it, and nothing has changed since */
+		want_check_asked(w);
 	return 0;
 }
 
@@ -191,7 +195,6 @@ static int edge_sleep(void *arg, uint64_t ns, void *rung[RING_EDGE_EVENTS])
 	uint64_t until = w->now + ns;
 	uint32_t n;
 
-	want_check_asked(w);
 	while (w->n_rung == 0 && !over(w) && world_run_next(w, until))
 		;
 	if (over(w))
@@ -216,7 +219,6 @@ static void on_turn(void *arg)
 		w->steps--; /* a turn that found nothing to do does not count */
 	front_look(w);
 	check_counts(w);
-	want_check_asked(w);
 	event_at(&w->events, &w->turn, world_soon(w, 1500));
 }
 
