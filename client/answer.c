@@ -24,7 +24,7 @@ int answer_parse(struct swakv_session *s, const struct call *c, const unsigned c
 	       (uint64_t)a->head.n_scrubs * sizeof(*a->scrubs);
 	if (need > len || (a->head.flags & ~(uint32_t)WIRE_DELIVERY_BY_REFERENCE) ||
 	    ((a->head.flags & WIRE_DELIVERY_BY_REFERENCE) && a->head.n_updates > 0) ||
-	    a->head.n_faults > (call_is_step(c) ? c->n_entries : 0) || a->head.reserved)
+	    a->head.n_faults > (call_is_step(c) ? c->n_entries : 0) || a->head.n_begun)
 		return session_break(s,
 				     "the broker's answer is impossible: %" PRIu32 " faults, %" PRIu32
 				     " updates, %" PRIu32 " rows and %" PRIu32 " scrubs in %zu bytes, flags %" PRIx32,

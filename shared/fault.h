@@ -244,7 +244,16 @@
 	REASON(GIVE_PAGE, SWAKV_EINVALID,                                                                              \
 	       "page %g is not one that this session has taken in layer group %w, or it was given back already")       \
 	REASON(GIVE_TWICE, SWAKV_EINVALID, "page %g stands twice in the list of those that are given back")            \
-	REASON(GIVE_FAILED, SWAKV_EPOISONED, "a completion failed: the %g pages that were given are in quarantine")
+	REASON(GIVE_FAILED, SWAKV_EPOISONED, "a completion failed: the %g pages that were given are in quarantine")    \
+	REASON(TURN_WHAT, SWAKV_EINVALID,                                                                              \
+	       "entry %g asks for what cannot be done at once (%w): complete and prepare, complete and finish, one "   \
+	       "of "                                                                                                   \
+	       "these, or a begin")                                                                                    \
+	REASON(TURN_TWICE, SWAKV_EINVALID,                                                                             \
+	       "entries %g and %w name the same request: give it one entry, with all that is to be done")              \
+	REASON(TURN_DETAILS, SWAKV_EINVALID, "%g details follow the entries of the step, of which %w have one")        \
+	REASON(TURN_WAIT, SWAKV_EINVALID,                                                                              \
+	       "a begin in a step does not wait, and %g ms were given: use swakv_request_begin(), or 0")
 
 enum fault_reason {
 #define FAULT_ENUM(name, code, text) FAULT_##name,

@@ -290,12 +290,13 @@ enum wire_op {
 	WIRE_OP_WITHDRAW,
 	WIRE_OP_TAKE,
 	WIRE_OP_GIVE,
+	WIRE_OP_STEP_TURN,
 	WIRE_OP_COUNT
 };
 #define WIRE_OP_NAMES                                                                                                  \
 	"none", "nop", "begin", "prefill-prepare", "prefill-complete", "step-prepare", "step-complete",                \
 		"compact-begin", "compact-complete", "finish", "abandon", "shutdown", "close", "query-pages",          \
-		"query-request", "query-state", "rewind", "reserve", "withdraw", "take", "give"
+		"query-request", "query-state", "rewind", "reserve", "withdraw", "take", "give", "step-turn"
 
 /* Header of a command. `n` counts the payload's elements; the payload follows at once. */
 struct wire_command {
@@ -344,7 +345,7 @@ struct wire_begin { /* BEGIN; then int32 slots[n] */
 /*
  * PREFILL_PREPARE: int32 lengths[n]. REWIND: int32 tokens[n]. RESERVE: int64
  * max_tokens. PREFILL_COMPLETE, COMPACT_COMPLETE, FINISH, ABANDON: struct
- * wire_fence.
+ * wire_fence. STEP_TURN: wire_turn.h.
  */
 /*
  * STEP_PREPARE (tokens) and STEP_COMPLETE (accepted, fence): [n], then as many
@@ -391,7 +392,7 @@ struct wire_reply {
 	int32_t code;
 	uint64_t user_data;
 	uint64_t value; /* BEGIN: the handle; QUERY_PAGES: pages that could be admitted now */
-	uint32_t n;     /* payload elements, by op */
+	uint32_t n;     /* payload elements, by op; where those are parts of several kinds, 0 */
 	uint32_t reserved;
 };
 _Static_assert(sizeof(struct wire_reply) == 32, "wire_reply");
@@ -406,13 +407,12 @@ static inline uint64_t wire_head_word(uint16_t op, uint16_t n_slots, uint32_t th
 
 enum { WIRE_DELIVERY_BY_REFERENCE = 1 };
 /*
- * Payload of a successful PREFILL_PREPARE, STEP_PREPARE, STEP_COMPLETE,
+ * Payload of a successful PREFILL_PREPARE, STEP_PREPARE, STEP_COMPLETE, STEP_TURN,
  * COMPACT_BEGIN and COMPACT_COMPLETE: the header, then struct wire_entry_fault
- * [n_faults] (steps only: the entries that were refused), then struct
- * wire_update [n_updates], then struct wire_row [n_rows], the rows touched, then
- * struct wire_scrub [n_scrubs] (STEP_COMPLETE has none of the three). By reference there are no
- * updates and the client copies the named columns from the host tables. In the
- * reply's header `n` is 0 for these; QUERY_STATE's is the number of bindings.
+ * [n_faults] (steps only: the entries that were refused, of a turn in any order),
+ * wire_update [n_updates], wire_row [n_rows], the rows touched, wire_scrub [n_scrubs]
+ * (STEP_COMPLETE has none of the three) and, of a turn, wire_begun [n_begun]. By
+ * reference there are no updates: the client copies those columns from the host tables.
  */
 struct wire_delivery {
 	uint32_t flags;
@@ -420,12 +420,12 @@ struct wire_delivery {
 	uint32_t n_updates;
 	uint32_t n_rows;
 	uint32_t n_scrubs;
-	uint32_t reserved;
+	uint32_t n_begun;
 };
 _Static_assert(sizeof(struct wire_delivery) == 24, "wire_delivery");
 struct wire_entry_fault {
 	uint32_t entry;
-	uint32_t reserved;
+	int32_t skipped; /* of a complete in a turn: the code of what else the entry asked for; else 0 */
 	struct fault fault;
 };
 /*

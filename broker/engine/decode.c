@@ -165,12 +165,6 @@ static int decode_complete(struct session *s, struct request *r, const struct wi
 
 /* ---- a step over several requests ------------------------------------------- */
 
-/* How many counts behind the entries belong to an entry's @value. */
-static uint32_t listed(int32_t value)
-{
-	return value < 0 ? 0u - (uint32_t)value : 0;
-}
-
 /* The counts from number @at on; a step that lists none may have NULL. */
 static const int32_t *counts_at(const struct step *step, uint32_t at)
 {
@@ -181,13 +175,13 @@ static const int32_t *counts_at(const struct step *step, uint32_t at)
 static int take_counts(const struct request *r, int32_t value, const int32_t *at, struct counts *out, struct fault *f)
 {
 	*out = (struct counts){ .of = value < 0 ? at : NULL, .each = value < 0 ? 0 : value };
-	if (value < 0 && listed(value) != r->n_seqs)
-		return fault_set(f, FAULT_STEP_LISTED, -1, listed(value), r->n_seqs);
+	if (value < 0 && step_listed(value) != r->n_seqs)
+		return fault_set(f, FAULT_STEP_LISTED, -1, step_listed(value), r->n_seqs);
 	return 0;
 }
 
-static int entry_prepare(struct session *s, const struct wire_step_entry *entry, const int32_t *list,
-			 struct delivery *d, struct fault *f)
+int step_entry_prepare(struct session *s, const struct wire_step_entry *entry, const int32_t *list, struct delivery *d,
+		       struct fault *f)
 {
 	struct counts tokens;
 	struct request *r;
@@ -214,7 +208,7 @@ static int check_step(const struct session *s, const struct step *step, bool com
 	if (step->n < 1 || step->n > (uint32_t)s->model.max_batch)
 		return fault_set(f, FAULT_STEP_COUNT, -1, step->n, s->model.max_batch);
 	for (uint32_t i = 0; i < step->n; i++)
-		n_counts += listed(complete ? step->entries[i].accepted : step->entries[i].tokens);
+		n_counts += step_listed(complete ? step->entries[i].accepted : step->entries[i].tokens);
 	if (n_counts != step->n_counts)
 		return fault_set(f, FAULT_STEP_COUNTS, -1, step->n_counts, (int64_t)n_counts);
 	return 0;
@@ -233,17 +227,17 @@ int step_prepare(struct session *s, const struct step *step, struct wire_entry_f
 	for (uint32_t i = 0; i < step->n; i++) {
 		struct fault one;
 
-		if (entry_prepare(s, &step->entries[i], counts_at(step, at), d, &one)) {
+		if (step_entry_prepare(s, &step->entries[i], counts_at(step, at), d, &one)) {
 			faults[(*n_faults)++] = (struct wire_entry_fault){ .entry = i, .fault = one };
 			slice_spend(s, 1); /* perhaps it has looked for pages that are not there */
 		}
-		at += listed(step->entries[i].tokens);
+		at += step_listed(step->entries[i].tokens);
 	}
 	return 0;
 }
 
-static int entry_complete(struct session *s, const struct wire_step_entry *entry, const int32_t *list,
-			  const uint64_t *armed, struct fault *f)
+int step_entry_complete(struct session *s, const struct wire_step_entry *entry, const int32_t *list,
+			const uint64_t *armed, struct fault *f)
 {
 	struct counts accepted;
 	struct request *r;
@@ -272,9 +266,9 @@ int step_complete(struct session *s, const struct step *step, const uint64_t *ar
 	for (uint32_t i = 0; i < step->n; i++) {
 		struct fault one;
 
-		if (entry_complete(s, &step->entries[i], counts_at(step, at), armed, &one))
+		if (step_entry_complete(s, &step->entries[i], counts_at(step, at), armed, &one))
 			faults[(*n_faults)++] = (struct wire_entry_fault){ .entry = i, .fault = one };
-		at += listed(step->entries[i].accepted);
+		at += step_listed(step->entries[i].accepted);
 	}
 	return 0;
 }

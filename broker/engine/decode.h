@@ -46,4 +46,17 @@ int step_prepare(struct session *s, const struct step *step, struct wire_entry_f
 int step_complete(struct session *s, const struct step *step, const uint64_t *armed, struct wire_entry_fault *faults,
 		  uint32_t *n_faults, struct fault *f);
 
+/* Inside the engine: */
+
+/* How many counts belong to an entry's @value. */
+static inline uint32_t step_listed(int32_t value)
+{
+	return value < 0 ? 0u - (uint32_t)value : 0;
+}
+/* One entry of a step, with its counts. 0, or a code as above. */
+int step_entry_prepare(struct session *s, const struct wire_step_entry *entry, const int32_t *list, struct delivery *d,
+		       struct fault *f);
+int step_entry_complete(struct session *s, const struct wire_step_entry *entry, const int32_t *list,
+			const uint64_t *armed, struct fault *f);
+
 #endif

@@ -31,6 +31,7 @@
 #include "query.h"
 #include "reserve.h"
 #include "rewind.h"
+#include "turn.h"
 #include "weight.h"
 #include "wire.h"
 

@@ -18,7 +18,9 @@ struct request {
 	bool unordered;      /* its stream keeps no order between its steps */
 	uint32_t stream;
 	uint32_t n_seqs;
-	uint32_t first;        /* its sequences: order[first .. first + n_seqs), and the same part of agenda */
+	uint32_t first;      /* its sequences: order[first .. first + n_seqs), and the same part of agenda */
+	uint32_t turn_entry; /* of the session's turn number `turn`, that named it last */
+	uint64_t turn;
 	uint64_t steps;        /* decode steps settled since the prefill */
 	struct row_list dirty; /* rows of it that may differ from what was delivered */
 	int32_t pending_batch; /* of the pending compaction, else -1 */

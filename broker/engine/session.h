@@ -58,8 +58,9 @@ struct session {
 	struct request *requests; /* [max_batch] */
 	int32_t first_request, free_request;
 	uint32_t n_requests, n_sequences, n_transitions;
-	int32_t *order;  /* [2 * max_batch] */
-	int32_t *agenda; /* [2 * max_batch]: the sequences of each request as a heap by `due` */
+	uint64_t n_turns; /* that it has made (turn.h) */
+	int32_t *order;   /* [2 * max_batch] */
+	int32_t *agenda;  /* [2 * max_batch]: the sequences of each request as a heap by `due` */
 	uint32_t order_top;
 
 	struct wait *waits;     /* [ENGINE_MAX_WAITS] */

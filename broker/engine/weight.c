@@ -49,12 +49,12 @@ static uint64_t rows_weight(const struct session *s, const struct row_list *list
 	return n;
 }
 
-/* A step of one token, or its end, moves pages of those that are due. */
-static uint64_t decode_weight(const struct session *s, const struct request *r)
+/* Steps of one token, or their ends, move pages of those that are due within @steps. */
+static uint64_t decode_weight(const struct session *s, const struct request *r, uint32_t steps)
 {
-	uint64_t each = s->n_groups * (2 + MOVES);
+	uint64_t each = (uint64_t)steps * s->n_groups * (2 + MOVES);
 
-	uint32_t due = agenda_due(s, r, r->steps + 1);
+	uint32_t due = agenda_due(s, r, r->steps + steps);
 
 	/* Whose fault it is that a step is refused is looked for among all. */
 	return rows_weight(s, &r->dirty) + each * due + (due ? (uint64_t)r->n_seqs * s->n_groups : 0);
@@ -68,13 +68,14 @@ uint64_t request_weight(const struct session *s, uint64_t handle, int64_t tokens
 	if (request_find(s, handle, &r, NULL) != 0)
 		return 0;
 	n = rows_weight(s, &s->lines[r->stream].stray);
-	if (tokens == WEIGHT_DECODE && r->phase == PHASE_EXECUTING && r->transition != TRANSITION_EXTEND)
-		return n + decode_weight(s, r);
+	if ((tokens == WEIGHT_DECODE || tokens == WEIGHT_TURN) && r->phase == PHASE_EXECUTING &&
+	    r->transition != TRANSITION_EXTEND)
+		return n + decode_weight(s, r, tokens == WEIGHT_TURN ? 2 : 1);
 	for (uint32_t i = 0; i < r->n_seqs && !heavy(n); i++) {
 		const struct seq *q = request_seq(s, r, i);
 
 		FOR_EACH_GROUP (g, s)
-			n += row_weight(g, q->slot) + MOVES * moved_pages(g, r, q, tokens);
+			n += row_weight(g, q->slot) + MOVES * (moved_pages(g, r, q, tokens) + (tokens == WEIGHT_TURN));
 	}
 	return n;
 }

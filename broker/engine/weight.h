@@ -23,6 +23,7 @@ struct wire_fence;
 #define WEIGHT_PENDING (-1)
 #define WEIGHT_WHOLE   (-2)
 #define WEIGHT_DECODE  (-3) /* and its complete: WEIGHT_PENDING when an extend is pending */
+#define WEIGHT_TURN    (-4) /* the complete of what is pending, and a decode behind it */
 uint64_t request_weight(const struct session *s, uint64_t handle, int64_t tokens);
 uint64_t begin_weight(const struct session *s, int64_t max_tokens, uint32_t n_slots);
 /* Of so many pages that a session takes or gives itself, with so many fences. */

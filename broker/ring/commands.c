@@ -51,6 +51,7 @@ static void put_delivery(struct workspace *w, struct reply *r)
 		.n_updates = d->n_updates,
 		.n_rows = d->n_rows,
 		.n_scrubs = d->n_scrubs,
+		.n_begun = w->n_begun,
 	};
 
 	reply_put(r, &head, sizeof(head));
@@ -58,6 +59,7 @@ static void put_delivery(struct workspace *w, struct reply *r)
 	reply_put(r, w->updates, d->n_updates * sizeof(w->updates[0]));
 	reply_put(r, w->rows, d->n_rows * sizeof(w->rows[0]));
 	reply_put(r, w->scrubs, d->n_scrubs * sizeof(w->scrubs[0]));
+	reply_put(r, w->begun, w->n_begun * sizeof(w->begun[0]));
 }
 
 static void put_payload(struct workspace *w, struct reply *r)
@@ -87,7 +89,7 @@ static bool is_short(const struct workspace *w)
 	const struct delivery *d = &w->delivery;
 
 	return w->code == 0 && w->operation->answer <= ANSWER_DELIVERY && w->n_faults == 0 && d->n_updates == 0 &&
-	       d->n_rows == 0 && d->n_scrubs == 0;
+	       d->n_rows == 0 && d->n_scrubs == 0 && w->n_begun == 0;
 }
 
 void commands_reply(struct workspace *w, struct channel *c)

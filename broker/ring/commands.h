@@ -30,7 +30,7 @@ struct workspace {
 	uint64_t value;
 	uint32_t n;    /* elements of the payload */
 	uint32_t room; /* slots of the answer, when it comes later */
-	uint32_t n_faults;
+	uint32_t n_faults, n_begun;
 	bool starved; /* refused, whole or an entry, for want of pages */
 	bool closed;  /* the session said close */
 	struct delivery delivery;
@@ -40,6 +40,7 @@ struct workspace {
 	struct wire_row rows[WIRE_MAX_BATCH * WIRE_MAX_GROUPS];
 	struct wire_scrub scrubs[WIRE_MAX_BATCH * WIRE_MAX_GROUPS];
 	struct wire_entry_fault faults[WIRE_MAX_BATCH];
+	struct wire_begun begun[WIRE_MAX_BATCH];
 	struct wire_binding bindings[WIRE_STATE_CHUNK];
 	int32_t pages[WIRE_MAX_PAGES];
 };

@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "command_weight.h"
+#include "operation_turn.h"
 
 /* ---- what can be said of a command without the engine --------------------------- */
 
@@ -25,6 +26,15 @@ static inline void check_step(struct workspace *w, const struct channel *c)
 		refuse(w, FAULT_STEP_COUNT, head->n, max_batch);
 	else if (head->request > max_batch)
 		refuse(w, FAULT_STEP_LISTED, (int64_t)head->request, max_batch);
+}
+
+static void check_turn(struct workspace *w, const struct channel *c)
+{
+	int64_t got, most;
+	enum fault_reason reason = turn_check(command_head(w), c->memory.layout.max_batch, &got, &most);
+
+	if (reason)
+		refuse(w, reason, got, most);
 }
 
 static void check_give(struct workspace *w, const struct channel *c)
@@ -297,7 +307,8 @@ static int do_query_state(struct workspace *w, struct channel *c, uint64_t now_n
 	X(RESERVE,          do_reserve,          sizeof(int64_t),   NOTHING,   NULL,        NONE,   HEADER,   weight_reserve) \
 	X(WITHDRAW,         do_withdraw,         0,                 NOTHING,   NULL,        NONE,   HEADER,   NULL)           \
 	X(TAKE,             do_take,             SIZE(take),        PAGES_ASKED, NULL,      NONE,   PAGES,    weight_pages)   \
-	X(GIVE,             do_give,             SIZE(give),        PAGES,     check_give,  ALL,    HEADER,   weight_pages)
+	X(GIVE,             do_give,             SIZE(give),        PAGES,     check_give,  ALL,    HEADER,   weight_pages)   \
+	X(STEP_TURN,        do_step_turn,        SIZE(fence),       PARTS,     check_turn,  IF_ANY, DELIVERY, weight_turn)
 /* clang-format on */
 
 enum {
@@ -307,6 +318,7 @@ enum {
 	EACH_OF_STREAMS = sizeof(struct wire_fence),
 	EACH_OF_PAGES = sizeof(int32_t),
 	EACH_OF_PAGES_ASKED = 0,
+	EACH_OF_PARTS = sizeof(uint64_t),
 
 	LISTED_IN_NOTHING = 0,
 	LISTED_IN_SEQUENCES = 0,
@@ -314,6 +326,7 @@ enum {
 	LISTED_IN_STREAMS = 0,
 	LISTED_IN_PAGES = sizeof(struct wire_fence),
 	LISTED_IN_PAGES_ASKED = 0,
+	LISTED_IN_PARTS = sizeof(union wire_turn_detail) + TURN_COUNTS * sizeof(int32_t),
 };
 
 #define ROW(op, executed_by, payload, counts, check_of, fences_of, answer_of, weight_of)                               \
@@ -337,11 +350,18 @@ _Static_assert(sizeof(operations) == WIRE_OP_COUNT * sizeof(operations[0]), "no 
 
 /* ---- a command ------------------------------------------------------------------- */
 
+/* Its entries are requests, each of which may be refused. */
+static bool is_over_requests(const struct operation *o)
+{
+	return o->is_step || o->counted == COUNTED_PARTS;
+}
+
 uint32_t operation_most(const struct operation *o, uint32_t max_batch, uint32_t n_streams)
 {
 	switch (o->counted) {
 	case COUNTED_SEQUENCES:
 	case COUNTED_ENTRIES:
+	case COUNTED_PARTS:
 		return max_batch;
 	case COUNTED_STREAMS:
 		return n_streams;
@@ -356,7 +376,7 @@ uint32_t operation_most_listed(const struct operation *o, uint32_t max_batch, ui
 {
 	if (!o->listed)
 		return 0;
-	return o->is_step ? max_batch : n_streams;
+	return is_over_requests(o) ? max_batch : n_streams;
 }
 
 /* Bytes that the payload of @head must have. More than any command may list is no number of bytes. */
@@ -364,7 +384,9 @@ static uint64_t payload_bytes(const struct operation *o, const struct wire_comma
 {
 	uint64_t bytes = operation_payload(o, head->n);
 
-	if (o->listed)
+	if (o->counted == COUNTED_PARTS)
+		bytes += turn_listed(head);
+	else if (o->listed)
 		bytes += (head->request <= WIRE_MAX_BATCH ? head->request : WIRE_MAX_BATCH + 1) * o->listed;
 	return bytes;
 }
@@ -398,6 +420,8 @@ bool operation_reads_lines(const struct workspace *w)
 
 	if (!w->formed || w->operation->fences != FENCES_IF_ANY)
 		return w->formed && w->operation->fences == FENCES_ALL;
+	if (w->operation->counted == COUNTED_PARTS)
+		return turn_reads_lines(w);
 	if (!w->operation->is_step)
 		return ((const struct wire_fence *)command_payload(w))->kind != WIRE_FENCE_DONE;
 	for (uint32_t i = 0; i < command_head(w)->n; i++)
@@ -428,6 +452,7 @@ void operation_execute(struct workspace *w, struct channel *c, uint64_t now_ns)
 	w->value = 0;
 	w->n = 0;
 	w->n_faults = 0;
+	w->n_begun = 0;
 	w->closed = false;
 	w->delivery.flags = 0;
 	w->delivery.n_updates = 0;
@@ -451,7 +476,7 @@ uint32_t reply_slots(uint32_t op, uint32_t n, uint32_t n_rows)
 	case ANSWER_HEADER:
 		break;
 	case ANSWER_DELIVERY:
-		payload = (o->is_step ? (uint64_t)n * sizeof(struct wire_entry_fault) : 0) +
+		payload = (is_over_requests(o) ? (uint64_t)n * sizeof(struct wire_entry_fault) : 0) +
 			  sizeof(struct wire_delivery) + WIRE_MAX_INLINE_UPDATES * sizeof(struct wire_update) +
 			  (uint64_t)n_rows * (sizeof(struct wire_row) + sizeof(struct wire_scrub));
 		break;

@@ -39,8 +39,12 @@ enum counted {
 	COUNTED_ENTRIES,
 	COUNTED_STREAMS,
 	COUNTED_PAGES,
-	COUNTED_PAGES_ASKED
+	COUNTED_PAGES_ASKED,
+	COUNTED_PARTS, /* of a turn, whose `request` counts two things (wire_turn.h) */
 };
+
+/* A turn lists so many counts for each sequence: accepted, and tokens or slots. */
+#define TURN_COUNTS 2
 
 struct operation {
 	/* The payload of its command: bytes, and so many more for each of what the header counts. */

@@ -20,6 +20,7 @@
 #include "clock.h"
 #include "command_weight.h"
 #include "operation.h"
+#include "operation_turn.h"
 #include "ring_bell.h"
 #include "ring_boards.h"
 #include "ring_end.h"
@@ -138,6 +139,16 @@ static enum outcome try_again(struct ring_thread *t, struct channel *c)
 	return EXECUTED;
 }
 
+/* A turn is not tried again: before it begins requests all words are looked at. False: the session has ended. */
+static bool look_before_turn(struct ring_thread *t, const struct channel *c)
+{
+	const struct workspace *w = t->workspace;
+
+	if (t->in_pause || !w->formed || command_head(w)->op != WIRE_OP_STEP_TURN || !turn_begins(w))
+		return true;
+	return !ring_poll(t) || c->state == CHANNEL_ATTACHED;
+}
+
 /* Executes and answers the command of @n_slots slots in the workspace. */
 static enum outcome execute(struct ring_thread *t, struct channel *c, uint32_t n_slots)
 {
@@ -148,6 +159,8 @@ static enum outcome execute(struct ring_thread *t, struct channel *c, uint32_t n
 	operation_decode(w, c);
 	if (must_wait(t, c))
 		return LEFT;
+	if (!look_before_turn(t, c))
+		return ENDED;
 	if (session_has_open(c->session, -1) || operation_reads_lines(w))
 		if (!ring_refresh(t, c, &progress) || c->violated)
 			return ENDED;

@@ -17,7 +17,7 @@ CODES = ["ok", "denied", "gone", "poisoned", "phase", "invalid", "busy", "pendin
          "nomem", "system", "version", "forked", "timedout", "device", "again", "unsupported"]
 OPS = ["", "nop", "begin", "prefill_prepare", "prefill_complete", "step_prepare", "step_complete", "compact_begin",
        "compact_complete", "finish", "abandon", "shutdown", "close", "query_pages", "query_request", "query_state",
-       "rewind", "reserve", "withdraw", "take", "give"]
+       "rewind", "reserve", "withdraw", "take", "give", "step-turn"]
 OP = {name: number for number, name in enumerate(OPS)}
 DONE, LINE, FAILED, POINT = range(4)
 PIDFDS = {}

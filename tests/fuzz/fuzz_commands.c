@@ -14,8 +14,10 @@
 
 #include "clock.h"
 #include "input.h"
+#include "ring/command_weight.h"
 #include "ring/commands.h"
 #include "ring/operation.h"
+#include "wire_turn.h"
 
 enum { N_SESSIONS = 2, MAX_BATCH = 4, N_STREAMS = 2, N_HANDLES = 8, MAX_MOVES = 256 };
 
@@ -165,6 +167,33 @@ static size_t put_entries(struct worker *w, unsigned char *to, uint32_t n, uint6
 	return n * sizeof(struct wire_step_entry) + *n_counts * sizeof(int32_t);
 }
 
+/* *@listed: how many details and counts. */
+static size_t put_turn(struct worker *w, unsigned char *to, uint32_t n, uint64_t *listed, struct input *in)
+{
+	struct wire_fence fence = any_fence(w, in);
+	uint32_t n_details = input_u8(in) % (MAX_BATCH + 1), n_counts = input_u8(in) % (2 * MAX_BATCH + 2);
+	unsigned char *at = to;
+
+	*listed = n_details | (uint64_t)n_counts << 32;
+	memcpy(at, &fence, sizeof(fence));
+	at += sizeof(fence);
+	for (uint32_t i = 0; i < n; i++, at += sizeof(uint64_t)) {
+		uint32_t what = input_u8(in) % 16;
+		uint64_t e = what == WIRE_TURN_BEGIN ? input_u8(in) % (MAX_BATCH + 2) : any_handle(w, in);
+
+		e = wire_turn_entry(wire_turn_handle(e), what);
+		memcpy(at, &e, sizeof(e));
+	}
+	for (uint32_t i = 0; i < n_details; i++, at += sizeof(union wire_turn_detail)) {
+		union wire_turn_detail d = { .step = { any_fence(w, in), (int8_t)input_u8(in) % 8,
+						       (int8_t)input_u8(in) % 8 } };
+
+		memcpy(at, &d, sizeof(d));
+	}
+	put_numbers(at, n_counts, in);
+	return (size_t)(at - to) + n_counts * sizeof(int32_t);
+}
+
 /* The payload that @op wants with @n elements; returns its bytes. *@request is changed where it is no handle. */
 static size_t put_payload(struct worker *w, unsigned char *to, uint16_t op, uint32_t n, uint64_t *request,
 			  struct input *in)
@@ -199,6 +228,8 @@ static size_t put_payload(struct worker *w, unsigned char *to, uint16_t op, uint
 	case WIRE_OP_STEP_PREPARE:
 	case WIRE_OP_STEP_COMPLETE:
 		return put_entries(w, to, n, request, in);
+	case WIRE_OP_STEP_TURN:
+		return put_turn(w, to, n, request, in);
 	case WIRE_OP_QUERY_STATE:
 		memcpy(to, &query, sizeof(query));
 		return sizeof(query);
@@ -366,6 +397,30 @@ static size_t next_step(struct worker *w, struct wire_command *head, unsigned ch
 	return sizeof(e) + head->request * sizeof(int32_t);
 }
 
+/* The end of the request's step, and its next; another may begin beside it. */
+static size_t next_turn(struct worker *w, struct wire_command *head, unsigned char *to, struct input *in)
+{
+	uint8_t v = input_u8(in);
+	const struct wire_fence fence = next_fence(w, w->next, in);
+	uint64_t e[2] = { wire_turn_entry(w->next->handle, WIRE_TURN_COMPLETE | WIRE_TURN_PREPARE),
+			  wire_turn_entry(1, WIRE_TURN_BEGIN) };
+	const union wire_turn_detail begin = { .begin = { .stream = v % N_STREAMS } };
+	const int32_t slot = v / 2 % MAX_BATCH;
+
+	head->op = WIRE_OP_STEP_TURN;
+	head->n = 1 + (v >= 128);
+	head->request = v >= 128 ? 1 | 1ull << 32 : 0;
+	memcpy(to, &fence, sizeof(fence));
+	memcpy(to + sizeof(fence), e, head->n * sizeof(e[0]));
+	w->next_step = STEP_DECODING;
+	if (v < 128)
+		return sizeof(fence) + sizeof(e[0]);
+	memcpy(to + sizeof(fence) + sizeof(e), &begin, sizeof(begin));
+	memcpy(to + sizeof(fence) + sizeof(e) + sizeof(begin), &slot, sizeof(slot));
+	w->begun = (struct request){ .stream = v % N_STREAMS, .n = 1 };
+	return sizeof(fence) + sizeof(e) + sizeof(begin) + sizeof(slot);
+}
+
 static size_t next_rewind(struct worker *w, struct wire_command *head, unsigned char *to, struct input *in)
 {
 	head->op = WIRE_OP_REWIND;
@@ -416,6 +471,8 @@ static size_t next_payload(struct worker *w, struct wire_command *head, unsigned
 			return next_rewind(w, head, to, in);
 		break;
 	case STEP_DECODING:
+		if (v & 1)
+			return next_turn(w, head, to, in);
 		break;
 	}
 	return next_step(w, head, to, in);
@@ -461,19 +518,26 @@ static void write_raw(struct worker *w, struct input *in)
 
 /* ---- what the broker does ------------------------------------------------------ */
 
+static void note_begun(struct worker *w, uint64_t handle)
+{
+	w->begun.handle = handle;
+	w->requests[w->n_requests < N_HANDLES ? w->n_requests++ : w->tail % N_HANDLES] = w->begun;
+}
+
 static void note_reply(struct worker *w)
 {
 	const struct wire_command *head = (const struct wire_command *)workspace->message;
 
 	if (workspace->code == 0 && workspace->n_faults == 0) {
 		if (head->op == WIRE_OP_BEGIN) {
-			w->begun.handle = workspace->value;
-			w->requests[w->n_requests < N_HANDLES ? w->n_requests++ : w->tail % N_HANDLES] = w->begun;
+			note_begun(w, workspace->value);
 		} else if (w->next) {
 			w->next->step = w->next_step;
 			w->next->n = w->next_n;
 		}
 	}
+	if (workspace->code == 0 && workspace->n_begun > 0)
+		note_begun(w, workspace->begun[0].handle);
 	w->next = NULL;
 }
 
@@ -534,6 +598,7 @@ static void serve(struct worker *w)
 		return;
 	ASAN_POISON_MEMORY_REGION(workspace->message + r * RING_SLOT, message_bytes - (size_t)r * RING_SLOT);
 	operation_decode(workspace, c);
+	command_weight(workspace, c); /* asked before anything has been checked */
 	operation_execute(workspace, c, 1);
 	if (workspace->closed)
 		worker_end(w);

@@ -36,7 +36,7 @@ static void learn_reserved(struct world *w, uint32_t session, struct ref_request
 	}
 }
 
-static void admitted(struct world *w, uint32_t session, int32_t label, struct ref_request *r, uint64_t handle)
+void admitted(struct world *w, uint32_t session, int32_t label, struct ref_request *r, uint64_t handle)
 {
 	struct ref_session *s = &w->sessions[session];
 

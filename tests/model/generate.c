@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "wire_turn.h"
+
 /* ---- parts of commands --------------------------------------------------------------- */
 
 static uint32_t draw_fence(struct rng *r, const struct mood *mood, bool ending)
@@ -226,6 +228,77 @@ static void draw_step(struct rng *r, const struct mood *mood, struct world *w, c
 	}
 }
 
+/* What a turn does with @o, that may be done; 0: nothing. */
+static uint32_t draw_what(struct rng *r, const struct mood *mood, const struct ref_request *o)
+{
+	bool ends = o->transition == TRANSITION_STEP || o->transition == TRANSITION_EXTEND;
+	bool ready = o->phase == PHASE_EXECUTING && (ends || o->transition == TRANSITION_NONE);
+
+	if (!ends && !ready && !(o->phase == PHASE_FINISHING && o->transition == TRANSITION_NONE))
+		return rng_one_in(r, 20) ? (uint32_t)rng_between(r, 1, 5) : 0;
+	if (rng_one_in(r, o->phase == PHASE_FINISHING ? 2 : mood->ending))
+		return (ends ? WIRE_TURN_COMPLETE : 0) | WIRE_TURN_FINISH;
+	if (!ends)
+		return ready ? WIRE_TURN_PREPARE : 0;
+	return WIRE_TURN_COMPLETE | (ready && !rng_one_in(r, 6) ? WIRE_TURN_PREPARE : 0);
+}
+
+/* One request begins, in slots that are free or in those of @leaving. */
+static void draw_begin_in(struct rng *r, const struct mood *mood, const struct ref_session *s,
+			  const struct ref_request *leaving, struct command *c)
+{
+	struct command b = { .session = c->session };
+
+	draw_begin(r, mood, s, &b);
+	if (b.n == 0 && leaving)
+		for (int32_t i = 0; i < leaving->n_seqs; i++)
+			b.list[b.n++] = leaving->seqs[i].slot;
+	if (b.n == 0)
+		return;
+	memcpy(c->list, b.list, sizeof c->list);
+	c->new_batch = b.n;
+	c->stream = leaving && b.n == leaving->n_seqs ? leaving->stream : b.stream;
+	c->flags = b.flags;
+	c->value = b.value;
+	c->entries[c->n].what = WIRE_TURN_BEGIN;
+	c->entries[c->n++].request = -1;
+}
+
+/* Ends and beginnings of steps of all requests. */
+static void draw_turn(struct rng *r, const struct mood *mood, const struct world *w, struct command *c)
+{
+	const struct ref_session *s = &w->sessions[c->session];
+	const struct ref_request *leaving = NULL;
+	bool together = rng_one_in(r, 2);
+	uint32_t fence = draw_fence(r, mood, false);
+	int where = (int)rng_between(r, 0, REF_REQUESTS);
+
+	c->op = OP_TURN;
+	for (int i = 0; i < REF_REQUESTS && c->n < STEP_ENTRIES - 1; i++) {
+		const struct ref_request *o = &s->requests[i];
+		uint32_t what = o->live && !rng_one_in(r, 10) ? draw_what(r, mood, o) : 0;
+
+		if (i == where && rng_one_in(r, 6))
+			draw_begin_in(r, mood, s, leaving, c);
+		if (!what)
+			continue;
+		c->entries[c->n].request = label_of(w, c->session, o);
+		c->entries[c->n].tokens = 1;
+		c->entries[c->n].what = what | (rng_one_in(r, 8) && !(what & WIRE_TURN_FINISH) ? WIRE_TURN_DETAIL : 0);
+		if (what & WIRE_TURN_COMPLETE && o->transition >= TRANSITION_STEP && o->n_seqs > 0)
+			c->entries[c->n].accepted = draw_accepted(r, s, o, c);
+		if (what & WIRE_TURN_PREPARE && o->n_seqs > 0 && rng_one_in(r, mood->extend))
+			c->entries[c->n].tokens = draw_extend(r, s, o, c);
+		c->entries[c->n].fence = together ? fence : draw_fence(r, mood, false);
+		if (together && fence == FENCE_NEW && c->n > 0) /* they have one mark */
+			c->entries[c->n].fence = FENCE_ARMED;
+		c->n++;
+		leaving = what & WIRE_TURN_FINISH ? o : leaving;
+	}
+	if (c->n == 0 || (leaving && rng_one_in(r, 2)))
+		draw_begin_in(r, mood, s, leaving, c);
+}
+
 static void draw_rewind(struct rng *r, const struct ref_session *s, const struct ref_request *o, struct command *c)
 {
 	bool beyond = rng_one_in(r, 20);
@@ -246,15 +319,24 @@ static void draw_rewind(struct rng *r, const struct ref_session *s, const struct
 
 /* ---- wrong commands ---------------------------------------------------------------------- */
 
+static bool has_entries(const struct command *c)
+{
+	return c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE || c->op == OP_TURN;
+}
+
 /* The step brings as many counts as its entries list. */
 static void count_listed(struct command *c)
 {
 	int64_t n = 0;
 
-	for (int i = 0; i < c->n && (c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE); i++) {
-		int64_t value = c->op == OP_STEP_PREPARE ? c->entries[i].tokens : c->entries[i].accepted;
+	for (int i = 0; i < c->n && has_entries(c); i++) {
+		int64_t tokens = c->entries[i].tokens, accepted = c->entries[i].accepted;
+		uint32_t what = c->op == OP_STEP_PREPARE    ? WIRE_TURN_PREPARE
+				: c->op == OP_STEP_COMPLETE ? WIRE_TURN_COMPLETE
+							    : c->entries[i].what;
 
-		n += value < 0 ? -value : 0;
+		n += what & WIRE_TURN_PREPARE && tokens < 0 ? -tokens : 0;
+		n += what & WIRE_TURN_COMPLETE && accepted < 0 ? -accepted : 0;
 	}
 	c->n_counts = (uint8_t)(n > STEP_COUNTS ? STEP_COUNTS : n);
 }
@@ -267,13 +349,12 @@ static void spoil(struct rng *r, const struct world *w, int32_t label, struct co
 
 	switch (rng_between(r, 0, 8)) {
 	case 0:
-		if (c->op != OP_BEGIN)
+		if (c->op != OP_BEGIN && c->op != OP_TURN)
 			c->request = draw_label(r, w, label);
 		c->entries[i % STEP_ENTRIES].request = draw_label(r, w, label);
 		break;
 	case 1:
-		c->n = (uint8_t)rng_between(r, 0,
-					    c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE ? c->n : REF_BATCH);
+		c->n = (uint8_t)rng_between(r, 0, has_entries(c) ? c->n : REF_BATCH);
 		break;
 	case 2:
 		c->list[i] = rng_one_in(r, 3) ? (int32_t)rng_between(r, -2, s->max_batch + 1)
@@ -286,11 +367,11 @@ static void spoil(struct rng *r, const struct world *w, int32_t label, struct co
 		break;
 	case 4:
 		c->list[i] = rng_one_in(r, 2) ? INT32_MIN : INT32_MAX;
-		c->new_batch = (int32_t)rng_between(r, -1, s->max_batch + 1);
+		c->new_batch = (int32_t)rng_between(r, c->op == OP_TURN ? 0 : -1, s->max_batch + 1);
 		break;
 	case 5:
 		c->stream = (uint32_t)rng_between(r, 0, s->n_streams);
-		c->flags = (uint32_t)rng_between(r, 0, 3);
+		c->flags = (uint32_t)(c->op == OP_TURN ? 1 << rng_between(r, 0, 3) : rng_between(r, 0, 3));
 		c->value = rng_one_in(r, 3) ? -1 : rng_between(r, s->max_seq - 1, s->max_seq + 1);
 		break;
 	case 6:
@@ -299,6 +380,8 @@ static void spoil(struct rng *r, const struct world *w, int32_t label, struct co
 		break;
 	case 7:
 		c->entries[i % STEP_ENTRIES] = c->entries[0];
+		if (c->op == OP_TURN)
+			c->entries[0].what = (uint32_t)rng_between(r, 0, WIRE_TURN_MASK);
 		c->list[i] = c->list[c->n > 1 ? 1 : 0];
 		break;
 	default:
@@ -376,6 +459,13 @@ static void draw_request(struct rng *r, const struct mood *mood, struct world *w
 	}
 }
 
+/* A step of the session, in place of the command @c that has been drawn for it. */
+static bool is_turned(struct rng *r, const struct mood *mood, const struct command *c)
+{
+	return mood->turn && (c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE || c->op == OP_FINISH) &&
+	       rng_one_in(r, mood->turn);
+}
+
 /* A stream with values that are armed but not written, and how many of them stay so. */
 static bool draw_reach(struct rng *r, const struct mood *mood, const struct world *w, struct command *c)
 {
@@ -396,7 +486,7 @@ static bool draw_reach(struct rng *r, const struct mood *mood, const struct worl
 	return true;
 }
 
-static void draw_command(struct rng *r, const struct mood *mood, struct world *w, struct command *c)
+static void draw_command(struct rng *r, const struct mood *mood, struct world *w, int32_t label, struct command *c)
 {
 	const struct ref_session *s = &w->sessions[c->session];
 	bool room = false, pages = how_many(s) > 0;
@@ -412,9 +502,13 @@ static void draw_command(struct rng *r, const struct mood *mood, struct world *w
 		c->stream = (uint32_t)rng_between(r, 0, s->n_streams - 1);
 	} else if (room && (pages || rng_one_in(r, 20)) && (ref_live(s) == 0 || rng_one_in(r, 40)))
 		draw_begin(r, mood, s, c);
-	else if (ref_live(s) > 0)
+	else if (ref_live(s) > 0) {
 		draw_request(r, mood, w, draw_live(r, s), c);
-	else if (room)
+		if (is_turned(r, mood, c)) {
+			*c = (struct command){ .session = c->session, .request = label };
+			draw_turn(r, mood, w, c);
+		}
+	} else if (room)
 		draw_begin(r, mood, s, c);
 	else { /* all that it has waits */
 		c->op = OP_PASS;
@@ -569,7 +663,7 @@ void generate_command(struct rng *r, const struct mood *mood, struct world *w, i
 	} else if (mood->manage && rng_one_in(r, mood->manage)) {
 		draw_managed(r, mood, w, c);
 	} else {
-		draw_command(r, mood, w, c);
+		draw_command(r, mood, w, label, c);
 		if (rng_one_in(r, mood->wrong))
 			spoil(r, w, label, c);
 	}

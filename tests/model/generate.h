@@ -19,6 +19,7 @@ struct mood {
 	uint32_t limit;   /* one command in so many sets limits of a model */
 	uint32_t wait;    /* one begin in so many may wait */
 	uint32_t rewind;  /* one command in so many takes tokens back */
+	uint32_t turn;    /* one step in so many is a turn; 0: none */
 	uint32_t manage;  /* one command in so many is about pages that the session manages itself; 0: none */
 };
 

@@ -283,6 +283,19 @@ struct ref_step {
 	uint32_t n, n_counts;
 };
 
+/* Parts of steps that come together: what each entry asks for, and with what. */
+enum { REF_COMPLETE = 1, REF_PREPARE = 2, REF_FINISH = 4, REF_BEGIN = 8 };
+struct ref_turn_entry {
+	uint32_t what;
+	struct wire_step_entry step;
+	const int32_t *accepted, *tokens; /* where the step lists them */
+};
+struct ref_turn {
+	const struct ref_turn_entry *entries;
+	uint32_t n;
+	bool well_formed; /* all that it lists is there */
+};
+
 /* ---- arithmetic (spec sections 2 and 3) --------------------------------- */
 
 int64_t ref_retained_end(int64_t endpoint, int64_t page_tokens);
@@ -404,6 +417,13 @@ int ref_prefill_complete(struct ref_session *s, uint64_t handle, const struct wi
  */
 int ref_step_prepare(struct ref_session *s, const struct ref_step *step, int *codes, struct ref_delivery *d);
 int ref_step_complete(struct ref_session *s, const struct ref_step *step, const uint64_t *armed, int *codes);
+/* What is wrong with all of it. */
+int ref_turn_check(struct ref_session *s, const struct ref_turn *t);
+/* What ends, then (after the begins) what is prepared: a code for each complete, and for what else the entry asks for.
+ */
+void ref_turn_ends(struct ref_session *s, const struct ref_turn *t, const uint64_t *armed, int *completed, int *result);
+void ref_turn_prepares(struct ref_session *s, const struct ref_turn *t, const int *completed, int *result,
+		       struct ref_delivery *d);
 int ref_rewind(struct ref_session *s, uint64_t handle, const int32_t *tokens, uint32_t n);
 int ref_reserve(struct ref_session *s, uint64_t handle, int64_t max_tokens, int said, struct ref_request **out);
 int ref_compact_begin(struct ref_session *s, uint64_t handle, const int32_t *map, uint32_t n, int32_t new_batch,

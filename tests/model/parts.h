@@ -46,6 +46,11 @@ int ref_prepare_check(struct ref_session *s, uint64_t handle, enum phase phase, 
 /* What every complete refuses first: another transition than @t or @or is pending, or a bad fence. */
 int ref_complete_check(struct ref_session *s, uint64_t handle, enum transition t, enum transition or,
 		       const struct wire_fence *f, uint64_t armed, struct ref_request **out, struct when *w);
+/* One entry of a step, with what it lists; @said: what the engine answered. */
+int ref_prepare_one(struct ref_session *s, const struct wire_step_entry *e, const int32_t *counts, int said,
+		    struct ref_request **out);
+int ref_complete_one(struct ref_session *s, const struct wire_step_entry *e, const int32_t *counts,
+		     const uint64_t *armed);
 /* The sequence has @endpoint tokens; the pages that it no longer needs leave. */
 void ref_settle(struct ref_session *s, struct ref_request *r, struct ref_seq *q, int64_t endpoint,
 		const struct when *w);

@@ -36,6 +36,7 @@ static const char *const op_names[OP_COUNT] = {
 	"give",
 	"offer",
 	"press",
+	"turn",
 };
 static const char *const fence_names[FENCE_COUNT] = { "done",   "new",        "armed",       "old",         "point",
 						      "failed", "wrong-line", "never-armed", "no-such-kind" };
@@ -65,6 +66,16 @@ void command_print(FILE *out, const struct setup *setup, const struct command *c
 			fprintf(out, " {request=%d tokens=%d accepted=%d fence=%s}", c->entries[i].request,
 				c->entries[i].tokens, c->entries[i].accepted, fence_names[c->entries[i].fence]);
 		print_list(out, "counts", c->counts, c->n_counts);
+		break;
+	case OP_TURN:
+		for (uint32_t i = 0; i < c->n; i++)
+			fprintf(out, " {what=%u request=%d tokens=%d accepted=%d fence=%s}", c->entries[i].what,
+				c->entries[i].request, c->entries[i].tokens, c->entries[i].accepted,
+				fence_names[c->entries[i].fence]);
+		print_list(out, "counts", c->counts, c->n_counts);
+		fprintf(out, " request=%d value=%" PRId64 " stream=%u flags=%u", c->request, c->value, c->stream,
+			c->flags);
+		print_list(out, "slots", c->list, (uint32_t)c->new_batch);
 		break;
 	case OP_TAKE:
 		fprintf(out, " group=%" PRId64 " min=%d max=%d wait=%d flags=%u", c->value, c->list[0], c->list[1],

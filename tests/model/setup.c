@@ -236,6 +236,13 @@ static uint32_t draw_manage(struct rng r)
 	return rng_one_in(&r, 3) ? often[rng_between(&r, 0, 2)] : 0;
 }
 
+/* In half of the worlds steps are ended and begun in one command; the same. */
+static uint32_t draw_turns(struct rng r)
+{
+	r.state ^= 62; /* the same */
+	return rng_one_in(&r, 2) ? (uint32_t)rng_between(&r, 1, 4) : 0;
+}
+
 void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
 {
 	static const uint32_t often[] = { 6, 20, 60, 200 };
@@ -282,4 +289,5 @@ void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
 	}
 	s->slice = rng_one_in(r, 2) ? 0 : (uint32_t)rng_between(r, 64, 400);
 	mood->manage = draw_manage(*r);
+	mood->turn = draw_turns(*r);
 }

@@ -93,8 +93,8 @@ static int advance_all(struct ref_session *s, const struct ref_request *r, int s
 	return SWAKV_ELIMIT;
 }
 
-static int prepare_one(struct ref_session *s, const struct wire_step_entry *e, const int32_t *counts, int said,
-		       struct ref_request **out)
+int ref_prepare_one(struct ref_session *s, const struct wire_step_entry *e, const int32_t *counts, int said,
+		    struct ref_request **out)
 {
 	int code = ref_prepare_check(s, e->request, PHASE_EXECUTING, out);
 	struct ref_request *r = *out;
@@ -145,7 +145,7 @@ int ref_step_prepare(struct ref_session *s, const struct ref_step *step, int *co
 		struct ref_request *r;
 
 		listed(step->entries[i].tokens, &next);
-		codes[i] = prepare_one(s, &step->entries[i], counts, codes[i], &r);
+		codes[i] = ref_prepare_one(s, &step->entries[i], counts, codes[i], &r);
 		if (!codes[i])
 			moved[n_moved++] = r;
 	}
@@ -165,8 +165,8 @@ static int64_t accepted(const struct ref_session *s, const struct ref_seq *q, in
 	return stay;
 }
 
-static int complete_one(struct ref_session *s, const struct wire_step_entry *e, const int32_t *counts,
-			const uint64_t *armed)
+int ref_complete_one(struct ref_session *s, const struct wire_step_entry *e, const int32_t *counts,
+		     const uint64_t *armed)
 {
 	struct ref_request *r = ref_find(s, e->request);
 	int64_t stay[REF_BATCH];
@@ -206,7 +206,7 @@ int ref_step_complete(struct ref_session *s, const struct ref_step *step, const 
 		const int32_t *counts = next;
 
 		listed(step->entries[i].accepted, &next);
-		codes[i] = complete_one(s, &step->entries[i], counts, armed);
+		codes[i] = ref_complete_one(s, &step->entries[i], counts, armed);
 	}
 	return SWAKV_OK;
 }

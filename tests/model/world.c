@@ -295,14 +295,14 @@ struct wire_fence fence_of(struct world *w, uint32_t session, uint32_t mode, uin
 	}
 }
 
-static uint32_t stream_of(struct world *w, uint32_t session, uint64_t handle)
+uint32_t stream_of(struct world *w, uint32_t session, uint64_t handle)
 {
 	const struct ref_request *r = ref_find(&w->sessions[session], handle);
 
 	return r ? r->stream : 0;
 }
 
-static struct delivery delivery_of(struct world *w)
+struct delivery delivery_of(struct world *w)
 {
 	/* The engine sets all of it; what it leaves shows. */
 	return (struct delivery){ .flags = 99,
@@ -596,6 +596,9 @@ static void dispatch(struct world *w, const struct command *c)
 	case OP_PRESS:
 		run_press(w);
 		break;
+	case OP_TURN:
+		run_turn(w, c);
+		break;
 	default:
 		run_complete(w, c);
 	}
@@ -605,8 +608,13 @@ static void count_moves(struct world *w, const struct command *c)
 {
 	for (uint32_t x = 0; x < w->pool.n_extents; x++)
 		w->n_moved += w->holder[x] >= 0 && w->holder[x] != w->pool.holder[x];
-	for (uint32_t i = 0; i < w->pool.n_classes && c->op == OP_STEP_PREPARE; i++)
+	for (uint32_t i = 0; i < w->pool.n_classes && (c->op == OP_STEP_PREPARE || c->op == OP_TURN); i++)
 		w->n_taken += (uint64_t)w->pool.classes[i].wanted;
+}
+
+static bool has_entries(const struct command *c)
+{
+	return c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE || c->op == OP_TURN;
 }
 
 static void compare_touched(struct world *w, const struct command *c)
@@ -627,7 +635,7 @@ static void compare_touched(struct world *w, const struct command *c)
 
 		if (s->requests[i].live && !touched) {
 			touched = s->requests[i].handle == handle_of(w, c->request);
-			for (uint32_t j = 0; j < c->n && (c->op == OP_STEP_PREPARE || c->op == OP_STEP_COMPLETE); j++)
+			for (uint32_t j = 0; j < c->n && has_entries(c); j++)
 				touched |= s->requests[i].handle == handle_of(w, c->entries[j].request);
 		}
 		if (touched)

@@ -46,6 +46,8 @@ enum op {
 		     flags: enum wrong_page, entries[n]: fences of the streams `request` */
 	OP_OFFER, /* session, value: group, list[0]: so many it says that it could give */
 	OP_PRESS, /* it is decided who is asked for pages that others lack */
+	OP_TURN,  /* session, entries[n], counts[n_counts], and for the begin among them what OP_BEGIN has, new_batch:
+		     its  slots, flags: 2, all are denied, 4, it would wait, 8, a detail too many */
 	OP_COUNT
 };
 
@@ -76,7 +78,7 @@ struct command {
 	int32_t list[REF_BATCH + 2];
 	struct {
 		int32_t request, tokens, accepted;
-		uint32_t fence;
+		uint32_t fence, what; /* of a turn: WIRE_TURN_* */
 	} entries[STEP_ENTRIES];
 	int32_t counts[STEP_COUNTS]; /* of the entries that list them, in order */
 };
@@ -139,6 +141,7 @@ struct world {
 	uint64_t n_waited;         /* begins that waited and were admitted */
 	uint64_t n_asked;          /* times that somebody was asked for pages */
 	uint64_t n_managed;        /* pages that sessions took themselves */
+	uint64_t n_turns;          /* entries of turns */
 	uint64_t n_taken, n_moved; /* pages that steps asked their classes for, extents that left a class */
 	struct wire_update updates[WIRE_MAX_INLINE_UPDATES];
 	struct wire_row rows[REF_GROUPS * REF_BATCH];
@@ -161,6 +164,11 @@ uint64_t handle_of(const struct world *w, int32_t label);
 /* Completion points that the session may still promise: what the engine has open is its word. */
 void count_spare(struct world *w, uint32_t session);
 
+/* Stream of a live request. */
+uint32_t stream_of(struct world *w, uint32_t session, uint64_t handle);
+/* Room for what an answer brings. */
+struct delivery delivery_of(struct world *w);
+
 struct wire_fence fence_of(struct world *w, uint32_t session, uint32_t mode, uint32_t stream);
 
 /* ---- manage.c -------------------------------------------------------------- */
@@ -172,9 +180,15 @@ void run_press(struct world *w);
 /* A take got these pages. */
 void learn_taken(struct world *w, uint32_t session, const struct ref_take *t, const int32_t *pages, uint32_t n);
 
+/* ---- run_turn.c ------------------------------------------------------------ */
+
+void run_turn(struct world *w, const struct command *c);
+
 /* ---- admission.c ----------------------------------------------------------- */
 
 void run_begin(struct world *w, const struct command *c);
+/* The request @r of command @label got @handle: its pages are learned. */
+void admitted(struct world *w, uint32_t session, int32_t label, struct ref_request *r, uint64_t handle);
 void run_reserve(struct world *w, const struct command *c);
 void run_withdraw(struct world *w, const struct command *c);
 void run_limit(struct world *w, const struct command *c);

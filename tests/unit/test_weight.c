@@ -15,9 +15,10 @@
 #include "engine/internal.h"
 #include "engine/slice.h"
 #include "hello.h"
-#include "ring/operation.h"
 #include "ring/command_weight.h"
+#include "ring/operation.h"
 #include "session/handshake.h"
+#include "wire_turn.h"
 
 enum { WORKERS = 4, STREAMS = 3, PAGES = 6000, BATCH = 48, COMMANDS = 60000 };
 
@@ -231,6 +232,61 @@ static void step(struct worker *k, uint16_t op)
 		command(k, op, 0, n, n * sizeof(*e));
 }
 
+/* The end of a step, and the next, of all requests of the worker; sometimes one ends, or begins beside them. */
+static void turn(struct worker *k)
+{
+	struct wire_fence *fence = payload();
+	uint64_t *entries = (uint64_t *)(void *)(fence + 1);
+	union wire_turn_detail details[sizeof(k->requests) / sizeof(k->requests[0])];
+	uint32_t n = 0, n_details = 0, n_slots = 0;
+	struct life *fresh = NULL, *over = NULL;
+	int32_t slots[BATCH];
+
+	*fence = (struct wire_fence){ .kind = WIRE_FENCE_DONE };
+	for (size_t i = 0; i < sizeof(k->requests) / sizeof(k->requests[0]); i++) {
+		struct life *r = &k->requests[i];
+		uint32_t what = WIRE_TURN_COMPLETE | WIRE_TURN_PREPARE;
+
+		if (!r->handle && !fresh && draw(4) == 0) {
+			fresh = r;
+			r->n = 1 + (int32_t)draw((uint32_t)k->max_batch / 2);
+			for (int32_t j = 0; j < r->n; j++)
+				slots[n_slots++] = ((int32_t)draw(2) * k->max_batch / 2 + j) % k->max_batch;
+			details[n_details++].begin = (struct wire_begin){ .stream = draw(STREAMS) };
+			entries[n++] = wire_turn_entry((uint64_t)r->n, WIRE_TURN_BEGIN);
+			continue;
+		}
+		if (!r->handle)
+			continue;
+		if (!over && draw(20) == 0) {
+			over = r;
+			what = WIRE_TURN_COMPLETE | WIRE_TURN_FINISH;
+		}
+		if (draw(4) == 0)
+			what &= ~(uint32_t)(draw(2) ? WIRE_TURN_COMPLETE : WIRE_TURN_PREPARE);
+		if (draw(3)) {
+			what |= what & WIRE_TURN_COMPLETE ? WIRE_TURN_DETAIL : 0;
+			details[n_details].step.fence = some_fence(k, stream_of(k, r));
+			details[n_details].step.tokens = (int32_t)(draw(3) ? 1 : 1 + draw(60));
+			details[n_details].step.accepted = draw(6) == 0;
+			n_details += what & WIRE_TURN_COMPLETE ? 1 : 0;
+		}
+		entries[n++] = wire_turn_entry(r->handle, what);
+	}
+	if (n == 0 || n > (uint32_t)k->max_batch)
+		return;
+	memcpy(entries + n, details, n_details * sizeof(details[0]));
+	memcpy((char *)(entries + n) + n_details * sizeof(details[0]), slots, n_slots * sizeof(slots[0]));
+	if (command(k, WIRE_OP_STEP_TURN, n_details | (uint64_t)n_slots << 32, n,
+		    sizeof(*fence) + n * sizeof(*entries) + n_details * sizeof(details[0]) +
+			    n_slots * sizeof(slots[0])) != 0)
+		return;
+	if (fresh)
+		fresh->handle = w->n_begun ? w->begun[0].handle : 0;
+	if (over && request_stream(k->c.session, over->handle) < 0)
+		over->handle = 0;
+}
+
 static void compact(struct worker *k, struct life *r)
 {
 	struct wire_compact *c = payload();
@@ -358,6 +414,8 @@ static void live_on(struct worker *k)
 		break;
 	default:
 		step(k, WIRE_OP_STEP_PREPARE);
+		for (uint32_t i = draw(4); i > 0; i--)
+			turn(k);
 		step(k, WIRE_OP_STEP_COMPLETE);
 	}
 }
