@@ -8,6 +8,7 @@
 #define SWAKV_CLIENT_ANSWER_H
 
 #include "session.h"
+#include "wire_turn.h"
 
 /* Its parts, in the private copy of the payload. */
 struct answer {
@@ -16,6 +17,7 @@ struct answer {
 	const struct wire_update *updates;
 	const struct wire_row *rows;
 	const struct wire_scrub *scrubs;
+	const struct wire_begun *begun;
 };
 
 /*
@@ -27,8 +29,8 @@ int answer_parse(struct swakv_session *s, const struct call *c, const unsigned c
 		 struct answer *a);
 /* Rows, cells and pages that exist; marks the rows that it names. */
 int answer_check(struct swakv_session *s, const struct answer *a);
-/* Gives the faults of single entries to @c. */
-int answer_faults(struct swakv_session *s, struct call *c, const struct answer *a);
+/* Gives the faults of single entries, and the handles of those that have begun, to @c. */
+int answer_entries(struct swakv_session *s, struct call *c, const struct answer *a);
 
 static inline bool page_is_possible(int32_t num_pages, int32_t page)
 {

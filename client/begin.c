@@ -23,7 +23,7 @@
 #include "sized.h"
 #include "stream/session_stream.h"
 
-static bool begin_is_early(struct swakv_session *s, struct call *c, const struct swakv_request *r)
+static bool begin_is_early(struct swakv_session *s, const struct swakv_request *r, char *why, size_t why_size)
 {
 	for (uint32_t i = 0; i < r->n; i++) {
 		const struct slot *slot = &s->slots[r->slots[i]];
@@ -33,7 +33,7 @@ static bool begin_is_early(struct swakv_session *s, struct call *c, const struct
 		    load_acquire(&s->streams[slot->applied].line->word) >= slot->until)
 			continue;
 		fault_set(&f, FAULT_SLOT_PENDING, (int32_t)i, r->slots[i], (int64_t)slot->until);
-		fault_format(&f, c->why, sizeof(c->why));
+		fault_format(&f, why, why_size);
 		return true;
 	}
 	return false;
@@ -52,29 +52,10 @@ static int begin_give_back(struct swakv_request *r)
 	return SWAKV_EPENDING;
 }
 
-static int begin_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
-			const unsigned char *payload, size_t len)
-{
-	struct swakv_request *r = c->entries[0].request;
-
-	if (c->result != 0)
-		return c->result;
-	r->handle = reply->value;
-	r->valid = true;
-	if (begin_is_early(s, c, r)) {
-		c->held = c->wait_ms && !c->orphan;
-		return c->held ? 0 : begin_give_back(r);
-	}
-	begin_take_slots(s, r);
-	if (c->orphan) /* nobody waits for it any more */
-		(void)begin_give_back(r);
-	return 0;
-}
-
 bool begin_settled(struct swakv_session *s, struct call *c)
 {
 	struct swakv_request *r = c->entries[0].request;
-	bool early = begin_is_early(s, c, r);
+	bool early = begin_is_early(s, r, c->why, sizeof(c->why));
 
 	if (s->gone) {
 		snprintf(c->why, sizeof(c->why), "%.*s", (int)sizeof(c->why) - 1, s->gone_why);
@@ -107,10 +88,54 @@ static struct swakv_request *request_new(struct swakv_session *s, const struct s
 	return r;
 }
 
+struct swakv_request *begin_make(struct swakv_session *s, const struct swakv_begin_options *options,
+				 struct wire_begin *body, int *code)
+{
+	struct swakv_begin_options own, *o = &own;
+	struct swakv_request *r;
+
+	*code = SWAKV_EINVALID;
+	if (!sized_take(&SIZED(swakv_begin_options, max_tokens), o, options, s->error, sizeof(s->error)))
+		return NULL;
+	*code = session_list(s, "slots", o->slots, o->n_slots, sizeof(o->slots[0]), sizeof(*body));
+	if (*code < 0 || !session_stream(s, o->stream, code))
+		return NULL;
+	r = request_new(s, o);
+	*code = r ? 0 : SWAKV_ENOMEM;
+	*body = (struct wire_begin){ .stream = o->stream,
+				     .flags = s->streams[o->stream].unordered ? WIRE_BEGIN_UNORDERED : 0,
+				     .max_tokens = o->max_tokens,
+				     .wait_ms = o->wait_ms };
+	return r;
+}
+
+int begin_granted(struct swakv_session *s, struct swakv_request *r, bool wanted, char *why, size_t why_size)
+{
+	r->valid = true;
+	if (begin_is_early(s, r, why, why_size))
+		return begin_give_back(r);
+	begin_take_slots(s, r);
+	if (!wanted)
+		(void)begin_give_back(r);
+	return 0;
+}
+
+static int begin_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
+			const unsigned char *payload, size_t len)
+{
+	struct swakv_request *r = c->entries[0].request;
+
+	if (c->result != 0)
+		return c->result;
+	r->handle = reply->value;
+	c->held = c->wait_ms && !c->orphan && begin_is_early(s, r, c->why, sizeof(c->why));
+	r->valid = true;
+	return c->held ? 0 : begin_granted(s, r, !c->orphan, c->why, sizeof(c->why));
+}
+
 int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *options, swakv_request **out,
 			swakv_ticket *ticket)
 {
-	struct swakv_begin_options own, *o = &own;
 	struct wire_begin body;
 	struct part parts[2];
 	struct swakv_request *request;
@@ -125,30 +150,19 @@ int swakv_request_begin(swakv_session *s, const struct swakv_begin_options *opti
 	if (!options || !out)
 		return session_error(s, SWAKV_EINVALID, "%s NULL",
 				     options ? "the pointer for the request is" : "the options are");
-	if (!sized_take(&SIZED(swakv_begin_options, max_tokens), o, options, s->error, sizeof(s->error)))
-		return SWAKV_EINVALID;
-	r = session_list(s, "slots", o->slots, o->n_slots, sizeof(o->slots[0]), sizeof(body));
-	if (r < 0)
-		return r;
-	if (!session_stream(s, o->stream, &r))
-		return r;
-	request = request_new(s, o);
+	request = begin_make(s, options, &body, &r);
 	if (!request)
-		return SWAKV_ENOMEM;
+		return r;
 	c = request_call(request, WIRE_OP_BEGIN, begin_effect);
 	request_unref(request); /* the call has it */
 	if (!c)
 		return SWAKV_ENOMEM;
 	c->out = out;
-	c->wait_ms = o->wait_ms;
-	c->wait_until = o->wait_ms ? clock_ns() + o->wait_ms * (uint64_t)1000000 : 0;
-	body = (struct wire_begin){ .stream = o->stream,
-				    .flags = s->streams[o->stream].unordered ? WIRE_BEGIN_UNORDERED : 0,
-				    .max_tokens = o->max_tokens,
-				    .wait_ms = o->wait_ms };
+	c->wait_ms = body.wait_ms;
+	c->wait_until = body.wait_ms ? clock_ns() + body.wait_ms * (uint64_t)1000000 : 0;
 	parts[0] = (struct part){ &body, sizeof(body) };
-	parts[1] = (struct part){ request->slots, o->n_slots * sizeof(request->slots[0]) };
-	r = call_send(s, c, 0, o->n_slots, parts, 2);
+	parts[1] = (struct part){ request->slots, request->n * sizeof(request->slots[0]) };
+	r = call_send(s, c, 0, request->n, parts, 2);
 	return r < 0 ? r : call_return(s, c, ticket);
 }
 

@@ -20,6 +20,8 @@ static void call_reset(struct call *c)
 	c->entries = &c->one;
 	c->one = (struct call_entry){ 0 };
 	c->steps = NULL;
+	c->turns = NULL;
+	c->told = UINT32_MAX;
 	c->out = NULL;
 	c->map = NULL;
 	c->answer = NULL;

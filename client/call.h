@@ -41,8 +41,10 @@ typedef int call_effect(struct swakv_session *s, struct call *c, const struct wi
 /* One request that the call is about. */
 struct call_entry {
 	struct swakv_request *request; /* referenced */
-	int result;
-	bool done; /* complete: the caller says that the device has finished */
+	int16_t result;                /* of a turn: of what it asks for besides a complete */
+	int16_t completed;             /* of a turn: of the complete */
+	uint8_t what;                  /* of a turn: enum swakv_turn_what */
+	bool done;                     /* complete: the caller says that the device has finished */
 };
 
 enum call_state { CALL_FREE, CALL_MADE, CALL_SENT, CALL_ANSWERED };
@@ -58,7 +60,9 @@ struct call {
 	struct call_entry *entries;
 	struct call_entry one;      /* storage of entries when there is one */
 	struct swakv_step *steps;   /* caller's, written when collected */
+	struct swakv_turn *turns;   /* the same of a turn */
 	uint32_t step_size;         /* distance between them */
+	uint32_t told;              /* entry of which the sentence is; UINT32_MAX: of none */
 	struct swakv_request **out; /* caller's, written when collected */
 	int32_t *map;               /* owned: pending compaction's mapping, and scratch of the same size */
 	void *answer;               /* caller's buffer for the payload of a query */

@@ -8,6 +8,7 @@
 
 #include "request.h"
 #include "session.h"
+#include "turn.h"
 #include "wait.h"
 
 /* The answer is complete: whoever waits may collect it. */
@@ -21,6 +22,13 @@ static void call_answered(struct swakv_session *s, struct call *c, int result)
 		call_free(s, c);
 }
 
+static void call_entry_fail(struct call_entry *e, int code)
+{
+	e->result = (int16_t)code;
+	if (e->what)
+		turn_entry_fail(e, code);
+}
+
 void calls_fail(struct swakv_session *s, const char *why)
 {
 	for (uint32_t i = 0; i < s->calls.n; i++) {
@@ -30,7 +38,7 @@ void calls_fail(struct swakv_session *s, const char *why)
 			continue;
 		snprintf(c->why, sizeof(c->why), "%s", why);
 		for (uint32_t k = 0; k < c->n_entries; k++)
-			c->entries[k].result = SWAKV_EGONE;
+			call_entry_fail(&c->entries[k], SWAKV_EGONE);
 		call_answered(s, c, SWAKV_EGONE);
 	}
 }
@@ -47,7 +55,7 @@ static int call_refused(struct swakv_session *s, struct call *c, int code, const
 	for (uint32_t i = 0; i < c->n_entries; i++) {
 		struct swakv_request *r = c->entries[i].request;
 
-		c->entries[i].result = code;
+		call_entry_fail(&c->entries[i], code);
 		if (r && (f.reason == FAULT_COMPLETION_FAILED || f.reason == FAULT_STALE_HANDLE))
 			request_lost(r);
 	}

@@ -8,6 +8,7 @@
 #include "call_answer.h"
 #include "clock.h"
 #include "session.h"
+#include "turn.h"
 #include "wait.h"
 
 #define QUICK_POLLS  64        /* a few microseconds */
@@ -22,6 +23,8 @@ static int call_collect(struct swakv_session *s, struct call *c)
 	if (c->steps)
 		for (uint32_t i = 0; i < c->n_entries; i++)
 			step_at(c->steps, c->step_size, i)->result = c->entries[i].result;
+	if (c->turns)
+		turns_collect(c);
 	if (c->out && r == 0) {
 		*c->out = c->entries[0].request;
 		c->entries[0].request = NULL; /* the reference is the caller's now */
@@ -84,6 +87,7 @@ int call_return(struct swakv_session *s, struct call *c, swakv_ticket *ticket)
 		c->orphan = true;
 		c->out = NULL;
 		c->steps = NULL;
+		c->turns = NULL;
 		c->answer = NULL;
 		return r;
 	}

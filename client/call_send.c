@@ -46,7 +46,7 @@ static int call_wait_space(struct swakv_session *s, uint32_t n)
 static bool call_binds(const struct call *c)
 {
 	return c->op == WIRE_OP_BEGIN || c->op == WIRE_OP_PREFILL_PREPARE || c->op == WIRE_OP_STEP_PREPARE ||
-	       c->op == WIRE_OP_RESERVE || c->op == WIRE_OP_TAKE;
+	       c->op == WIRE_OP_RESERVE || c->op == WIRE_OP_TAKE || c->op == WIRE_OP_STEP_TURN;
 }
 
 static inline int call_space(struct swakv_session *s, const struct call *c, uint32_t n)

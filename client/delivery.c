@@ -315,7 +315,7 @@ static void rows_unsure(struct swakv_session *s, const struct answer *a)
 static void answer_arm(struct swakv_session *s, const struct call *c)
 {
 	for (uint32_t i = 0; i < c->n_entries; i++)
-		if (c->entries[i].result == 0)
+		if (c->entries[i].result == 0 && (!c->entries[i].what || c->entries[i].what & SWAKV_TURN_PREPARE))
 			stream_arm(&s->streams[c->entries[i].request->stream]);
 }
 
@@ -329,7 +329,7 @@ int delivery_take(struct swakv_session *s, struct call *c, const unsigned char *
 	if (r == 0)
 		r = scrub_check(s, a.scrubs, a.head.n_scrubs);
 	if (r == 0)
-		r = answer_faults(s, c, &a);
+		r = answer_entries(s, c, &a);
 	if (r < 0)
 		return r;
 	for (uint32_t g = 0; g < s->welcome.n_groups; g++)

@@ -14,19 +14,22 @@
 #include "request.h"
 #include "session.h"
 
+int request_ended(struct swakv_request *r, bool finish, int result)
+{
+	r->ending = false;
+	if (result == SWAKV_EINVALID && !r->valid)
+		return 0; /* it had ended before: nothing to do */
+	if (result == 0)
+		request_lost(r);
+	else if (finish && r->dropped)
+		request_abandon_quietly(r);
+	return result;
+}
+
 static int end_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
 		      const unsigned char *payload, size_t len)
 {
-	struct swakv_request *r = c->entries[0].request;
-
-	r->ending = false;
-	if (c->result == SWAKV_EINVALID && !r->valid)
-		return 0; /* it had ended before: nothing to do */
-	if (c->result == 0)
-		request_lost(r);
-	else if (c->op == WIRE_OP_FINISH && r->dropped)
-		request_abandon_quietly(r);
-	return c->result;
+	return request_ended(c->entries[0].request, c->op == WIRE_OP_FINISH, c->result);
 }
 
 static struct call *end_call(struct swakv_request *r, uint16_t op, struct wire_fence *fence, struct part *part)

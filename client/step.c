@@ -12,6 +12,7 @@
 
 #include "call_collect.h"
 #include "call_send.h"
+#include "counts.h"
 #include "delivery.h"
 #include "fence.h"
 #include "request.h"
@@ -54,36 +55,6 @@ static int step_complete_effect(struct swakv_session *s, struct call *c, const s
 static call_effect *step_effect(uint16_t op)
 {
 	return op == WIRE_OP_STEP_PREPARE ? step_prepare_effect : step_complete_effect;
-}
-
-/* Tokens that each sequence of a request advances by, or keeps. */
-struct counts {
-	const int32_t *list; /* NULL: one more, or all */
-	uint32_t n;
-};
-
-static bool counts_are_listed(const struct swakv_request *r, const struct counts *k)
-{
-	uint32_t i = 1;
-
-	if (!k->list)
-		return false;
-	while (i < k->n && k->list[i] == k->list[0])
-		i++;
-	return i < k->n || k->n != r->n || k->list[0] < 1; /* what is wrong is the broker's to say */
-}
-
-/* Counts that travel behind the entries. */
-static uint32_t counts_listed(const struct swakv_request *r, const struct counts *k)
-{
-	return counts_are_listed(r, k) ? k->n : 0;
-}
-
-static int32_t counts_in_entry(const struct swakv_request *r, const struct counts *k, int32_t otherwise)
-{
-	if (!k->list)
-		return otherwise;
-	return counts_are_listed(r, k) ? -(int32_t)k->n : k->list[0];
 }
 
 /* All but the fence of a complete. */

@@ -14,12 +14,12 @@
 /* What came after version 1 of the ABI. A name stays. */
 static const char *const features[] = {
 	"attach-wait",   /* swakv_attach_options.wait_ms */
-	"export",        /* <swakv/export.h> */
 	"fence-wait",    /* swakv_fence_wait() */
 	"join",          /* swakv_session_get_token(), swakv_attach_options.join */
 	"pages",         /* swakv_pages_take(), swakv_pages_give() */
 	"session-fd",    /* swakv_session_fd(), swakv_session_take() */
 	"sized-structs", /* spec section 9 */
+	"step-turn",     /* swakv_step_turn() */
 	"wants-fd",      /* swakv_session_fd() tells of pages that are wanted */
 };
 
@@ -48,8 +48,6 @@ size_t swakv_struct_size(const char *name)
 		SIZE_OF(swakv_begin_options),
 		SIZE_OF(swakv_binding),
 		SIZE_OF(swakv_cuda_options),
-		SIZE_OF(swakv_export_rows),
-		SIZE_OF(swakv_export_style),
 		SIZE_OF(swakv_fence),
 		SIZE_OF(swakv_group),
 		SIZE_OF(swakv_layout),
@@ -61,6 +59,7 @@ size_t swakv_struct_size(const char *name)
 		SIZE_OF(swakv_step),
 		SIZE_OF(swakv_stream_ops),
 		SIZE_OF(swakv_token),
+		SIZE_OF(swakv_turn),
 		SIZE_OF(swakv_update),
 	};
 

@@ -101,6 +101,42 @@ int swakv_step_prepare(swakv_session *s, struct swakv_step *steps, uint32_t n, s
 /* Errors: common, and those of swakv_extend_complete(): SWAKV_EPOISONED, SWAKV_EPHASE. */
 int swakv_step_complete(swakv_session *s, struct swakv_step *steps, uint32_t n, swakv_ticket *ticket);
 
+/*
+ * What a turn does with one request, in one entry: it completes the last step,
+ * and prepares the next or finishes; or one of these; or it begins.
+ */
+enum swakv_turn_what {
+	SWAKV_TURN_COMPLETE = 1,
+	SWAKV_TURN_PREPARE = 2,
+	SWAKV_TURN_FINISH = 4,
+	SWAKV_TURN_BEGIN = 8,
+};
+struct swakv_turn {
+	uint32_t size;                           /* sizeof(struct swakv_turn), in each of a list */
+	uint32_t what;                           /* enum swakv_turn_what, bits */
+	swakv_request *request;                  /* begin: out, owned by the caller; NULL unless `result` is 0 */
+	const int32_t *tokens;                   /* prepare: [batch], as of an extend; NULL: one each, a decode */
+	const int32_t *accepted;                 /* complete: [batch], as of an extend; NULL: all */
+	struct swakv_fence fence;                /* complete */
+	const struct swakv_begin_options *begin; /* begin; wait_ms is 0 */
+	int32_t completed;                       /* out: 0 or the code of the complete */
+	int32_t result;                          /* out: of the prepare, the finish or the begin */
+};
+/*
+ * One command a step, 1 to max_batch entries, each request in one: all completes
+ * in order, then all finishes, begins and prepares, each as its own call would do
+ * it (begins that do not wait, decodes and extends). Where a complete is refused,
+ * what its entry asks for besides is not tried: SWAKV_EPHASE. A failed fence
+ * poisons: all begins and prepares of the turn are SWAKV_EPOISONED.
+ * With a @ticket nothing waits: call it behind the mark of the step's work, collect
+ * it before the next step's work is enqueued.
+ * Result, @turns, and a turn that is refused as a whole: as with swakv_step_prepare().
+ * Errors: common, and of single entries those of swakv_extend_complete(), swakv_request_finish(),
+ * swakv_request_begin() and swakv_extend_prepare(): SWAKV_EDENIED, SWAKV_EPOISONED, SWAKV_EPHASE, SWAKV_EBUSY,
+ * SWAKV_EPENDING, SWAKV_ENEVER, SWAKV_ENOPAGES, SWAKV_ELIMIT, SWAKV_EDEVICE.
+ */
+int swakv_step_turn(swakv_session *s, struct swakv_turn *turns, uint32_t n, swakv_ticket *ticket);
+
 /* ---- compaction ---------------------------------------------------------------------- */
 
 enum { SWAKV_COMPACT_MOVE_ROWS = 1 };

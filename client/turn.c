@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * turn.c - one call a step: the end of the last step and the beginning of the next (swakv_step.3)
+ *
+ * The message is put together where it will be copied from (call_place()): a
+ * fence, a word for each entry, then details of those that need them, and what
+ * they list. A step that is the same for all requests is words alone. The answer
+ * says what was refused; all else has been done, completes before prepares.
+ */
+#include "turn.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "begin.h"
+#include "call_collect.h"
+#include "call_send.h"
+#include "counts.h"
+#include "delivery.h"
+#include "fence.h"
+#include "finish.h"
+#include "session.h"
+#include "sized.h"
+#include "wire_turn.h"
+
+_Static_assert((uint32_t)SWAKV_TURN_COMPLETE == WIRE_TURN_COMPLETE &&
+		       (uint32_t)SWAKV_TURN_PREPARE == WIRE_TURN_PREPARE &&
+		       (uint32_t)SWAKV_TURN_FINISH == WIRE_TURN_FINISH && (uint32_t)SWAKV_TURN_BEGIN == WIRE_TURN_BEGIN,
+	       "what is asked for travels as it is");
+
+/* Entry @i of the caller's list, whose entries are @size bytes apart; all members of version 1 are there. */
+static inline struct swakv_turn *turn_at(struct swakv_turn *turns, uint32_t size, uint32_t i)
+{
+	return (struct swakv_turn *)(void *)((char *)turns + (size_t)i * size);
+}
+
+/* ---- the answer ---------------------------------------------------------------------- */
+
+void turn_entry_fail(struct call_entry *e, int code)
+{
+	e->completed = (int16_t)(e->what & SWAKV_TURN_COMPLETE ? code : 0);
+	e->result = (int16_t)(e->what == SWAKV_TURN_COMPLETE ? 0 : code);
+	if (e->what & SWAKV_TURN_FINISH)
+		e->request->ending = false;
+}
+
+bool turn_entry_refused(struct call_entry *e, const struct wire_entry_fault *f)
+{
+	if (f->skipped == 0 && e->what != SWAKV_TURN_COMPLETE)
+		return true; /* what comes after the complete, or is all of it */
+	if (!(e->what & SWAKV_TURN_COMPLETE) || f->skipped > 0 || f->skipped < SWAKV_EUNSUPPORTED ||
+	    (f->skipped != 0) != (e->what != SWAKV_TURN_COMPLETE))
+		return false;
+	e->completed = (int16_t)f->fault.code;
+	e->result = (int16_t)f->skipped;
+	return true;
+}
+
+/* The entry's complete, then what else it asked for; @delivered: whether the updates are on their streams. */
+static void entry_take(struct call *c, uint32_t i, int delivered)
+{
+	struct call_entry *e = &c->entries[i];
+	struct swakv_request *r = e->request;
+
+	if (e->what & SWAKV_TURN_COMPLETE && e->completed == 0)
+		request_set_pending(r, 0);
+	if (e->what & SWAKV_TURN_FINISH) {
+		e->result = (int16_t)request_ended(r, true, e->result);
+	} else if (e->what & SWAKV_TURN_PREPARE && e->result == 0) {
+		request_set_pending(r, WIRE_OP_STEP_COMPLETE);
+		e->result = (int16_t)delivered; /* prepared, but its updates may not be on the device */
+	} else if (e->what == SWAKV_TURN_BEGIN && e->result == 0) {
+		bool first = i < c->told;
+
+		e->result = (int16_t)begin_granted(r->session, r, !c->orphan, first ? c->why : NULL,
+						   first ? sizeof(c->why) : 0);
+		if (e->result && first) {
+			c->told = i;
+			c->result = e->result;
+		}
+	}
+}
+
+/* Streams whose work the caller says has ended: their words catch up, unless another step is under way. */
+static void streams_done(struct swakv_session *s, const struct call *c)
+{
+	for (uint32_t i = 0; i < c->n_entries; i++) {
+		const struct call_entry *e = &c->entries[i];
+		struct stream *st = e->done && e->completed == 0 ? &s->streams[e->request->stream] : NULL;
+
+		if (st && st->n_prepared == 0)
+			(void)stream_mark_if_armed(st);
+	}
+}
+
+static int turn_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
+		       const unsigned char *payload, size_t len)
+{
+	int r;
+
+	if (c->result != 0)
+		return c->result;
+	r = delivery_take(s, c, payload, len, true);
+	if (r == SWAKV_EGONE)
+		return r;
+	for (uint32_t i = 0; i < c->n_entries; i++) {
+		const struct call_entry *e = &c->entries[i];
+
+		if (e->what == SWAKV_TURN_BEGIN && e->result == 0 && !e->request->handle)
+			return session_break(s, "the broker did not say what became of the begin in entry %" PRIu32, i);
+	}
+	for (uint32_t i = 0; i < c->n_entries; i++)
+		entry_take(c, i, r);
+	streams_done(s, c);
+	return r < 0 ? r : c->result;
+}
+
+void turns_collect(struct call *c)
+{
+	for (uint32_t i = 0; i < c->n_entries; i++) {
+		struct swakv_turn *t = turn_at(c->turns, c->step_size, i);
+		struct call_entry *e = &c->entries[i];
+
+		t->completed = e->completed;
+		t->result = e->result;
+		if (e->what == SWAKV_TURN_BEGIN && e->result == 0) {
+			t->request = e->request;
+			e->request = NULL; /* the reference is the caller's now */
+		}
+	}
+}
+
+/* ---- the message ----------------------------------------------------------------------- */
+
+/* What has been written of it. */
+struct message {
+	struct swakv_turn *turns;
+	uint32_t size; /* distance between them */
+	uint32_t n;
+	bool fenced; /* a complete has said the fence of all: */
+	struct swakv_fence fence;
+	uint32_t n_details;
+	size_t n_counts;
+};
+
+static size_t details_at(const struct message *m)
+{
+	return sizeof(struct wire_fence) + m->n * sizeof(uint64_t);
+}
+
+static size_t counts_at(const struct message *m)
+{
+	return details_at(m) + m->n_details * sizeof(union wire_turn_detail);
+}
+
+/* Room for one more detail; NULL: there is none, and call_open() will refuse. */
+static union wire_turn_detail *detail_add(struct swakv_session *s, struct message *m)
+{
+	size_t at = counts_at(m);
+
+	m->n_details++;
+	return counts_at(m) <= call_max_payload(s) ? call_place(s, at) : NULL;
+}
+
+static bool fence_is(const struct message *m, struct swakv_fence f)
+{
+	if (f.kind != m->fence.kind)
+		return false;
+	return f.kind == SWAKV_FENCE_DONE ||
+	       (f.kind == SWAKV_FENCE_LINE && f.line == m->fence.line && f.value == m->fence.value);
+}
+
+static struct counts counts_accepted(const struct swakv_turn *t)
+{
+	return (struct counts){ t->what & SWAKV_TURN_COMPLETE ? t->accepted : NULL, t->request->n };
+}
+
+static struct counts counts_tokens(const struct swakv_turn *t)
+{
+	return (struct counts){ t->what & SWAKV_TURN_PREPARE ? t->tokens : NULL, t->request->n };
+}
+
+static int begin_fill(struct swakv_session *s, struct message *m, uint32_t i, struct swakv_turn *t)
+{
+	union wire_turn_detail *d, none;
+	struct swakv_request *r;
+	int code;
+
+	if (!t->begin)
+		return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 " begins a request, and `begin` is NULL", i);
+	d = detail_add(s, m);
+	r = begin_make(s, t->begin, d ? &d->begin : &none.begin, &code);
+	if (!r)
+		return code;
+	t->request = r;
+	m->n_counts += r->n;
+	*(uint64_t *)call_place(s, sizeof(struct wire_fence) + i * sizeof(uint64_t)) =
+		wire_turn_entry(r->n, WIRE_TURN_BEGIN);
+	return 0;
+}
+
+/* The detail of an entry that is not like the others, if it needs one. */
+static int detail_fill(struct swakv_session *s, struct message *m, const struct swakv_turn *t, uint32_t i,
+		       uint32_t *what)
+{
+	struct counts accepted = counts_accepted(t), tokens = counts_tokens(t);
+	union wire_turn_detail *d;
+	struct wire_fence fence = { 0 };
+	int r = 0;
+
+	if (t->what & SWAKV_TURN_COMPLETE)
+		r = fence_to_wire(t->request, i, WIRE_OP_STEP_COMPLETE, t->fence, &fence);
+	if (r < 0 || (!accepted.list && !tokens.list && (!(t->what & SWAKV_TURN_COMPLETE) || fence_is(m, t->fence))))
+		return r;
+	*what |= WIRE_TURN_DETAIL;
+	m->n_counts += counts_listed(t->request, &accepted) + counts_listed(t->request, &tokens);
+	d = detail_add(s, m);
+	if (d)
+		*d = (union wire_turn_detail){ .step = { .fence = fence,
+							 .tokens = counts_in_entry(t->request, &tokens, 1),
+							 .accepted = counts_in_entry(t->request, &accepted, 0) } };
+	return 0;
+}
+
+#define POSSIBLE                                                                                                       \
+	(1u << SWAKV_TURN_COMPLETE | 1u << SWAKV_TURN_PREPARE | 1u << (SWAKV_TURN_COMPLETE | SWAKV_TURN_PREPARE) |     \
+	 1u << SWAKV_TURN_FINISH | 1u << (SWAKV_TURN_COMPLETE | SWAKV_TURN_FINISH) | 1u << SWAKV_TURN_BEGIN)
+
+static __attribute__((noinline)) int entry_fill(struct swakv_session *s, struct message *m, uint32_t i)
+{
+	struct swakv_turn *t = turn_at(m->turns, m->size, i);
+	uint32_t what = t->what;
+	int r;
+
+	if (what > SWAKV_TURN_BEGIN || !(POSSIBLE >> what & 1))
+		return session_error(s, SWAKV_EINVALID,
+				     "entry %" PRIu32 " asks for what cannot be done at once (0x%" PRIx32
+				     "): complete and prepare, complete and finish, one of these, or a begin",
+				     i, what);
+	if (what == SWAKV_TURN_BEGIN)
+		return begin_fill(s, m, i, t);
+	if (!t->request || t->request->session != s)
+		return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 " %s", i,
+				     t->request ? "is a request of another session" : "has no request");
+	if (what & SWAKV_TURN_COMPLETE && !m->fenced && t->fence.kind != SWAKV_FENCE_FAILED) {
+		m->fenced = true;
+		m->fence = t->fence;
+	}
+	r = detail_fill(s, m, t, i, &what);
+	*(uint64_t *)call_place(s, sizeof(struct wire_fence) + i * sizeof(uint64_t)) =
+		wire_turn_entry(t->request->handle, what);
+	return r;
+}
+
+/* What the entries list, behind all details. */
+static void counts_fill(struct swakv_session *s, const struct message *m)
+{
+	int32_t *out = call_place(s, counts_at(m));
+
+	for (uint32_t i = 0; i < m->n; i++) {
+		const struct swakv_turn *t = turn_at(m->turns, m->size, i);
+		struct counts k[2];
+
+		if (t->what == SWAKV_TURN_BEGIN) {
+			memcpy(out, t->request->slots, t->request->n * sizeof(*out));
+			out += t->request->n;
+			continue;
+		}
+		k[0] = counts_accepted(t);
+		k[1] = counts_tokens(t);
+		for (int j = 0; j < 2; j++) {
+			uint32_t n = counts_listed(t->request, &k[j]);
+
+			if (n)
+				memcpy(out, k[j].list, n * sizeof(*out));
+			out += n;
+		}
+	}
+}
+
+/* Requests that were made for begins, of the first @n entries, are not needed. */
+static void begins_undo(const struct message *m, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct swakv_turn *t = turn_at(m->turns, m->size, i);
+
+		if (t->what != SWAKV_TURN_BEGIN)
+			continue;
+		if (t->request)
+			request_unref(t->request);
+		t->request = NULL;
+	}
+}
+
+/* Checks the entries and writes the message. Its bytes, or a code. */
+static int64_t message_fill(struct swakv_session *s, struct message *m)
+{
+	struct wire_fence *fence = call_place(s, 0);
+	uint64_t *entries = (uint64_t *)(fence + 1);
+
+	for (uint32_t i = 0; i < m->n; i++)
+		if (turn_at(m->turns, m->size, i)->what == SWAKV_TURN_BEGIN)
+			turn_at(m->turns, m->size, i)->request = NULL;
+	for (uint32_t i = 0; i < m->n; i++) {
+		const struct swakv_turn *t = turn_at(m->turns, m->size, i);
+		const struct swakv_request *r = t->request;
+		int code;
+
+		/* Like the others, and the device has finished: there is nothing to check or to list. */
+		if (r && r->session == s && t->what - 1 < SWAKV_TURN_COMPLETE + SWAKV_TURN_PREPARE && !t->tokens &&
+		    !t->accepted &&
+		    (!(t->what & SWAKV_TURN_COMPLETE) ||
+		     (m->fenced && m->fence.kind == SWAKV_FENCE_DONE && t->fence.kind == SWAKV_FENCE_DONE))) {
+			entries[i] = wire_turn_entry(r->handle, t->what);
+			continue;
+		}
+		code = entry_fill(s, m, i);
+		if (code < 0)
+			return code;
+	}
+	*fence = (struct wire_fence){ .kind = WIRE_FENCE_DONE };
+	if (m->fence.kind == SWAKV_FENCE_LINE)
+		*fence = (struct wire_fence){ WIRE_FENCE_LINE, m->fence.line, m->fence.value };
+	if (m->n_counts && counts_at(m) + m->n_counts * sizeof(int32_t) <= call_max_payload(s))
+		counts_fill(s, m);
+	return (int64_t)(counts_at(m) + m->n_counts * sizeof(int32_t));
+}
+
+static void entries_note(struct call *c, const struct message *m)
+{
+	for (uint32_t i = 0; i < m->n; i++) {
+		struct swakv_turn *t = turn_at(m->turns, m->size, i);
+		struct swakv_request *r = t->request;
+
+		request_entry(c, i, r, t->what & SWAKV_TURN_COMPLETE && t->fence.kind == SWAKV_FENCE_DONE);
+		c->entries[i].what = (uint8_t)t->what;
+		if (t->what & SWAKV_TURN_FINISH)
+			r->ending = true;
+		if (t->what == SWAKV_TURN_BEGIN) {
+			request_unref(r); /* the call has it */
+			t->request = NULL;
+		}
+	}
+	c->turns = m->turns;
+	c->step_size = m->size;
+}
+
+/* 0 with the call in *@out, or a code. */
+static int turn_send(struct swakv_session *s, struct message *m, struct call **out)
+{
+	size_t most = (call_max_payload(s) - sizeof(struct wire_fence)) / sizeof(uint64_t);
+	uint64_t listed;
+	int64_t bytes;
+	struct call *c;
+	int r;
+
+	if (m->n < 1 || m->n > most)
+		return session_error(s, SWAKV_EINVALID, "a step has 1 to %zu entries, %" PRIu32 " were given", most,
+				     m->n);
+	bytes = message_fill(s, m);
+	if (bytes < 0)
+		return (int)bytes;
+	c = call_new(s, WIRE_OP_STEP_TURN, m->n, turn_effect);
+	if (!c)
+		return SWAKV_ENOMEM;
+	listed = m->n_details | (uint64_t)m->n_counts << 32;
+	if ((size_t)bytes <= RING_SLOT - sizeof(struct wire_command)) {
+		const struct part part = { call_place(s, 0), (size_t)bytes };
+
+		r = call_send(s, c, listed, m->n, &part, 1);
+		if (r < 0)
+			return r;
+		entries_note(c, m); /* nothing is answered before somebody looks */
+		*out = c;
+		return 0;
+	}
+	r = call_open(s, c, (size_t)bytes); /* what answers send meanwhile is short: the entries stay where they are */
+	if (r < 0)
+		return r;
+	call_publish(s, c, listed, m->n, (size_t)bytes);
+	entries_note(c, m);
+	call_sent(s, c);
+	*out = c;
+	return 0;
+}
+
+/* Nothing was carried out, or nobody knows: each entry says so. */
+static int turns_failed(const struct message *m, int code)
+{
+	for (uint32_t i = 0; i < m->n; i++) {
+		struct swakv_turn *t = turn_at(m->turns, m->size, i);
+
+		t->completed = t->what & SWAKV_TURN_COMPLETE ? code : 0;
+		t->result = t->what == SWAKV_TURN_COMPLETE ? 0 : code;
+		if (t->what == SWAKV_TURN_BEGIN)
+			t->request = NULL;
+	}
+	return code;
+}
+
+int swakv_step_turn(swakv_session *s, struct swakv_turn *turns, uint32_t n, swakv_ticket *ticket)
+{
+	struct message m = { .turns = turns, .n = n };
+	char why[SESSION_ERROR];
+	struct call *c = NULL;
+	uint32_t bad = 0;
+	int r = session_enter(s);
+
+	if (!turns || n > WIRE_MAX_BATCH) /* more than any list has: none of it is touched */
+		return r < 0 ? r
+			     : session_error(s, SWAKV_EINVALID, "a step has 1 to %d entries, %" PRIu32 " were given%s",
+					     WIRE_MAX_BATCH, n, turns ? "" : ", as NULL");
+	if (!sized_check_list(&SIZED(swakv_turn, result), turns, n, &bad, why, sizeof(why)))
+		return r < 0 ? r : session_error(s, SWAKV_EINVALID, "entry %" PRIu32 ": %s", bad, why);
+	m.size = n ? turns->size : 0;
+	if (r == 0) {
+		r = turn_send(s, &m, &c);
+		if (r < 0)
+			begins_undo(&m, n);
+	}
+	if (r < 0)
+		return turns_failed(&m, r);
+	r = call_return(s, c, ticket);
+	return r == SWAKV_ETIMEDOUT ? turns_failed(&m, r) : r;
+}
