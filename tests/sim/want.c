@@ -194,15 +194,19 @@ static bool should_ask(const struct world *w)
 void want_check_ends(struct world *w)
 {
 	uint64_t wanted = on_boards(w);
+	bool lack = any_lack(w), fine = wanted || !should_ask(w);
 
-	if (any_lack(w))
+	/* What was so at the last look was so until something happened, which may be just now. */
+	if (lack || w->lacked)
 		w->lack_seen = w->now;
 	if (wanted && w->now - w->lack_seen > LATE_NS)
 		world_break(w, "%" PRIu64 " pages are asked for, and nobody has lacked any for %.1f ms", wanted,
 			    (double)(w->now - w->lack_seen) / 1e6);
-	if (wanted || !should_ask(w))
+	if (fine || w->fine)
 		w->asked_seen = w->now;
 	if (w->now - w->asked_seen > LATE_NS)
 		world_break(w, "pages are lacking for %.1f ms, and who could give some is not asked",
 			    (double)(w->now - w->asked_seen) / 1e6);
+	w->lacked = lack;
+	w->fine = fine;
 }
