@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bells.h"
 #include "clock.h"
 #include "front.h"
 #include "quota.h"
@@ -368,6 +369,7 @@ static bool world_make(struct world *w, const struct sim_options *o, struct stat
 	struct fault f;
 
 	*w = (struct world){ .options = *o, .rng = { o->seed }, .now = NS_PER_S, .status = status };
+	bells_forget();
 	plan_make(&w->plan, &w->rng, o);
 	for (uint32_t i = 0; i < w->plan.n_models; i++) {
 		snprintf(names[i], sizeof(names[i]), "m%u", i);
