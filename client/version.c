@@ -14,6 +14,7 @@
 /* What came after version 1 of the ABI. A name stays. */
 static const char *const features[] = {
 	"attach-wait",   /* swakv_attach_options.wait_ms */
+	"export",        /* <swakv/export.h> */
 	"fence-wait",    /* swakv_fence_wait() */
 	"join",          /* swakv_session_get_token(), swakv_attach_options.join */
 	"pages",         /* swakv_pages_take(), swakv_pages_give() */
@@ -48,6 +49,8 @@ size_t swakv_struct_size(const char *name)
 		SIZE_OF(swakv_begin_options),
 		SIZE_OF(swakv_binding),
 		SIZE_OF(swakv_cuda_options),
+		SIZE_OF(swakv_export_rows),
+		SIZE_OF(swakv_export_style),
 		SIZE_OF(swakv_fence),
 		SIZE_OF(swakv_group),
 		SIZE_OF(swakv_layout),

@@ -40,6 +40,7 @@ def test_constants_are_the_headers() -> None:
     values = {words[0]: int(words[1]) for words in (line.split() for line in RECORD.splitlines() if line.startswith("\tSWAKV_"))}
     assert {f"SWAKV_{name.upper()}": code for name, code in _abi.DTYPES.items()}.items() <= values.items()
     assert {f"SWAKV_CHUNK_{name.upper()}": code for name, code in _abi.CHUNKS.items()}.items() <= values.items()
+    assert {f"SWAKV_{name.upper()}": code for name, code in _abi.CONSUMERS.items()}.items() <= values.items()
     assert [f"SWAKV_{name.upper()}" for name in _abi.FORMS] == [words[0] for words in block("enum swakv_form")]
     assert [f"SWAKV_{name.upper()}" for name in _abi.ORDERS] == [words[0] for words in block("enum swakv_order")]
     for name in ("SLIDING", "FULL", "COMPACT_MOVE_ROWS", "EAGAIN", "FENCE_DONE", "FENCE_LINE", "FENCE_FAILED",

@@ -32,11 +32,14 @@ static uint64_t asked_of(struct world *w, const struct session *s, uint64_t stam
 		if (g->wanted < 0 || g->wanted > g->n_managed)
 			world_break(w, "a session is asked for %" PRId64 " pages of group %u, and manages %" PRId64,
 				    g->wanted, g->index, g->n_managed);
+		if (was_refused(s, stamp) && g->wanted > 0 && (uint64_t)g->wanted > g->offered)
+			world_break(w, "a session that was refused pages offers %" PRIu64 " and is asked for %" PRId64,
+				    g->offered, g->wanted);
 		bytes += (uint64_t)g->wanted * page_key_whole(g->key);
 	}
-	if (bytes && (s->ended || lacks(s, stamp)))
+	if (bytes && (s->ended || s->n_waits > 0))
 		world_break(w, "a session that %s is asked for %" PRIu64 " bytes",
-			    s->ended ? "has ended" : "lacks pages itself", bytes);
+			    s->ended ? "has ended" : "waits for pages itself", bytes);
 	return bytes;
 }
 

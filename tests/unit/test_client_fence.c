@@ -42,6 +42,18 @@ static void completes(swakv_request *r, struct swakv_fence f)
 		cr_expect_not(fake_has_command(&fake), "the broker was asked");                                        \
 	} while (0)
 
+/* A line that another process of the session arms and writes. */
+Test(client_fence, a_mark_of_another_process_of_the_session_is_waited_for)
+{
+	const struct swakv_fence f = { SWAKV_FENCE_LINE, 1, 2 }, never = { SWAKV_FENCE_LINE, 1, 4 };
+
+	store_release(&fake.lines[1].armed, 3);
+	cr_expect_eq(swakv_fence_wait(session, f, 20), SWAKV_ETIMEDOUT);
+	REFUSED(swakv_fence_wait(session, never, 60000), "mark 4 of stream 1 is never reached: its last is 3");
+	store_release(&fake.lines[1].word, 2);
+	cr_expect_eq(swakv_fence_wait(session, f, 60000), 0);
+}
+
 #define OLD_1                                                                                                          \
 	"fence value 1 of stream 0 is no proof: the step was prepared behind mark 1, so mark the stream behind "       \
 	"the step's work and give that fence"

@@ -100,6 +100,27 @@ Test(press, who_lacks_pages_itself_is_not_asked_for_what_it_holds)
 	cr_expect_eq(wanted(2), 0, "it waits");
 }
 
+/* Two that cache all they can try for more again and again: what they say they could give, others still get. */
+Test(press, who_was_refused_is_asked_for_what_it_offers_and_others_lack)
+{
+	cr_assert_eq(take(0, 40, 0), 0);
+	cr_assert_eq(take(1, 24, 0), 0);
+	session_set_spare(w[0].s, 0, 30);
+	session_set_spare(w[1].s, 0, 5);
+	cr_expect_eq(take(0, 4, 0), SWAKV_ENOPAGES);
+	cr_expect_eq(wanted(0), 0, "its own lack");
+	cr_expect_eq(wanted(1), 4);
+	cr_expect_eq(take(1, 9, 0), SWAKV_ENOPAGES);
+	cr_expect_eq(wanted(0), 9, "13 are lacking, 4 of them are its own");
+	cr_expect_eq(wanted(1), 4, "and 9 the other's");
+	cr_expect_eq(take(2, 20, 1000), SWAKV_EAGAIN);
+	cr_expect_eq(wanted(0), 28, "9 and 20 are lacking, the other has 5");
+	cr_expect_eq(wanted(1), 5);
+	cr_expect_eq(wanted(2), 0, "it waits");
+	session_set_spare(w[0].s, 0, 0);
+	cr_expect_eq(wanted(0), 0, "it was refused, and uses what it has");
+}
+
 Test(press, a_want_ends_with_its_cause)
 {
 	struct admission d;

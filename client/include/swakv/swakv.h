@@ -46,6 +46,7 @@
 #define SWAKV_H
 
 #include <swakv/error.h>
+#include <swakv/export.h>
 #include <swakv/pages.h>
 #include <swakv/request.h>
 #include <swakv/session.h>

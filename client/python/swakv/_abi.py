@@ -33,6 +33,7 @@ LIBRARY = "libswakv-client.so.1"
 SLIDING, FULL = 1, 2
 DTYPES = {"f16": 1, "bf16": 2, "f32": 3, "fp8": 4}
 CHUNKS = {"retained": 0, "mapped": 1}
+CONSUMERS = {"edge_llm": 1, "vllm": 2, "tensorrt_llm": 3, "flashinfer": 4, "flash_attention": 5}
 FORMS = {"split": 0, "joined": 1}
 ORDERS = {"k_v_extra": 0, "extra_k_v": 1, "rows": 2}
 FENCE_DONE, FENCE_LINE, FENCE_FAILED = 0, 1, 2
@@ -248,7 +249,35 @@ class SequenceState(_Struct):
     ]
 
 
+class ExportRows(_Struct):
+    _fields_ = [
+        ("size", c_uint32),
+        ("n", c_uint32),
+        ("ids", POINTER(c_int32)),
+        ("stride", c_uint32),
+        ("width", c_uint32),
+        ("rows", POINTER(c_int32)),
+        ("lengths", POINTER(c_int64)),
+        ("page_tokens", c_uint32),
+        ("n_rows", c_uint32),
+    ]
+
+
+class ExportStyle(_Struct):
+    _fields_ = [
+        ("size", c_uint32),
+        ("halves", c_uint32),
+        ("ratio", c_uint32),
+        ("rebased", c_uint32),
+        ("scale", c_int64),
+        ("v_offset", c_int64),
+        ("hole", c_int64),
+    ]
+
+
 _INTS = POINTER(c_int32)
+_LONGS = POINTER(c_int64)
+_WHY = (c_char_p, c_size_t)
 _TICKET = POINTER(c_uint64)
 _S = c_void_p  # a swakv_session or swakv_request
 
@@ -316,6 +345,12 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "swakv_pages_takeable": (c_int64, _S, c_uint32),
     "swakv_pages_offer": (c_int, _S, c_uint32, c_int64),
     "swakv_pages_wanted": (c_int64, _S, c_uint32, POINTER(c_uint64)),
+    "swakv_export_style_of": (c_int, c_int, POINTER(Layout), c_uint32, c_int32, POINTER(ExportStyle), *_WHY),
+    "swakv_export_dense": (c_int, POINTER(ExportRows), POINTER(ExportStyle), _INTS, c_uint32, _LONGS, *_WHY),
+    "swakv_export_csr": (
+        c_int, POINTER(ExportRows), POINTER(ExportStyle), _INTS, _INTS, c_size_t, POINTER(c_size_t), _INTS, _LONGS, *_WHY,
+    ),
+    "swakv_export_slots": (c_int, POINTER(ExportRows), POINTER(ExportStyle), _INTS, _LONGS, c_size_t, *_WHY),
 }  # fmt: skip
 
 # C name of each struct whose size never changes, so that it must be the library's.
@@ -324,7 +359,7 @@ STRUCTS = {
     "swakv_session_info": SessionInfo, "swakv_layout": Layout, "swakv_fence": Fence,
     "swakv_cuda_options": CudaOptions, "swakv_begin_options": BeginOptions, "swakv_step": Step,
     "swakv_request_state": RequestState, "swakv_binding": Binding, "swakv_sequence_state": SequenceState,
-    "swakv_token": Token,
+    "swakv_token": Token, "swakv_export_rows": ExportRows, "swakv_export_style": ExportStyle,
 }  # fmt: skip
 
 

@@ -33,7 +33,7 @@ class Layout:
     """
 
     def __init__(self, session: Session, group: int, c: _abi.Layout) -> None:
-        self._session, self.group = session, group
+        self._session, self.group, self._c = session, group, c
         self.num_pages, self.width, self.private_pages = c.num_pages, c.width, c.private_pages
         self.page_tokens, self.layers, self.kv_heads = c.page_tokens, c.layers, c.kv_heads
         self.head_dim, self.v_head_dim, self.element_bytes = c.head_dim, c.v_head_dim or c.head_dim, c.element_bytes
