@@ -29,7 +29,7 @@
 #define READY_MS 60000
 #define STOP_MS  20000
 
-#define MAX_FLAGS 64
+#define MAX_OPTIONS 64
 
 /* swakvd of $SWAKVD, of the build this tool lies in, or installed beside it; else by $PATH. */
 static void find_program(char path[PATH_MAX])
@@ -76,17 +76,17 @@ int private_broker_init(struct private_broker *b, const char *tool)
 }
 
 /* Child: becomes the broker, with its log as its output. */
-static void exec_broker(const struct private_broker *b, const char *const *flags, size_t n, const char *last)
+static void exec_broker(const struct private_broker *b, const char *const *options, size_t n, const char *last)
 {
 	char name[64], socket[96], path[PATH_MAX];
 	/* Pages of any size: its workers are the tool's own. */
-	const char *arguments[MAX_FLAGS + 6] = { "swakvd", name, socket, "--min-page-bytes=16" };
+	const char *arguments[MAX_OPTIONS + 6] = { "swakvd", name, socket, "--min-page-bytes=16" };
 	int log_fd = open(b->log, O_CREAT | O_APPEND | O_WRONLY, 0600);
 	sigset_t none;
 
 	snprintf(name, sizeof(name), "--name=%s", b->name);
 	snprintf(socket, sizeof(socket), "--socket=%s", b->socket);
-	memcpy(arguments + 4, flags, n * sizeof(*flags));
+	memcpy(arguments + 4, options, n * sizeof(*options));
 	arguments[4 + n] = last;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -129,13 +129,13 @@ static int wait_ready(int fd)
 	return read(fd, &byte, 1) == 1 ? 0 : -ECHILD;
 }
 
-int private_broker_start(struct private_broker *b, const char *const *flags, size_t n, char *why, size_t size)
+int private_broker_start(struct private_broker *b, const char *const *options, size_t n, char *why, size_t size)
 {
 	char last[32];
 	int ready[2], r = 0;
 
-	if (n > MAX_FLAGS) {
-		snprintf(why, size, "%zu flags are too many for a broker, %d is the most", n, MAX_FLAGS);
+	if (n > MAX_OPTIONS) {
+		snprintf(why, size, "%zu options are too many for a broker, at most %d are allowed", n, MAX_OPTIONS);
 		return -E2BIG;
 	}
 	if (pipe2(ready, O_CLOEXEC) < 0) {
@@ -146,7 +146,7 @@ int private_broker_start(struct private_broker *b, const char *const *flags, siz
 	b->pid = fork();
 	if (b->pid == 0) {
 		fcntl(ready[1], F_SETFD, 0);
-		exec_broker(b, flags, n, last);
+		exec_broker(b, options, n, last);
 	}
 	if (b->pid < 0) {
 		b->pid = 0;
@@ -176,18 +176,18 @@ static void read_log(const struct private_broker *b, char *buf, size_t size)
 		memmove(buf, buf + head + 1, strlen(buf + head + 1) + 1);
 }
 
-int private_broker_check(struct private_broker *b, const char *const *flags, size_t n, char *why, size_t size)
+int private_broker_check(struct private_broker *b, const char *const *options, size_t n, char *why, size_t size)
 {
 	int status = 0;
 	pid_t pid;
 
-	if (n > MAX_FLAGS) {
-		snprintf(why, size, "%zu flags are too many for a broker, %d is the most", n, MAX_FLAGS);
+	if (n > MAX_OPTIONS) {
+		snprintf(why, size, "%zu options are too many for a broker, at most %d are allowed", n, MAX_OPTIONS);
 		return -E2BIG;
 	}
 	pid = fork();
 	if (pid == 0)
-		exec_broker(b, flags, n, "--check-config");
+		exec_broker(b, options, n, "--check-config");
 	if (pid < 0) {
 		snprintf(why, size, "no process for swakvd: %s", strerror(errno));
 		return -errno;

@@ -19,16 +19,16 @@ struct private_broker {
 /* Chooses a name that begins with @tool and makes the folder. 0 or a negative errno. */
 int private_broker_init(struct private_broker *b, const char *tool);
 /*
- * Starts it with the @n flags of @flags (as "--backend=host", "--size=1G") and
+ * Starts it with the @n options of @options (as "--backend=host", "--size=1G") and
  * waits until it is ready, or until a signal was handled (-EINTR). 0, or a
  * negative errno with a sentence in @why.
  */
-int private_broker_start(struct private_broker *b, const char *const *flags, size_t n, char *why, size_t size);
+int private_broker_start(struct private_broker *b, const char *const *options, size_t n, char *why, size_t size);
 /*
- * Asks swakvd what it thinks of such flags, without starting it. 0; -EINVAL with what it says, in one line, in @why; or
- * another negative errno with a sentence.
+ * Asks swakvd what it thinks of such options, without starting it. 0; -EINVAL with what it says, in one line, in @why;
+ * or another negative errno with a sentence.
  */
-int private_broker_check(struct private_broker *b, const char *const *flags, size_t n, char *why, size_t size);
+int private_broker_check(struct private_broker *b, const char *const *options, size_t n, char *why, size_t size);
 /* Orderly stop; by force when it takes too long. False when it did not end by itself with code 0. Safe to repeat. */
 bool private_broker_stop(struct private_broker *b);
 /*
