@@ -122,7 +122,8 @@ static int hello_fill(struct attach *a, const struct swakv_attach_options *o, co
 		return text_set(&a->why, SWAKV_EINVALID, "flags %" PRIu32 " have an unknown bit, known are %d",
 				o->flags, SWAKV_ATTACH_EVENTS | SWAKV_ATTACH_JOINABLE);
 	if (o->flags && o->join)
-		return text_set(&a->why, SWAKV_EINVALID, "flags are %" PRIu32 ": who joins has none", o->flags);
+		return text_set(&a->why, SWAKV_EINVALID,
+				"flags are %" PRIu32 ": a process that joins a session sets none", o->flags);
 	if (o->n_streams > WIRE_MAX_STREAMS)
 		return text_set(&a->why, SWAKV_EINVALID, "n_streams %" PRIu32 " is more than %d", o->n_streams,
 				WIRE_MAX_STREAMS);

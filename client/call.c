@@ -92,7 +92,7 @@ struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_eff
 	if (!c) {
 		if (s->calls.n == CALLS_MAX)
 			session_error(s, SWAKV_ENOMEM,
-				      "%u tickets are out, and no more can be: collect some with swakv_poll() or "
+				      "%u tickets are out, the most there can be: collect some with swakv_poll() or "
 				      "swakv_wait()",
 				      CALLS_MAX);
 		else

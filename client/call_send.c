@@ -53,8 +53,9 @@ static inline int call_space(struct swakv_session *s, const struct call *c, uint
 {
 	if (__builtin_expect(s->unscrubbed || s->joined, 0)) {
 		if (s->joined)
-			return session_error(s, SWAKV_EINVALID,
-					     "this process has joined the session: only the first gives commands");
+			return session_error(
+				s, SWAKV_EINVALID,
+				"this process has joined the session: only its first process gives commands");
 		if (call_binds(c))
 			return scrub_refuse(s);
 	}

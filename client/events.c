@@ -129,7 +129,7 @@ int swakv_session_fd(swakv_session *s)
 		return r;
 	if (!s->events.wanted)
 		return session_error(s, SWAKV_EINVALID,
-				     "the session was attached without SWAKV_ATTACH_EVENTS, so nobody would tell");
+				     "the session was attached without SWAKV_ATTACH_EVENTS: it has no descriptor");
 	if (events_on(&s->events))
 		return s->events.epoll;
 	if (!events_make(&s->events, s->sock)) {

@@ -123,9 +123,8 @@ int swakv_pages_take(swakv_session *s, uint32_t group, uint32_t stream, uint32_t
 	if ((r = session_group(s, group)) < 0)
 		return r;
 	if (max > WIRE_MAX_PAGES)
-		return session_error(s, SWAKV_EINVALID,
-				     "%" PRIu32 " pages at most were asked for: one call takes up to %d", max,
-				     WIRE_MAX_PAGES);
+		return session_error(s, SWAKV_EINVALID, "%" PRIu32 " pages were asked for: one call takes up to %d",
+				     max, WIRE_MAX_PAGES);
 	if (!session_stream(s, stream, &r))
 		return r;
 	c = call_new(s, WIRE_OP_TAKE, 0, take_effect);
@@ -223,12 +222,12 @@ int swakv_pages_give(swakv_session *s, uint32_t group, const int32_t *ids, uint3
 		return r;
 	/* More than any list has: none of it is touched. */
 	if (n == 0 || n > WIRE_MAX_PAGES)
-		return session_error(s, SWAKV_EINVALID,
-				     "%" PRIu32 " pages are to be given back: 1 to %d can be, with one call", n,
+		return session_error(s, SWAKV_EINVALID, "%" PRIu32 " pages were given back: one call takes 1 to %d", n,
 				     WIRE_MAX_PAGES);
 	if (n_fences > WIRE_MAX_PAGES)
 		return session_error(s, SWAKV_EINVALID,
-				     "%" PRIu32 " fences were given: one a stream is enough, and %d are the most",
+				     "%" PRIu32
+				     " fences were given: one per stream is enough, and one call takes up to %d",
 				     n_fences, WIRE_MAX_PAGES);
 	r = give_send(s, group, ids, n, fences, n_fences, &c);
 	return r < 0 ? r : call_return(s, c, ticket);

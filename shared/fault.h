@@ -211,7 +211,8 @@
 	       "its min_page_bytes")                                                                                   \
 	REASON(MODEL_FORM, SWAKV_EINVALID, "%Gform %g is unknown, see enum swakv_form")                                \
 	REASON(MODEL_ORDER, SWAKV_EINVALID, "%Gorder %g is unknown, see enum swakv_order")                             \
-	REASON(MODEL_ROWS, SWAKV_EINVALID, "%Gorder rows: K and V of a split page lie in two halves")                  \
+	REASON(MODEL_ROWS, SWAKV_EINVALID,                                                                             \
+	       "%Gorder rows needs form joined: K and V of a split page lie in two halves")                            \
 	REASON(MODEL_ALIGN, SWAKV_EINVALID, "%Galign %g is not a power of two from 1 to %w")                           \
 	REASON(MODEL_ALIGN_HALF, SWAKV_EINVALID,                                                                       \
 	       "%Galign %g: the V half begins %w bytes behind the K half, which is no multiple of it; choose another " \
@@ -220,10 +221,10 @@
 	REASON(MODEL_V_BYTES, SWAKV_EINVALID, "%Gv_bytes %g is outside 0 to %w")                                       \
 	REASON(MODEL_EXTRA, SWAKV_EINVALID, "%Gextra_bytes %g is outside 0 to %w")                                     \
 	REASON(MODEL_BOTH, SWAKV_EINVALID,                                                                             \
-	       "%Gk_bytes and v_bytes say what heads say: give no kv_heads, head_dim and dtype beside them, or leave " \
-	       "them 0")                                                                                               \
-	REASON(MODEL_TAG, SWAKV_EINVALID,                                                                              \
-	       "%Gthe tag is not up to %w printable ASCII characters, and zeroes after them")                          \
+	       "%Gk_bytes or v_bytes is given beside kv_heads, head_dim or dtype: declare bytes or heads, and leave "  \
+	       "the "                                                                                                  \
+	       "others 0")                                                                                             \
+	REASON(MODEL_TAG, SWAKV_EINVALID, "%Gthe tag must be up to %w printable ASCII characters, padded with zeroes") \
 	REASON(BEGIN_PENDING, SWAKV_EPENDING,                                                                          \
 	       "the request needs %g pages, and those it lacks wait behind open completion points of this session: "   \
 	       "retry when they are reached")                                                                          \
@@ -232,23 +233,23 @@
 	       "this session")                                                                                         \
 	REASON(JOIN, SWAKV_EGONE,                                                                                      \
 	       "no session has this token (%g.%w): it or its first process has ended, it is another user's, or it "    \
-	       "was not attached to be joined")                                                                        \
+	       "was attached without SWAKV_ATTACH_JOINABLE")                                                           \
 	REASON(JOIN_FULL, SWAKV_ENOPAGES, "the session has %g processes, the most that one may have")                  \
 	REASON(JOIN_MODEL, SWAKV_EINVALID,                                                                             \
-	       "session %g.%w declared another model: who joins must declare the same, with as many streams")          \
+	       "session %g.%w declared another model: a process that joins must declare the same model and streams")   \
 	REASON(TAKE_COUNT, SWAKV_EINVALID,                                                                             \
-	       "%g pages at least and %w at most were asked for: give 1 at least, no fewer at most, and 4096 at most") \
-	REASON(TAKE_FLAGS, SWAKV_EINVALID, "the flags 0x%x of the take are not known")                                 \
-	REASON(GIVE_COUNT, SWAKV_EINVALID, "%g pages are to be given back: 1 to %w can be, with one call")             \
-	REASON(GIVE_FENCES, SWAKV_EINVALID, "%g fences were given, and the session has %w streams: one a stream")      \
+	       "a take of %g to %w pages: the least must be 1 or more, and the most no less than that and up to 4096") \
+	REASON(TAKE_FLAGS, SWAKV_EINVALID, "take flags 0x%x have an unknown bit")                                      \
+	REASON(GIVE_COUNT, SWAKV_EINVALID, "%g pages were given back: one call takes 1 to %w")                         \
+	REASON(GIVE_FENCES, SWAKV_EINVALID, "%g fences were given for %w streams: give one per stream at most")        \
 	REASON(GIVE_PAGE, SWAKV_EINVALID,                                                                              \
 	       "page %g is not one that this session has taken in layer group %w, or it was given back already")       \
-	REASON(GIVE_TWICE, SWAKV_EINVALID, "page %g stands twice in the list of those that are given back")            \
+	REASON(GIVE_TWICE, SWAKV_EINVALID, "page %g is listed twice")                                                  \
 	REASON(GIVE_FAILED, SWAKV_EPOISONED, "a completion failed: the %g pages that were given are in quarantine")    \
 	REASON(TURN_WHAT, SWAKV_EINVALID,                                                                              \
-	       "entry %g asks for what cannot be done at once (%w): complete and prepare, complete and finish, one "   \
-	       "of "                                                                                                   \
-	       "these, or a begin")                                                                                    \
+	       "entry %g asks for what cannot be done at once (%w): an entry completes and then prepares or "          \
+	       "finishes, "                                                                                            \
+	       "does one of these, or begins a request")                                                               \
 	REASON(TURN_TWICE, SWAKV_EINVALID,                                                                             \
 	       "entries %g and %w name the same request: give it one entry, with all that is to be done")              \
 	REASON(TURN_DETAILS, SWAKV_EINVALID, "%g details follow the entries of the step, of which %w have one")        \

@@ -30,7 +30,8 @@ int drained_add(struct drained *d, const char model[WIRE_MODEL_NAME], char *why,
 	}
 	if (find(d, model) < 0) {
 		if (d->n == ADMIN_MAX_DRAINED) {
-			snprintf(why, size, "%d models are drained, and no more can be: end one with drain MODEL --off",
+			snprintf(why, size,
+				 "%d models are drained, the most there can be: end one with drain MODEL --off",
 				 ADMIN_MAX_DRAINED);
 			return SWAKV_EBUSY;
 		}

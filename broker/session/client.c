@@ -231,7 +231,7 @@ static void reclaimed(struct client *c, int64_t pages)
 	const char *why = c->process != PROCESS_TOLD ? "all its streams are idle"
 			  : c->joined                ? "all its processes have ended"
 			  : c->left_gpu              ? "its process has ended, and NVML no longer lists it"
-			  : c->graced                ? "its process has ended, and the grace is over"
+			  : c->graced                ? "its process has ended, and the grace period is over"
 						     : "its process has ended";
 
 	session_say(&c->control->edge, c->peer.uid, LOG_LEVEL_INFO, "session %u.%u: reclaimed %" PRId64 " pages: %s",

@@ -83,7 +83,7 @@ static int check_reserved(const struct wire_hello *hello, struct refusal *r)
 		return refusal_set(r, FAULT_RESERVED, hello->flags, 0);
 	if (!(hello->flags & WIRE_HELLO_JOIN) && memcmp(&hello->join, zeroes, sizeof(hello->join)) != 0)
 		return refusal_text(r, FAULT_RESERVED, hello->join.session_id, 0,
-				    "a session to join is named without the flag");
+				    "the hello names a session to join, but lacks the flag for it");
 	for (size_t i = 0; i < sizeof(hello->reserved) / sizeof(hello->reserved[0]); i++)
 		if (hello->reserved[i])
 			return refusal_set(r, FAULT_RESERVED, (int64_t)hello->reserved[i], 0);

@@ -74,7 +74,7 @@ static bool parse_limit(struct admin_request *r, uint32_t flag, uint64_t *at, co
 	if (!(none && !strcmp(text, "none")) && !size_read(text, &n))
 		return usage_error("not a size (" SIZE_RULE "):", text);
 	if (none && n == 0 && strcmp(text, "none") != 0)
-		return usage_error("a ceiling of nothing is no limit (\"none\" takes it away):", text);
+		return usage_error("a ceiling of 0 would allow nothing (\"none\" removes it):", text);
 	r->flags |= flag;
 	*at = n;
 	return true;

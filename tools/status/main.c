@@ -150,7 +150,7 @@ static bool parse_options(struct options *o, int argc, char **argv)
 		}
 	}
 	if (o->count && !o->watch)
-		return usage_error("only --watch shows something several times, so it is needed by", "--count");
+		return usage_error("--watch is missing, without which nothing repeats:", "--count");
 	return optind == argc || usage_error("unexpected argument", argv[optind]);
 }
 

@@ -211,7 +211,7 @@ static void write_model_pages(struct exposition *e, const struct status_snapshot
 /* A model without one has no sample: 0 would be the smallest ceiling of all. */
 static void write_ceilings(struct exposition *e, const struct status_snapshot *s)
 {
-	family(e, "swakv_model_ceiling_bytes", "gauge", "What a model may hold, K and V, where it has a ceiling.");
+	family(e, "swakv_model_ceiling_bytes", "gauge", "A model's ceiling, K and V; absent where it has none.");
 	for (uint32_t i = 0; i < s->n_models; i++) {
 		if (!s->models[i].ceiling)
 			continue;
@@ -225,13 +225,14 @@ static void write_models(struct exposition *e, const struct sample *sample)
 {
 	const struct status_snapshot *s = &sample->snapshot;
 
-	MODEL_GAUGE("swakv_model_floor_bytes", "What is always there for a model, K and V.", floor)
+	MODEL_GAUGE("swakv_model_floor_bytes", "A model's floor, K and V.", floor)
 	write_ceilings(e, s);
 	MODEL_GAUGE("swakv_model_used_bytes", "What a model's sessions hold, quarantine included.", used)
 	MODEL_GAUGE("swakv_model_sessions", "Sessions of a model.", sessions)
 	MODEL_GAUGE("swakv_model_waiting", "Requests and takes of a model that wait for pages.", waiting)
 	MODEL_GAUGE("swakv_model_drained", "1 while an administrator drains a model.", drained || s->drained)
-	family(e, "swakv_model_oldest_wait_seconds", "gauge", "How long the first of them has waited; 0: none does.");
+	family(e, "swakv_model_oldest_wait_seconds", "gauge",
+	       "How long a model's first waiting request has waited; 0 if none waits.");
 	for (uint32_t i = 0; i < s->n_models; i++) {
 		sample_begin(e);
 		label(e, "model", s->models[i].name);
@@ -321,9 +322,10 @@ static void write_session_managed(struct exposition *e, const struct view *v, co
 	const struct status_snapshot *snap = &s->snapshot;
 
 	MANAGED_FAMILY("swakv_session_managed_pages", "Pages that a session manages itself.", managed)
-	MANAGED_FAMILY("swakv_session_offered_pages", "Of these: those that it could give, as it says.", offered)
-	MANAGED_FAMILY("swakv_session_wanted_pages", "Pages that it is asked to give.", wanted)
-	family(e, "swakv_session_wanted_seconds", "gauge", "For how long it has been asked, where it is.");
+	MANAGED_FAMILY("swakv_session_offered_pages", "Pages of these that the session offers to give.", offered)
+	MANAGED_FAMILY("swakv_session_wanted_pages", "Pages that the session is asked to give.", wanted)
+	family(e, "swakv_session_wanted_seconds", "gauge",
+	       "How long the session has been asked; absent where it is not.");
 	for (uint32_t i = 0; i < snap->n_sessions; i++) {
 		struct status_managed m = status_session_managed(&snap->sessions[i]);
 
@@ -362,8 +364,8 @@ static void write_sessions(struct exposition *e, const struct view *v, const str
 	SESSION_FAMILY("swakv_session_refusals_total", "counter", "Refused commands of a session.", refused)
 	SESSION_FAMILY("swakv_session_asked_total", "counter",
 		       "Times a session was asked for pages that others lacked.", asked)
-	SESSION_FAMILY("swakv_session_unanswered_total", "counter", "Of these: over before it had given a page.",
-		       unanswered)
+	SESSION_FAMILY("swakv_session_unanswered_total", "counter",
+		       "Times this was over before the session had given a page.", unanswered)
 	SESSION_FAMILY("swakv_session_rounds_blocked_total", "counter", "Rounds a session's reply ring was full.",
 		       rounds_blocked)
 }

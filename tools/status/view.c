@@ -52,8 +52,8 @@ const char *view_quarantine_reason(const struct status_session *session, char *b
 	case STATUS_DEAD:
 		snprintf(buf, size,
 			 "the connection is lost, which does not prove that its device work has ended: the pages wait "
-			 "until every armed timeline word is reached, or process %d has exited and the grace has "
-			 "passed; "
+			 "until every armed timeline word is reached, or process %d has exited and the grace "
+			 "period is over; "
 			 "if the broker ended the connection amid a step, or of a worker that manages pages itself, "
 			 "only the latter counts",
 			 pid);
@@ -61,7 +61,7 @@ const char *view_quarantine_reason(const struct status_session *session, char *b
 	case STATUS_ENDED:
 		snprintf(buf, size,
 			 "ended for a protocol violation, so its timeline words are not trusted: the pages wait until "
-			 "process %d has exited and the grace has passed",
+			 "process %d has exited and the grace period is over",
 			 pid);
 		break;
 	default:
