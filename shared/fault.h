@@ -184,7 +184,8 @@
 	REASON(FLOORS_EXTENTS_NEVER, SWAKV_ENEVER,                                                                     \
 	       "the request needs %g pages, and in an empty pool would leave fewer than %w extents for the floors of " \
 	       "other models")                                                                                         \
-	REASON(MODEL_NAME, SWAKV_EINVALID, "the model's name is not 1 to %w printable ASCII characters")               \
+	REASON(MODEL_NAME, SWAKV_EINVALID,                                                                             \
+	       "the model's name is not 1 to %w printable ASCII characters, no blank first or last")                   \
 	REASON(BROKER_FILES, SWAKV_ENOPAGES,                                                                           \
 	       "the broker cannot open more files for another session: raise its limit of open files (ulimit -n, "     \
 	       "LimitNOFILE), or lower max_sessions and max_half_open")                                                \

@@ -4,7 +4,8 @@
  *
  * A name is the key of a model's limits, so it is whole everywhere or refused,
  * never cut. It stands in logs, terminals and labels: what cannot be printed is
- * no part of it.
+ * no part of it. Nor is a blank at its end or beginning, which nobody sees and a
+ * configuration file does not keep.
  */
 #ifndef SWAKV_MODEL_NAME_H
 #define SWAKV_MODEL_NAME_H
@@ -15,7 +16,7 @@
 
 #include "wire.h"
 
-#define MODEL_NAME_RULE "1 to 127 printable ASCII characters"
+#define MODEL_NAME_RULE "1 to 127 printable ASCII characters, no blank first or last"
 _Static_assert(WIRE_MODEL_NAME - 1 == 127, "the rule names the length");
 
 /* @name is terminated. */
@@ -26,7 +27,7 @@ static inline bool model_name_valid(const char *name)
 	for (; name[n]; n++)
 		if (n == WIRE_MODEL_NAME - 1 || name[n] < ' ' || name[n] > '~')
 			return false;
-	return n > 0;
+	return n > 0 && name[0] != ' ' && name[n - 1] != ' ';
 }
 
 /* As it came in a message: terminated, valid, and zero behind its end. */

@@ -127,6 +127,27 @@ static void take_header(struct config_file *f, const char *at)
 	open_section(f, section);
 }
 
+/* What follows a blank and a ; is a comment to inih: the name of a model would be cut there without a word. */
+static void check_name_line(struct config_file *f, const char *at)
+{
+	const char *value = at + strlen("name");
+
+	if (f->section != SECTION_MODEL || strncmp(at, "name", strlen("name")) != 0)
+		return;
+	value += strspn(value, " \t");
+	if (*value != '=' && *value != ':')
+		return;
+	for (value++; *value; value++)
+		if (*value == ';' && isspace((unsigned char)value[-1])) {
+			FAIL(f,
+			     "%s:%d: %s: a blank and a ; begin a comment: put it into a line of its own. The limits of "
+			     "a "
+			     "model that has them in its name can be set with swakv-ctl limit only",
+			     f->path, f->line, f->header);
+			return;
+		}
+}
+
 /* inih's line source: counts lines and sees sections, also those without keys. */
 static char *read_line(char *buf, int size, void *user)
 {
@@ -149,6 +170,8 @@ static char *read_line(char *buf, int size, void *user)
 										     : buf;
 	if (*at == '[')
 		take_header(f, at + 1);
+	else
+		check_name_line(f, at);
 	return buf;
 }
 

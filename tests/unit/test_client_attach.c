@@ -528,8 +528,12 @@ Test(client_attach, a_models_name_is_sent_whole_or_refused)
 	cr_expect_eq(swakv_session_attach(NULL, &m, &s, why, sizeof(why)), SWAKV_EINVALID);
 	cr_expect_not_null(strstr(why, "nnn...' (128 bytes)"), "%s", why);
 	cr_expect_not_null(strstr(why, "1 to 127 printable ASCII characters"), "%s", why);
-	m.name = "m\n";
+	m.name = "m\n\x1b[2J";
 	cr_expect_eq(swakv_session_attach(NULL, &m, &s, why, sizeof(why)), SWAKV_EINVALID);
+	cr_expect_not_null(strstr(why, "'m??[2J' (6 bytes)"), "%s", why);
+	m.name = "m ";
+	cr_expect_eq(swakv_session_attach(NULL, &m, &s, why, sizeof(why)), SWAKV_EINVALID);
+	cr_expect_not_null(strstr(why, "no blank first or last"), "%s", why);
 	m.name = "m";
 	name[32] = '\0';
 	cr_expect_eq(swakv_session_attach(&o, &m, &s, why, sizeof(why)), SWAKV_EINVALID);

@@ -179,6 +179,16 @@ Test(config, a_models_name_that_no_section_holds_stands_below_it)
 	REFUSED("[model a]\nname = x\n", "[model a]", "lacks the key window");
 }
 
+/* A blank and a ; begin a comment: the floor would be that of another model. */
+Test(config, a_models_name_is_not_cut_by_a_comment)
+{
+	REFUSED("[model a]\nname = x ; y\nfloor = 1\n", "x.ini:2", "[model a]", "begin a comment", "swakv-ctl limit");
+	REFUSED("[model a]\n  name\t:x\t;y\nfloor = 1\n", "x.ini:2", "begin a comment");
+	config_init(&c);
+	cr_assert_eq(read_text("[model a]\nname = x;y\nfloor = 1 ; that much\n"), 0, "%s", e.text);
+	cr_assert_str_eq(c.models[0].name, "x;y");
+}
+
 Test(config, a_section_that_libinih_cuts_is_refused)
 {
 	REFUSED("[broker]\n[model x" X43 "]\nfloor = 1\n", "x.ini:2", "(44 bytes)", "1 to 43", "name = NAME");

@@ -139,6 +139,10 @@ Test(handshake, a_models_name_has_127_bytes_and_is_never_cut)
 	cr_assert(strstr(r.text, "1 to 127 printable"), "%s", r.text);
 	memset(hello.model, 0, WIRE_MODEL_NAME);
 	REFUSED(SWAKV_EINVALID, FAULT_MODEL_NAME);
+	strcpy(hello.model, "m "); /* no line of a configuration could name it */
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_NAME);
+	strcpy(hello.model, " m");
+	REFUSED(SWAKV_EINVALID, FAULT_MODEL_NAME);
 }
 
 Test(handshake, another_pools_name_is_refused_with_ours)

@@ -77,8 +77,9 @@ struct swakv_model {
 	uint32_t n_groups; /* 1 to 8 */
 	/*
 	 * The key of the model's floor and ceiling, and shown in status and logs: 1
-	 * to 127 printable ASCII characters; NULL or "": "unnamed". Sessions of one
-	 * name share one floor and one ceiling, so give different models different names.
+	 * to 127 printable ASCII characters, no blank first or last; NULL or "":
+	 * "unnamed". Sessions of one name share one floor and one ceiling, so give
+	 * different models different names.
 	 */
 	const char *name;
 	const struct swakv_group *groups; /* each has a table, page ids and a reservation of its own */
