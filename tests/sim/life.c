@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "clock.h"
+#include "life.h"
 #include "life_read.h"
-#include "worker.h"
 
 /* ---- what is there to be asked for --------------------------------------------------- */
 
@@ -32,6 +32,18 @@ static uint32_t declared_in_flight(const struct worker *v)
 	return v->model->in_flight ? v->model->in_flight : MODEL_IN_FLIGHT;
 }
 
+bool life_may_go_on(struct worker *v, struct life *l)
+{
+	uint32_t own = l->step && !line_reached(v, l->stream, l->fence);
+
+	return in_flight(v, l) + own < declared_in_flight(v);
+}
+
+bool life_is_usual(const struct worker *v, const struct life *l)
+{
+	return line_reached(v, l->stream, l->beyond);
+}
+
 bool life_is_over(const struct worker *v)
 {
 	if (v->n_calls || v->n_nops || v->poisoned || !hold_is_over(v))
@@ -47,8 +59,7 @@ bool life_is_over(const struct worker *v)
 
 /* ---- begin -------------------------------------------------------------------------------- */
 
-/* Slots of the stream first of all, and some that were another's: the broker waits until that is through. */
-static uint32_t draw_slots(struct worker *v, uint32_t stream, int32_t *slots)
+uint32_t life_draw_slots(struct worker *v, uint32_t stream, int32_t *slots)
 {
 	uint32_t n = 0;
 	struct rng *r = &v->world->rng;
@@ -60,12 +71,24 @@ static uint32_t draw_slots(struct worker *v, uint32_t stream, int32_t *slots)
 	return n;
 }
 
+void life_begins(struct worker *v, struct life *l, const struct wire_begin *b, const int32_t *slots, uint32_t n)
+{
+	*l = (struct life){ .state = LIFE_BEGINNING, .stream = b->stream, .n = n, .called = true };
+	l->capacity = b->max_tokens ? b->max_tokens : v->model->max_seq;
+	l->since = v->world->now;
+	l->wait_ns = b->wait_ms * NS_PER_MS;
+	for (uint32_t i = 0; i < n; i++) {
+		l->seqs[i] = (struct life_seq){ .uid = ++v->world->sequences, .slot = slots[i] };
+		v->slot_used[slots[i]] = true;
+	}
+}
+
 static void begin(struct worker *v, struct life *l)
 {
 	struct rng *r = &v->world->rng;
 	struct wire_begin b = { .stream = (uint32_t)rng_between(r, 0, v->model->n_streams - 1) };
 	int32_t slots[SIM_BATCH];
-	uint32_t n = draw_slots(v, b.stream, slots);
+	uint32_t n = life_draw_slots(v, b.stream, slots);
 	struct message m;
 	struct call *c;
 
@@ -80,14 +103,7 @@ static void begin(struct worker *v, struct life *l)
 	c = message_send(v, &m, n);
 	if (!c)
 		return;
-	*l = (struct life){ .state = LIFE_BEGINNING, .stream = b.stream, .n = n, .called = true };
-	l->capacity = b.max_tokens ? b.max_tokens : v->model->max_seq;
-	l->since = v->world->now;
-	l->wait_ns = b.wait_ms * NS_PER_MS;
-	for (uint32_t i = 0; i < n; i++) {
-		l->seqs[i] = (struct life_seq){ .uid = ++v->world->sequences, .slot = slots[i] };
-		v->slot_used[slots[i]] = true;
-	}
+	life_begins(v, l, &b, slots, n);
 	c->lives = 1u << (l - v->lives);
 	if (b.wait_ms > 0)
 		call_may_wait(v, c);
@@ -121,7 +137,7 @@ static void prefill(struct worker *v, struct life *l)
 		l->seqs[i].next = lengths[i];
 }
 
-static struct wire_fence fence_of(struct worker *v, struct life *l, bool *failed)
+struct wire_fence life_fence(struct worker *v, struct life *l, bool *failed)
 {
 	*failed = !v->poisoned && world_fault(v->world, SIM_POISON);
 	if (*failed)
@@ -135,7 +151,7 @@ static void complete_alone(struct worker *v, struct life *l, uint16_t op)
 {
 	struct message m;
 	bool failed;
-	struct wire_fence f = fence_of(v, l, &failed);
+	struct wire_fence f = life_fence(v, l, &failed);
 
 	message_begin(&m, op, l->handle);
 	message_add(&m, &f, sizeof(f));
@@ -296,7 +312,7 @@ static void complete_steps(struct worker *v, struct life *first)
 		if (!l->step || l->called || l->state != LIFE_EXECUTING || (l != first && !all))
 			continue;
 		entries[n].request = l->handle;
-		entries[n].fence = fence_of(v, l, &call.failed[i]);
+		entries[n].fence = life_fence(v, l, &call.failed[i]);
 		entries[n].accepted = parts ? -(int32_t)l->n : 0;
 		for (uint32_t k = 0; k < l->n; k++) {
 			int64_t tokens = l->seqs[k].next - l->seqs[k].end;
@@ -400,6 +416,10 @@ void life_act(struct worker *v)
 	}
 	if (v->poisoned) {
 		resolve_poison(v);
+		return;
+	}
+	if (world_fault(v->world, SIM_TURNS)) {
+		turn_send(v);
 		return;
 	}
 	if (v->ended_handle && rng_one_in(r, 50)) {

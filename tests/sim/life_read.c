@@ -88,7 +88,7 @@ static void launch(struct worker *v, struct life *l, bool prefill)
 
 /* ---- answers ---------------------------------------------------------------------------------- */
 
-static void free_slots(struct worker *v, struct life *l)
+void life_free_slots(struct worker *v, struct life *l)
 {
 	if (l->handle)
 		v->ended_handle = l->handle;
@@ -147,7 +147,7 @@ static void compacted(struct worker *v, struct life *l)
 		l->state = LIFE_FINISHING;
 }
 
-static void refused(struct worker *v, const struct life *l, const char *what, const struct fault *f)
+void life_refused(struct worker *v, const struct life *l, const char *what, const struct fault *f)
 {
 	char text[256];
 
@@ -156,8 +156,8 @@ static void refused(struct worker *v, const struct life *l, const char *what, co
 		    (unsigned long long)l->handle, swakv_error_name(f->code), text);
 }
 
-static void read_begin(struct worker *v, struct life *l, const struct call *c, const struct wire_reply *head,
-		       const struct fault *f)
+void life_read_begin(struct worker *v, struct life *l, const struct call *c, const struct wire_reply *head,
+		     const struct fault *f)
 {
 	if (head->code == 0) {
 		l->handle = head->value;
@@ -184,9 +184,9 @@ static void read_begin(struct worker *v, struct life *l, const struct call *c, c
 			break;
 		if (head->code == SWAKV_EPOISONED && v->poisoned)
 			break;
-		refused(v, l, "begin", f);
+		life_refused(v, l, "begin", f);
 	}
-	free_slots(v, l);
+	life_free_slots(v, l);
 }
 
 static void trace_step(const struct worker *v, const struct life *l, const struct fault *f)
@@ -199,7 +199,7 @@ static void trace_step(const struct worker *v, const struct life *l, const struc
 }
 
 /* One request's part of a step's answer. */
-static void read_prepared(struct worker *v, struct life *l, const struct fault *f)
+void life_read_prepared(struct worker *v, struct life *l, const struct fault *f)
 {
 	trace_step(v, l, f);
 	if (!f) {
@@ -210,19 +210,19 @@ static void read_prepared(struct worker *v, struct life *l, const struct fault *
 		return;
 	if ((f->code == SWAKV_EPENDING || f->code == SWAKV_ENOPAGES || f->code == SWAKV_ENEVER) && !l->declared)
 		return;
-	refused(v, l, l->declared ? "a step within what its model declared" : "step", f);
+	life_refused(v, l, l->declared ? "a step within what its model declared" : "step", f);
 }
 
-static void read_completed(struct worker *v, struct life *l, const struct call *c, const struct fault *f)
+void life_read_completed(struct worker *v, struct life *l, const struct call *c, const struct fault *f)
 {
 	uint32_t i = (uint32_t)(l - v->lives);
 
 	if (c->failed[i]) { /* the request is in quarantine, its handle is not valid any more */
-		free_slots(v, l);
+		life_free_slots(v, l);
 		return;
 	}
 	if (f)
-		refused(v, l, "complete", f);
+		life_refused(v, l, "complete", f);
 	else
 		settle(v, l, c->accepted[i]);
 }
@@ -248,9 +248,9 @@ static void read_step(struct worker *v, const struct call *c, const struct messa
 
 		l->called = false;
 		if (c->op == WIRE_OP_STEP_PREPARE)
-			read_prepared(v, l, f);
+			life_read_prepared(v, l, f);
 		else
-			read_completed(v, l, c, f);
+			life_read_completed(v, l, c, f);
 	}
 	deliver_mark_clears(v); /* what no step of this answer has marked */
 }
@@ -264,19 +264,19 @@ static void read_one(struct worker *v, struct life *l, const struct call *c, con
 
 	if (f && f->code == SWAKV_EPOISONED && v->poisoned) {
 		if (c->op == WIRE_OP_PREFILL_COMPLETE || c->op == WIRE_OP_COMPACT_COMPLETE)
-			free_slots(v, l);
+			life_free_slots(v, l);
 		return;
 	}
 	if (c->failed[i]) {
-		free_slots(v, l);
+		life_free_slots(v, l);
 		return;
 	}
 	if (f) {
-		refused(v, l,
-			c->op == WIRE_OP_REWIND            ? "rewind"
-			: c->op == WIRE_OP_PREFILL_PREPARE ? "prefill"
-							   : "command",
-			f);
+		life_refused(v, l,
+			     c->op == WIRE_OP_REWIND            ? "rewind"
+			     : c->op == WIRE_OP_PREFILL_PREPARE ? "prefill"
+								: "command",
+			     f);
 		return;
 	}
 	switch (c->op) {
@@ -310,7 +310,7 @@ static void read_one(struct worker *v, struct life *l, const struct call *c, con
 		compacted(v, l);
 		break;
 	default:
-		free_slots(v, l); /* finish, abandon */
+		life_free_slots(v, l); /* finish, abandon */
 	}
 }
 
@@ -335,11 +335,14 @@ static void read_answer(struct worker *v, struct call *c, const struct message *
 	}
 	switch (c->op) {
 	case WIRE_OP_BEGIN:
-		read_begin(v, l, c, head, f);
+		life_read_begin(v, l, c, head, f);
 		break;
 	case WIRE_OP_STEP_PREPARE:
 	case WIRE_OP_STEP_COMPLETE:
 		read_step(v, c, m, f);
+		break;
+	case WIRE_OP_STEP_TURN:
+		turn_read(v, c, m, f);
 		break;
 	case WIRE_OP_TAKE:
 		hold_read_take(v, c, m, f);

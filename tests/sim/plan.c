@@ -210,5 +210,6 @@ void plan_make(struct plan *p, struct rng *r, const struct sim_options *o)
 	p->rate[SIM_FILES] /= 10;
 	p->rate[SIM_STOP] = p->rate[SIM_STOP] ? 4 : 0;                                /* of worlds */
 	p->rate[SIM_PROCESSES] = p->rate[SIM_PROCESSES] ? 2 : 0;                      /* of those that may come */
+	p->rate[SIM_TURNS] = p->rate[SIM_TURNS] ? (uint32_t)rng_between(r, 2, 9) : 0; /* of what workers do */
 	p->rate[SIM_TAKES] = p->rate[SIM_TAKES] ? (uint32_t)rng_between(r, 1, 3) : 0; /* of workers */
 }

@@ -41,6 +41,7 @@
 	X(STOP, "stop")           /* the broker stops in the middle of it all */                                       \
 	/* and what need not be there, though it is no fault */                                                        \
 	X(PROCESSES, "processes") /* further processes join a session */                                               \
+	X(TURNS, "turns")         /* one message a step */                                                             \
 	X(TAKES, "takes")         /* workers manage pages themselves */                                                \
 	X(JOINED, "joined")       /* pages in one run, groups in bytes */
 
@@ -82,6 +83,7 @@ struct plan {
 	X(commands, "commands")                                                                                        \
 	X(admitted, "begins admitted")                                                                                 \
 	X(kernels, "kernels")                                                                                          \
+	X(turns, "turns")                                                                                              \
 	X(by_reference, "deliveries by reference")                                                                     \
 	X(attached, "attached")                                                                                        \
 	X(joined, "joined")                                                                                            \

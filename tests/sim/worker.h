@@ -12,6 +12,7 @@
 #include "hold.h"
 #include "member.h"
 #include "sim.h"
+#include "turn.h"
 
 enum worker_state {
 	WORKER_OUT,       /* no process yet */
@@ -73,6 +74,7 @@ struct call {
 	int64_t value;
 	bool failed[SIM_BATCH]; /* the fence of that life said so, or of a give (the first) */
 	struct hold_call hold;
+	struct turn_call turn;
 };
 
 enum { WORKER_CALLS = 16 };
