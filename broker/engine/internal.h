@@ -45,6 +45,7 @@ struct engine {
 	struct wait_list refused;
 	uint32_t n_waiting;
 	uint64_t press_due;            /* stamp: when the first refusal counts no longer, 0: none does */
+	struct session *press_next;    /* that engine_press() looks at; NULL: none */
 	bool pressed;                  /* somebody was refused lately, or is asked for pages (press.h) */
 	uint64_t last_wait;            /* number */
 	uint64_t returned_seen;        /* of pool.returned: what changed since may help somebody */

@@ -7,19 +7,48 @@
  * cause. First those are asked that hold pages of the size that is lacking; only
  * what they do not have is asked, in bytes, of others, whose extents must come
  * empty for it. Of each, first what sessions say they could give.
+ *
+ * Sessions may be many, so others are served in between (slice.h), and some of
+ * them leave meanwhile. What is decided in the end is looked at once more with
+ * what is so then; the rest is put right the next time.
  */
 #include "press.h"
 
 #include "floor_ceiling.h"
 #include "internal.h"
+#include "slice.h"
 
 /* Begins and takes that wait, and that are looked at. */
 #define WAITS_SEEN 64
+/* Operations that a session with its groups comes to. */
+#define SESSION_OPERATIONS 4
+
+/* The next session of a walk; before it others may be served. NULL: that was the last. */
+static struct session *press_step(struct engine *e)
+{
+	struct session *s;
+
+	engine_spend(e, SESSION_OPERATIONS);
+	s = e->press_next;
+	if (s)
+		e->press_next = LIST_NEXT(s, siblings);
+	return s;
+}
+
+#define FOR_EACH_PRESSED(s, e) for ((e)->press_next = LIST_FIRST(&(e)->sessions); ((s) = press_step(e));)
+
+void press_left(struct session *s)
+{
+	if (s->engine->press_next == s)
+		s->engine->press_next = LIST_NEXT(s, siblings);
+}
 
 /* What is lacking of each class, in pages. */
 struct lacks {
-	int64_t wished[POOL_MAX_CLASSES]; /* whatever is there, */
-	int64_t pages[POOL_MAX_CLASSES];  /* and above it */
+	int64_t wished[POOL_MAX_CLASSES];  /* whatever is there, */
+	int64_t leaving[POOL_MAX_CLASSES]; /* on its way, */
+	int64_t pages[POOL_MAX_CLASSES];   /* and above all that */
+	struct pool_keep keep;
 	bool any;
 };
 
@@ -43,6 +72,11 @@ static bool was_refused(const struct session *s)
 	return !s->ended && s->refused_until > s->engine->stamp;
 }
 
+static bool may_be_asked(const struct session *s)
+{
+	return !s->ended && s->n_waits == 0;
+}
+
 static bool below_ceiling(const struct session *s, const int64_t *needs)
 {
 	const struct quota *q = s->quota;
@@ -62,53 +96,65 @@ static void add_lack(struct lacks *l, const struct session *s, const int64_t *ne
 }
 
 /* What is there for those who lack pages of class @index, or is on its way. */
-static int64_t pages_coming(struct engine *e, const struct pool_keep *keep, uint32_t index)
+static int64_t pages_coming(struct engine *e, const struct lacks *l, uint32_t index)
 {
 	const struct page_class *c = e->pool.classes[index];
-	int64_t n = engine_available(e, index) + c->n_withheld + keep->claims[index] - keep->floors[index];
-	const struct session *s;
+	uint64_t before = e->pool.looked;
+	int64_t n = engine_available(e, index) + c->n_withheld + l->keep.claims[index] - l->keep.floors[index];
 
-	n = n > 0 ? n : 0;
-	LIST_FOREACH (s, &e->sessions, siblings)
-		FOR_EACH_GROUP (g, s)
-			n += g->class_index == index && !s->ended ? g->n_leaving : 0;
-	return n;
+	slice_count(e, (e->pool.looked - before) / SLICE_LOOKS);
+	return (n > 0 ? n : 0) + l->leaving[index];
+}
+
+/* @s is in want of @needs, the first of all perhaps: what is kept for others than its model counts for nothing. */
+static void note_lack(struct lacks *l, const struct session *s, const int64_t *needs)
+{
+	bool before = l->any;
+
+	add_lack(l, s, needs);
+	if (l->any && !before)
+		keep_for_others(&l->keep, s->engine, s->quota, true);
+}
+
+static void find_waits(struct engine *e, struct lacks *l)
+{
+	const struct wait *w;
+	uint32_t seen = 0;
+
+	TAILQ_FOREACH (w, &e->waits, in_engine) {
+		if (seen++ == WAITS_SEEN)
+			break;
+		if (!w->refusal)
+			note_lack(l, w->session, w->needs);
+	}
+	slice_count(e, seen);
 }
 
 static void find_lacks(struct engine *e, struct lacks *l)
 {
-	const struct session *s, *one = NULL;
-	const struct wait *w;
-	struct pool_keep keep;
-	int seen = 0;
+	struct session *s;
 
 	*l = (struct lacks){ 0 };
-	TAILQ_FOREACH (w, &e->waits, in_engine) {
-		if (seen++ == WAITS_SEEN)
-			break;
-		if (w->refusal)
-			continue;
-		add_lack(l, w->session, w->needs);
-		one = w->session;
-	}
-	LIST_FOREACH (s, &e->sessions, siblings) {
+	find_waits(e, l);
+	FOR_EACH_PRESSED(s, e)
+	{
 		int64_t needs[WIRE_MAX_GROUPS];
 
-		if (!was_refused(s) || s->n_waits > 0)
-			continue;
-		FOR_EACH_GROUP (g, s)
+		FOR_EACH_GROUP (g, s) {
 			needs[g->index] = g->refused;
-		add_lack(l, s, needs);
-		one = s;
+			l->leaving[g->class_index] += s->ended ? 0 : g->n_leaving;
+			g->asked = 0;
+		}
+		if (was_refused(s) && s->n_waits == 0)
+			note_lack(l, s, needs);
 	}
 	if (!l->any)
 		return;
-	keep_for_others(&keep, e, one->quota, true);
 	l->any = false;
 	for (int i = 0; i < e->pool.n_classes; i++) {
 		if (l->wished[i] == 0)
 			continue;
-		l->pages[i] = l->wished[i] - pages_coming(e, &keep, (uint32_t)i);
+		l->pages[i] = l->wished[i] - pages_coming(e, l, (uint32_t)i);
 		l->pages[i] = l->pages[i] > 0 ? l->pages[i] : 0;
 		l->any |= l->pages[i] > 0;
 	}
@@ -141,7 +187,7 @@ static uint64_t for_others(const struct session *s, const struct asking *a)
 {
 	int64_t pages = a->wished;
 
-	if (s->ended || s->n_waits > 0)
+	if (!may_be_asked(s))
 		return 0;
 	if (!was_refused(s))
 		return UINT64_MAX;
@@ -185,11 +231,12 @@ static uint64_t ask_all(struct engine *e, const struct asking *a, uint64_t bytes
 	uint64_t left = bytes;
 	struct session *s;
 
-	LIST_FOREACH (s, &e->sessions, siblings)
-		FOR_EACH_GROUP (g, s)
-			total += room_of(s, g, a) ? weight_of(s, g) : 0;
+	FOR_EACH_PRESSED(s, e)
+	FOR_EACH_GROUP (g, s)
+		total += room_of(s, g, a) ? weight_of(s, g) : 0;
 	for (int whole = 0; whole < 2 && total > 0; whole++) {
-		LIST_FOREACH (s, &e->sessions, siblings) {
+		FOR_EACH_PRESSED(s, e)
+		{
 			FOR_EACH_GROUP (g, s) {
 				uint64_t room = room_of(s, g, a), share = left, asked;
 
@@ -236,38 +283,67 @@ static bool is_more(const struct group *g)
 	return (uint64_t)g->asked > (given < before ? before - given : 0);
 }
 
-void engine_press(struct engine *e)
+/* What each model holds above its floor. */
+static void find_above(struct engine *e)
 {
-	struct session *s;
-	struct lacks l;
 	struct quota *q;
+	uint64_t n = 0;
 
-	find_lacks(e, &l);
 	TAILQ_FOREACH (q, &e->quotas, link) {
 		uint64_t used = quota_used(q);
 
 		q->above = q->above_left = used > q->floor ? used - q->floor : 0;
+		n++;
 	}
-	LIST_FOREACH (s, &e->sessions, siblings)
-		FOR_EACH_GROUP (g, s)
-			g->asked = 0;
+	slice_count(e, n);
+}
+
+/* What was decided of @g, as far as it is right of what is so now. */
+static int64_t still_asked(const struct session *s, const struct group *g)
+{
+	uint64_t most = s->quota->above_left / page_class_whole(g->class), asked = (uint64_t)g->asked;
+
+	if (!may_be_asked(s))
+		return 0;
+	if (most > (uint64_t)g->n_managed)
+		most = (uint64_t)g->n_managed;
+	if (was_refused(s) && most > g->offered)
+		most = g->offered;
+	return (int64_t)(asked < most ? asked : most);
+}
+
+static void decide(struct session *s, struct group *g)
+{
+	g->asked = still_asked(s, g);
+	s->quota->above_left -= (uint64_t)g->asked * page_class_whole(g->class);
+	if ((g->wanted > 0) != (g->asked > 0))
+		note_turn(g, s->engine->stamp);
+	g->n_rises += is_more(g);
+	g->wanted = g->asked;
+	g->given_seen = g->n_given;
+	s->engine->pressed |= g->wanted > 0;
+}
+
+void engine_press(struct engine *e)
+{
+	struct session *s;
+	struct lacks l;
+
+	find_lacks(e, &l);
+	find_above(e);
 	for (int i = 0; i < e->pool.n_classes && l.any; i++)
 		if (l.pages[i] > 0)
 			ask_for(e, (uint32_t)i, &l);
+	find_above(e);
 	e->pressed = false;
 	e->press_due = 0;
-	LIST_FOREACH (s, &e->sessions, siblings) {
+	FOR_EACH_PRESSED(s, e)
+	{
 		e->pressed |= was_refused(s);
 		if (was_refused(s) && (!e->press_due || s->refused_until < e->press_due))
 			e->press_due = s->refused_until;
-		FOR_EACH_GROUP (g, s) {
-			if ((g->wanted > 0) != (g->asked > 0))
-				note_turn(g, e->stamp);
-			g->n_rises += is_more(g);
-			g->wanted = g->asked;
-			g->given_seen = g->n_given;
-			e->pressed |= g->wanted > 0;
-		}
+		FOR_EACH_GROUP (g, s)
+			decide(s, g);
 	}
 }
 

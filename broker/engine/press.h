@@ -20,7 +20,7 @@ struct session;
 
 /*
  * Decides anew who is asked, from what is lacking, free and held now, as of the
- * last engine_stamp(). Looks at each session a few times.
+ * last engine_stamp(). Looks at each session a few times, and serves others in between.
  */
 void engine_press(struct engine *e);
 /* True when somebody lacks pages or is asked, so that engine_press() is to be called soon. */
@@ -46,5 +46,7 @@ void session_count_asks(const struct session *s, struct ask_counts *out);
 /* @needs were refused to the session, which did not wait for them; or it has been given pages. */
 void press_refused(struct session *s, const int64_t *needs);
 void press_given(struct session *s);
+/* The session is about to leave the engine: perhaps in the middle of engine_press(). */
+void press_left(struct session *s);
 
 #endif

@@ -138,6 +138,7 @@ void session_leave(struct session *s)
 	FOR_EACH_GROUP (g, s)
 		MUST(g->n_held == 0);
 	groups_leave(s);
+	press_left(s);
 	LIST_REMOVE(s, siblings);
 	LIST_REMOVE(s, sharers);
 	s->quota->n_sessions--;

@@ -5,8 +5,9 @@
 #include "clock.h"
 #include "ring_wake.h"
 
-#define BOARDS_EVERY (2 * NS_PER_MS)
-#define BOARDS_SHARE 100 /* of their cost: not more than 1 % of the time */
+#define BOARDS_EVERY     (2 * NS_PER_MS)
+#define GROUP_OPERATIONS 16  /* a look at what can be taken, beside all floors */
+#define BOARDS_SHARE     100 /* of their cost: not more than 1 % of the time */
 
 static bool has_board(const struct channel *c)
 {
@@ -28,12 +29,12 @@ static bool put(shm_u64 *at, uint64_t value)
 	return true;
 }
 
-/* True: it is asked for more than it knows. */
-static bool write_boards(struct channel *c)
+/* True: it is asked for more than it knows. Between two groups others are served, and its session may end. */
+static bool write_boards(struct ring_thread *t, struct channel *c)
 {
 	bool more = false;
 
-	for (uint32_t g = 0; g < c->memory.layout.n_groups; g++) {
+	for (uint32_t g = 0; g < c->memory.layout.n_groups && has_board(c); g++) {
 		struct wire_board *b = &c->boards[g];
 		uint64_t since;
 		int64_t wanted = session_wanted_pages(c->session, g, &since);
@@ -42,6 +43,7 @@ static bool write_boards(struct channel *c)
 		put(&b->since, since);
 		put(&b->wanted, (uint64_t)wanted);
 		more |= put(&b->rises, session_want_rises(c->session, g));
+		engine_spend(t->engine, GROUP_OPERATIONS);
 	}
 	return more;
 }
@@ -82,7 +84,7 @@ void ring_boards(struct ring_thread *t)
 		engine_press(t->engine);
 	}
 	TAILQ_FOREACH (c, &t->channels, link)
-		if (has_board(c) && write_boards(c))
+		if (write_boards(t, c))
 			tell(t, c);
 	t->boards_due = false;
 	share = (t->edge.computed(t->edge.arg) - before) * BOARDS_SHARE;

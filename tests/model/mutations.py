@@ -253,11 +253,11 @@ MUTATIONS = [
     ("who is at its model's floor is asked for pages", "press.c", [
         ("q->above = q->above_left = used > q->floor ? used - q->floor : 0;", "q->above = q->above_left = used;")]),
     ("who lacks pages is asked for those of others", "press.c", [
-        ("if (s->ended || s->n_waits > 0)", "if (s->ended)")]),
+        ("return !s->ended && s->n_waits == 0;", "return !s->ended;")]),
     ("who was refused pages is asked for those that it uses", "press.c", [
         ("\tif (!was_refused(s))", "\tif (true)")]),
     ("a want outlives its cause", "press.c", [
-        ("\t\t\tg->wanted = g->asked;\n", "\t\t\tg->wanted = g->asked > g->wanted ? g->asked : g->wanted;\n")]),
+        ("\tg->wanted = g->asked;\n", "\tg->wanted = g->asked > g->wanted ? g->asked : g->wanted;\n")]),
     # limits, and begins that wait
     ("a floor is not honoured", "floor_ceiling.c", [
         ("\tif (q->floor > used)\n", "\tif (q->floor > used && q->ceiling)\n")]),

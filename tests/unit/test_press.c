@@ -239,6 +239,65 @@ Test(press, what_is_offered_is_asked_for_first)
 	cr_expect_eq(wanted(0), 0);
 }
 
+static struct {
+	int n, at, who; /* pauses so far; in that one this worker leaves */
+} pauses;
+
+static void on_pause(void *arg)
+{
+	cr_expect(engine_spent(engine) <= 32 || pauses.n >= pauses.at, "%u", engine_spent(engine));
+	engine_looked(engine);
+	if (++pauses.n == pauses.at)
+		worker_close(&w[pauses.who]);
+}
+
+/* Worker 2 was refused 12 pages; in pause @at of the press worker @who leaves. False: there were not so many. */
+static bool leaves_in_pause(int who, int at)
+{
+	int64_t all = 0;
+
+	cr_assert_eq(take(0, 20, 0), 0);
+	cr_assert_eq(take(1, 20, 0), 0);
+	cr_assert_eq(take(3, 8, 0), 0);
+	session_set_spare(w[1].s, 0, 5);
+	cr_expect_eq(take(2, 12, 0), SWAKV_ENOPAGES);
+	engine_on_pause(engine, 32, on_pause, NULL);
+	pauses.n = 0;
+	pauses.at = at;
+	pauses.who = who;
+	engine_looked(engine);
+	engine_press(engine);
+	engine_on_pause(engine, 0, NULL, NULL);
+	check_all(engine);
+	for (int i = 0; i < WORKERS; i++) {
+		uint64_t since;
+
+		all += w[i].s ? session_wanted_pages(w[i].s, 0, &since) : 0;
+	}
+	cr_expect_leq(all, 12 - 8, "worker %d left in pause %d", who, at);
+	return pauses.n >= at;
+}
+
+/* Others are served in between, and any of those who are looked at may leave then, the next one, too. */
+Test(press, it_is_cut_and_sessions_may_leave_in_its_middle)
+{
+	int most = 0;
+
+	for (int who = 0; who < WORKERS; who++) {
+		for (int at = 1; leaves_in_pause(who, at); at++) {
+			for (int i = 0; i < WORKERS; i++)
+				if (w[i].s)
+					worker_close(&w[i]);
+			engine = engine_free(engine);
+			setup();
+			most = at;
+		}
+		close_all();
+		setup();
+	}
+	cr_expect_geq(most, 3);
+}
+
 Test(press, asked_in_proportion_to_what_is_held_above_the_floor)
 {
 	limit("a", 20, 0);

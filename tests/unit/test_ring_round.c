@@ -60,6 +60,7 @@ static struct {
 	void *rings;      /* at the next sleep or look */
 	void (*at_sleep)(void);
 	void (*at_now)(void);
+	void (*at_computed)(void);
 	shm_u32 *woken[64];
 	uint32_t n_woken;
 	void (*at_wake)(void);
@@ -76,6 +77,8 @@ static uint64_t world_now(void *arg)
 
 static uint64_t world_computed(void *arg)
 {
+	if (world.at_computed)
+		world.at_computed();
 	return 0;
 }
 
@@ -995,6 +998,43 @@ static void close_and_ping(void)
 }
 
 /* What a snapshot says of requests is copied in slices: who is shown later may be gone by then. */
+/* The first time before it is decided who is asked, the second time when all boards are written. */
+static void ping_before_and_after(void)
+{
+	switch (n_served++) {
+	case 0:
+		send_nop(brief);
+		send(brief2, WIRE_OP_CLOSE, 0, 0, NULL, 0);
+		break;
+	case 1:
+		cr_expect(answered(brief), "it has waited until all were asked");
+		cr_expect_eq(brief2->channel.state, CHANNEL_RECLAIMED);
+		world.at_computed = NULL;
+	}
+}
+
+Test(ring_long, others_are_served_in_the_middle_of_asking_many_for_pages)
+{
+	struct worker *holder = attach(), *waiter = attach();
+	uint64_t pauses;
+
+	for (int i = 0; i < 42; i++)
+		attach();
+	brief = attach();
+	brief2 = attach();
+	for (int left = LARGE; left > 0; left -= WIRE_MAX_PAGES)
+		take_pages(holder, left < WIRE_MAX_PAGES ? (uint32_t)left : WIRE_MAX_PAGES);
+	send_begin(waiter, 0, 60000);
+	turns(1);
+	pauses = engine_pauses(ring.engine);
+	n_served = 0;
+	world.at_computed = ping_before_and_after;
+	boards_are_written();
+	cr_expect_null(world.at_computed);
+	cr_expect_gt(engine_pauses(ring.engine), pauses);
+	cr_expect_eq(wanted(holder), RESERVED);
+}
+
 Test(ring_long, others_are_served_in_the_middle_of_a_snapshot)
 {
 	int32_t lengths[LONG_BATCH];
