@@ -271,6 +271,27 @@ int64_t swakv_pages_wanted(swakv_session *s, uint32_t group, uint64_t *since_ns)
 	return n;
 }
 
+int swakv_pages_get_limits(swakv_session *s, uint32_t group, int64_t *floor, int64_t *ceiling)
+{
+	uint64_t above, most;
+	int r = session_enter(s);
+
+	if (r < 0)
+		return r;
+	if ((r = session_group(s, group)) < 0)
+		return r;
+	if (!floor || !ceiling)
+		return session_error(s, SWAKV_EINVALID, "where to put the %s is NULL", floor ? "ceiling" : "floor");
+	most = (uint64_t)s->tables[group].target->num_pages;
+	above = load_relaxed(&s->boards[group].ceiling);
+	if (above == 0)
+		return session_error(s, SWAKV_EAGAIN,
+				     "the broker has not written the limits yet: ask again in a moment");
+	*ceiling = (int64_t)(above - 1 < most ? above - 1 : most);
+	*floor = pages_read(s, group, &s->boards[group].floor);
+	return 0;
+}
+
 int swakv_pages_offer(swakv_session *s, uint32_t group, int64_t n)
 {
 	int r = session_enter(s);

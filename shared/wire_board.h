@@ -18,6 +18,8 @@ struct wire_board {
 	shm_u64 wanted;                       /* pages that others lack and the worker is asked for, 0: none, */
 	shm_u64 since;                        /* since then: CLOCK_MONOTONIC, ns; */
 	shm_u64 rises;                        /* how often it became more; written last */
+	shm_u64 floor;                        /* pages that the model's floor comes to; */
+	shm_u64 ceiling;                      /* and its ceiling, or all there are, and 1: 0 before it is written */
 	/* the worker's */
 	_Alignas(CACHELINE) shm_u64 offered; /* pages that it could give, since nothing refers to them */
 };

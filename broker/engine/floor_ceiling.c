@@ -419,3 +419,13 @@ int64_t session_takeable_pages(const struct session *s, uint32_t group)
 	}
 	return n > 0 ? n : 0;
 }
+
+void session_limit_pages(const struct session *s, uint32_t group, int64_t *floor, int64_t *ceiling)
+{
+	uint64_t page = page_class_whole(s->groups[group].class);
+	int64_t all = s->groups[group].class->num_pages;
+	uint64_t most = s->quota->ceiling ? s->quota->ceiling / page : (uint64_t)all;
+
+	*floor = s->quota->floor / page < (uint64_t)all ? (int64_t)(s->quota->floor / page) : all;
+	*ceiling = most < (uint64_t)all ? (int64_t)most : all;
+}

@@ -50,6 +50,9 @@ int64_t session_managed_pages(const struct session *s, uint32_t group);
 /* Pages of @group that the session could take now: beside floors and claims of others, and below its ceiling. A hint.
  */
 int64_t session_takeable_pages(const struct session *s, uint32_t group);
+/* The floor and the ceiling of the session's model in pages of @group, as if it had no others; at most all there are.
+ */
+void session_limit_pages(const struct session *s, uint32_t group, int64_t *floor, int64_t *ceiling);
 
 /* ---- inside of the engine ------------------------------------------------ */
 

@@ -37,8 +37,11 @@ static bool write_boards(struct ring_thread *t, struct channel *c)
 	for (uint32_t g = 0; g < c->memory.layout.n_groups && has_board(c); g++) {
 		struct wire_board *b = &c->boards[g];
 		uint64_t since;
-		int64_t wanted = session_wanted_pages(c->session, g, &since);
+		int64_t wanted = session_wanted_pages(c->session, g, &since), floor, ceiling;
 
+		session_limit_pages(c->session, g, &floor, &ceiling);
+		put(&b->floor, (uint64_t)floor);
+		put(&b->ceiling, (uint64_t)ceiling + 1);
 		put(&b->takeable, (uint64_t)session_takeable_pages(c->session, g));
 		put(&b->since, since);
 		put(&b->wanted, (uint64_t)wanted);

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+import admin
 import processes
 import pytest
 
@@ -220,3 +221,20 @@ def test_pages_of_a_closed_session_come_back(tiny: Attach) -> None:
         until(lambda: other.free_pages() == free)
         with pytest.raises(swakv.Gone, match="closed"):
             pages.take(1)
+
+
+def test_limits_of_the_model_are_read_in_pages() -> None:
+    page = 2 * GROUP.kv_heads * GROUP.head_dim * 4 * GROUP.page_tokens
+    with processes.Broker(size=str(POOL)) as b:
+
+        def limit(*change: str) -> None:
+            admin.ctl(b, "limit", "taker", *change)
+
+        limit("--floor", str(10 * page + 1), "--ceiling", str(21 * page - 1))
+        with swakv.attach(swakv.Model("taker", [GROUP], max_seq=16), socket=b.socket_path) as session:
+            limits = session.pages().limits()
+            assert 10 <= limits.floor < 100 and limits.ceiling == 20, limits
+            limit("--floor", "0", "--ceiling", "none")
+            until(lambda: session.pages().limits() == swakv.Limits(0, session.layouts[0].num_pages))
+            with pytest.raises(swakv.Invalid):
+                swakv.Pages(session, 1).limits()

@@ -124,6 +124,9 @@ static struct swakv_sequence_state state = { .size = sizeof(state) };
 	X(give_fence_count, swakv_pages_give(s, 0, &(int32_t){ 1 }, 1, FENCES, UINT32_MAX, &t), TOO_MANY)              \
 	X(offer_group, swakv_pages_offer(s, UINT32_MAX, 1), TOO_MANY)                                                  \
 	X(offer_count, swakv_pages_offer(s, 0, -1), "-1 pages")                                                        \
+	X(limits_group, swakv_pages_get_limits(s, UINT32_MAX, &n_pages, &n_pages), TOO_MANY)                           \
+	X(limits_floor, swakv_pages_get_limits(s, 0, NULL, &n_pages), "floor is NULL")                                 \
+	X(limits_ceiling, swakv_pages_get_limits(s, 0, &n_pages, NULL), "ceiling is NULL")                             \
 	X(info, swakv_session_get_info(s, NULL), "swakv_session_info is NULL")                                         \
 	X(layout, swakv_session_get_layout(s, 0, NULL), "swakv_layout is NULL")                                        \
 	X(layout_group, swakv_session_get_layout(s, UINT32_MAX, LAST(struct swakv_layout, { 0 })), TOO_MANY)           \
@@ -295,6 +298,7 @@ Test(client_arguments, absurd_ones_of_a_page_table_are_refused_before_anything_i
 	X(no_take, swakv_pages_take(NULL, 0, 0, 0, 1, 1, 0, IDS, &n_taken, &t), "")                                    \
 	X(no_give, swakv_pages_give(NULL, 0, IDS, 1, FENCES, 1, &t), "")                                               \
 	X(no_offer, swakv_pages_offer(NULL, 0, 1), "")                                                                 \
+	X(no_limits, swakv_pages_get_limits(NULL, 0, &n_pages, &n_pages), "")                                          \
 	X(no_token, swakv_session_get_token(NULL, LAST(struct swakv_token, { { 0 } })), "")                            \
 	X(no_shutdown, swakv_session_shutdown(NULL), "")                                                               \
 	X(no_ping, swakv_session_ping(NULL, &t), "")                                                                   \

@@ -48,13 +48,21 @@ int swakv_pages_give(swakv_session *s, uint32_t group, const int32_t *ids, uint3
 
 /* ---- what others lack ------------------------------------------------------------- */
 
-/* All three ask nobody, and cost as much as a few loads or stores. */
+/* All four ask nobody, and cost as much as a few loads or stores. */
 
 /*
  * Pages of @group that could be taken about now: a hint, some milliseconds old.
  * 0 for NULL, for a group that there is not, and when the session is over.
  */
 int64_t swakv_pages_takeable(const swakv_session *s, uint32_t group);
+/*
+ * The floor and the ceiling of the session's model, in pages of @group as if the
+ * model had no other: @floor and @ceiling (all pages there are when it has none).
+ * All sessions of the model share both. An administrator may change them; they
+ * are as old as what can be taken.
+ * Errors: common, SWAKV_EAGAIN (the session has attached just now, and they are not there yet).
+ */
+int swakv_pages_get_limits(swakv_session *s, uint32_t group, int64_t *floor, int64_t *ceiling);
 /*
  * Says that @n of the pages that the session has taken in @group could be given,
  * since nothing refers to them (a prefix cache, say): when others lack pages, those

@@ -39,7 +39,7 @@ from .errors import (
 )  # fmt: skip
 from .layout import Layout
 from .model import Group, Model
-from .pages import MAX_PAGES, Pages, Take, Want
+from .pages import MAX_PAGES, Limits, Pages, Take, Want
 from .request import Request, Step
 from .session import Info, Session, Ticket, Update, attach
 from .state import RequestState, SequenceState
@@ -50,7 +50,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DONE", "FAILED", "MAX_PAGES", "Busy", "Denied", "DeviceFailed", "Error", "Fence", "Forked", "Gone", "Group", "Info",
-    "Invalid", "Layout", "LengthLimit", "Model", "Never", "NoPages", "OutOfMemory", "Pages", "Pending", "Poisoned",
+    "Invalid", "Layout", "LengthLimit", "Limits", "Model", "Never", "NoPages", "OutOfMemory", "Pages", "Pending", "Poisoned",
     "Request", "RequestState", "SequenceState", "Session", "Step", "Stream", "SystemFailure", "Take", "Ticket", "TimedOut",
     "Unsupported", "Update", "View", "ViewsAlive", "Want", "WrongPhase", "WrongVersion", "__version__", "attach",
 ]  # fmt: skip

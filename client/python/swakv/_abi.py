@@ -345,6 +345,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "swakv_pages_takeable": (c_int64, _S, c_uint32),
     "swakv_pages_offer": (c_int, _S, c_uint32, c_int64),
     "swakv_pages_wanted": (c_int64, _S, c_uint32, POINTER(c_uint64)),
+    "swakv_pages_get_limits": (c_int, _S, c_uint32, POINTER(c_int64), POINTER(c_int64)),
     "swakv_export_style_of": (c_int, c_int, POINTER(Layout), c_uint32, c_int32, POINTER(ExportStyle), *_WHY),
     "swakv_export_dense": (c_int, POINTER(ExportRows), POINTER(ExportStyle), _INTS, c_uint32, _LONGS, *_WHY),
     "swakv_export_csr": (

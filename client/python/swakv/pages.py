@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,6 +29,14 @@ class Want:
 
     def __bool__(self) -> bool:
         return self.pages > 0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the sessions of one model share, in pages of one group: always there for them; and the most they may hold."""
+
+    floor: int
+    ceiling: int
 
 
 class Take:
@@ -132,3 +141,16 @@ class Pages:
         with self.session.locked() as handle:
             n = self.session._lib.swakv_pages_wanted(handle, self.group, ctypes.byref(since))
         return Want(int(n), since.value / 1e9)
+
+    def limits(self) -> Limits:
+        """The floor and the ceiling of the session's model, in pages of this group, as they stand about now."""
+        floor, ceiling = ctypes.c_int64(), ctypes.c_int64()
+        until = time.monotonic() + self.session._calls.patience
+        while True:
+            with self.session.locked() as handle:
+                lib = self.session._lib
+                result = lib.swakv_pages_get_limits(handle, self.group, ctypes.byref(floor), ctypes.byref(ceiling))
+                if result != _abi.EAGAIN or time.monotonic() >= until:
+                    self.session.check(result)
+                    return Limits(floor.value, ceiling.value)
+            time.sleep(0.001)  # the broker writes them some milliseconds after the attach
