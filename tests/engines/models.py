@@ -30,7 +30,8 @@ SMALL = dict(
 MIXED = ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"]
 SHAPES: dict[str, dict[str, Any]] = {
     "mistral": {},
-    "gemma3_text": dict(layer_types=MIXED),
+    # Untied, or the last token is the likeliest next one whatever K and V hold.
+    "gemma3_text": dict(layer_types=MIXED, tie_word_embeddings=False),
     "gpt_oss": dict(num_local_experts=4, num_experts_per_tok=2, layer_types=MIXED[2:] * 2),
 }
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
