@@ -13,6 +13,9 @@
 #include "sized.h"
 #include "text.h"
 
+/* More than any list has: none of it is touched. */
+enum { MOST_SEQUENCES = 1 << 20, MOST_PAGE_TOKENS = 1 << 16 };
+
 /* One sequence, as its row shows it. */
 struct kept {
 	const int32_t *ids; /* of its row */
@@ -57,11 +60,19 @@ static int export_init(struct export *e, const struct swakv_export_rows *rows, c
 	const struct sized kind_of_style = SIZED(swakv_export_style, hole);
 
 	e->why = (struct text){ why, why_size };
+	if (!rows || !style)
+		return text_set(&e->why, SWAKV_EINVALID, "the %s NULL", rows ? "style is" : "rows are");
 	if (!sized_take(&kind_of_rows, &e->rows, rows, why, why_size) ||
 	    !sized_take(&kind_of_style, &e->style, style, why, why_size))
 		return SWAKV_EINVALID;
 	if (!e->rows.ids || !e->rows.lengths)
 		return text_set(&e->why, SWAKV_EINVALID, "rows: the %s are NULL", e->rows.ids ? "lengths" : "ids");
+	if (e->rows.n > MOST_SEQUENCES || e->rows.width > INT32_MAX || e->rows.page_tokens > MOST_PAGE_TOKENS)
+		return text_set(&e->why, SWAKV_EINVALID,
+				"rows: %" PRIu32 " sequences of %" PRIu32 " columns, pages of %" PRIu32
+				" tokens: more than %d, %d or %d",
+				e->rows.n, e->rows.width, e->rows.page_tokens, MOST_SEQUENCES, INT32_MAX,
+				MOST_PAGE_TOKENS);
 	if (e->rows.width == 0 || e->rows.stride < e->rows.width || e->rows.page_tokens == 0)
 		return text_set(&e->why, SWAKV_EINVALID,
 				"rows: width %" PRIu32 ", stride %" PRIu32 ", pages of %" PRIu32
@@ -146,6 +157,8 @@ int swakv_export_style_of(enum swakv_consumer consumer, const struct swakv_layou
 	struct text text = { why, why_size };
 	const char *what;
 
+	if (!layout || !out)
+		return text_set(&text, SWAKV_EINVALID, "the %s is NULL", layout ? "pointer for the style" : "layout");
 	if (!sized_take(&kind_of_layout, &l, layout, why, why_size) || !sized_check(&kind_of_style, out, why, why_size))
 		return SWAKV_EINVALID;
 	what = unreadable(consumer, &l);

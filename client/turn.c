@@ -407,10 +407,14 @@ int swakv_step_turn(swakv_session *s, struct swakv_turn *turns, uint32_t n, swak
 	uint32_t bad = 0;
 	int r = session_enter(s);
 
-	if (!turns || n > WIRE_MAX_BATCH) /* more than any list has: none of it is touched */
+	if (!turns)
 		return r < 0 ? r
-			     : session_error(s, SWAKV_EINVALID, "a step has 1 to %d entries, %" PRIu32 " were given%s",
-					     WIRE_MAX_BATCH, n, turns ? "" : ", as NULL");
+			     : session_error(s, SWAKV_EINVALID, "turns is NULL, and a count of %" PRIu32 " was given",
+					     n);
+	if (n > WIRE_MAX_BATCH) /* more than any list has: none of it is touched */
+		return r < 0 ? r
+			     : session_error(s, SWAKV_EINVALID, "a step has 1 to %d entries, %" PRIu32 " were given",
+					     WIRE_MAX_BATCH, n);
 	if (!sized_check_list(&SIZED(swakv_turn, result), turns, n, &bad, why, sizeof(why)))
 		return r < 0 ? r : session_error(s, SWAKV_EINVALID, "entry %" PRIu32 ": %s", bad, why);
 	m.size = n ? turns->size : 0;

@@ -6,6 +6,7 @@
  * cannot be meant: the lists here end where the memory does. No command is sent.
  */
 #include <string.h>
+#include <swakv/export.h>
 #include <swakv/page_table.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -78,6 +79,25 @@ static int takes(int32_t *ids, uint32_t *n, uint32_t group, uint32_t stream, uin
 	return swakv_pages_take(s, group, stream, 0, 1, max, 0, ids, n, &t);
 }
 
+static struct swakv_turn a_turn(uint32_t what, const struct swakv_begin_options *b)
+{
+	return (struct swakv_turn){ .size = sizeof(struct swakv_turn), .what = what, .begin = b };
+}
+
+static int turns(uint32_t what, const struct swakv_begin_options *b, uint32_t n)
+{
+	struct swakv_turn one = a_turn(what, b);
+
+	return swakv_step_turn(s, last(&one, sizeof(one)), n, &t);
+}
+
+static int turn_begins(const int32_t *slots, uint32_t n)
+{
+	struct swakv_begin_options o = { .size = sizeof(o), .slots = slots, .n_slots = n };
+
+	return turns(SWAKV_TURN_BEGIN, &o, 1);
+}
+
 static uint32_t n_taken;
 static int64_t n_pages;
 static struct swakv_fence fence;
@@ -111,6 +131,14 @@ static struct swakv_sequence_state state = { .size = sizeof(state) };
 	  "entry 0 has no request")                                                                                    \
 	X(step_complete_list, swakv_step_complete(s, NULL, 1, &t), NOT_ONE)                                            \
 	X(step_complete_count, swakv_step_complete(s, STEPS, UINT32_MAX, &t), TOO_MANY)                                \
+	X(turn_list, swakv_step_turn(s, NULL, 1, &t), NOT_ONE)                                                         \
+	X(turn_count, turns(SWAKV_TURN_PREPARE, NULL, UINT32_MAX), TOO_MANY)                                           \
+	X(turn_none, turns(SWAKV_TURN_PREPARE, NULL, 0), "0 were given")                                               \
+	X(turn_request, turns(SWAKV_TURN_PREPARE, NULL, 1), "entry 0 has no request")                                  \
+	X(turn_what, turns(UINT32_MAX, NULL, 1), "entry 0")                                                            \
+	X(turn_begin, turns(SWAKV_TURN_BEGIN, NULL, 1), "`begin` is NULL")                                             \
+	X(turn_slots, turn_begins(NULL, 1), "NULL")                                                                    \
+	X(turn_slot_count, turn_begins(IDS, UINT32_MAX), TOO_MANY)                                                     \
 	X(take_ids, takes(NULL, &n_taken, 0, 0, 1), "the place for the ids is NULL")                                   \
 	X(take_n, takes(IDS, NULL, 0, 0, 1), "the pointer for the count is NULL")                                      \
 	X(take_group, takes(IDS, &n_taken, UINT32_MAX, 0, 1), TOO_MANY)                                                \
@@ -250,9 +278,9 @@ TABLE_REFUSED(FUNCTION)
 Test(client_arguments, absurd_ones_of_a_page_table_are_refused_before_anything_is_read)
 {
 	static const struct argument rows[] = { TABLE_REFUSED(ROW) };
-	int32_t cells[2 * 2 * 4];
+	int32_t own[2 * 2 * 4];
 	struct swakv_page_table_options o = {
-		.size = sizeof(o), .n_rows = 2, .width = 4, .num_pages = 8, .cells = cells
+		.size = sizeof(o), .n_rows = 2, .width = 4, .num_pages = 8, .cells = own
 	};
 
 	cr_assert_eq(swakv_page_table_new(&o, &table, why, sizeof(why)), 0, "%s", why);
@@ -264,16 +292,93 @@ Test(client_arguments, absurd_ones_of_a_page_table_are_refused_before_anything_i
 		cr_expect_not_null(strstr(said, rows[i].words), "%s: %s", rows[i].name, said);
 	}
 	swakv_page_table_free(table);
-	table = (void *)&cells;
+	table = (void *)&own;
 	cr_expect_eq(swakv_page_table_new(NULL, &table, why, sizeof(why)), SWAKV_EINVALID);
 	cr_expect_eq(swakv_page_table_new(&o, NULL, why, sizeof(why)), SWAKV_EINVALID);
 	o.cells = NULL;
 	cr_expect_eq(tables(&o), SWAKV_EINVALID);
-	o.cells = cells;
+	o.cells = own;
 	o.n_rows = o.width = INT32_MAX;
 	cr_expect_eq(tables(&o), SWAKV_EINVALID);
 	o.n_rows = -1;
 	cr_expect_eq(tables(&o), SWAKV_EINVALID);
+}
+
+/* ---- exports of a table ---------------------------------------------------------------------- */
+
+static const struct swakv_export_style style = {
+	.size = sizeof(style), .halves = 1, .ratio = 1, .scale = 1, .hole = -1
+};
+static int32_t cells[4];
+static int64_t places[4];
+static size_t n_listed;
+
+static struct swakv_export_rows rows_of(uint32_t n, uint32_t width)
+{
+	static const int32_t ids[1] = { 1 };
+	static const int64_t lengths[1] = { 1 };
+	struct swakv_export_rows x = { .size = sizeof(x), .n = n, .width = width, .page_tokens = 16, .n_rows = 1 };
+
+	x.ids = last(ids, sizeof(ids));
+	x.lengths = last(lengths, sizeof(lengths));
+	x.stride = width;
+	return x;
+}
+
+static int dense(uint32_t n, uint32_t width)
+{
+	struct swakv_export_rows x = rows_of(n, width);
+
+	return swakv_export_dense(&x, &style, cells, 1, NULL, why, sizeof(why));
+}
+
+static int lists_of(int32_t *indptr, size_t *count)
+{
+	struct swakv_export_rows x = rows_of(1, 1);
+
+	return swakv_export_csr(&x, &style, indptr, cells, 4, count, cells, NULL, why, sizeof(why));
+}
+
+static int slots_of(const int32_t *count, uint32_t n)
+{
+	struct swakv_export_rows x = rows_of(n, 1);
+
+	return swakv_export_slots(&x, &style, count, places, 4, why, sizeof(why));
+}
+
+#define EXPORT_REFUSED(X)                                                                                              \
+	X(export_rows, swakv_export_dense(NULL, &style, cells, 1, NULL, why, sizeof(why)), "rows are NULL")            \
+	X(export_csr_rows, swakv_export_csr(NULL, &style, cells, cells, 4, &n_listed, cells, NULL, why, sizeof(why)),  \
+	  "rows are NULL")                                                                                             \
+	X(export_slots_rows, swakv_export_slots(NULL, &style, cells, places, 4, why, sizeof(why)), "rows are NULL")    \
+	X(export_style,                                                                                                \
+	  swakv_export_dense(LAST(struct swakv_export_rows, { 0 }), NULL, cells, 1, NULL, why, sizeof(why)),           \
+	  "style is NULL")                                                                                             \
+	X(export_count, dense(UINT32_MAX, 1), TOO_MANY)                                                                \
+	X(export_width, dense(1, UINT32_MAX), TOO_MANY)                                                                \
+	X(export_indptr, lists_of(NULL, &n_listed), "indptr is NULL")                                                  \
+	X(export_n_indices, lists_of(cells, NULL), "count is NULL")                                                    \
+	X(export_counts, slots_of(NULL, 1), "counts are NULL")                                                         \
+	X(export_slots, slots_of(IDS, UINT32_MAX), TOO_MANY)                                                           \
+	X(style_layout,                                                                                                \
+	  swakv_export_style_of(SWAKV_VLLM, NULL, 1, 0, LAST(struct swakv_export_style, { 0 }), why, sizeof(why)),     \
+	  "layout is NULL")                                                                                            \
+	X(style_out,                                                                                                   \
+	  swakv_export_style_of(SWAKV_VLLM, LAST(struct swakv_layout, { 0 }), 1, 0, NULL, why, sizeof(why)),           \
+	  "style is NULL")
+
+EXPORT_REFUSED(FUNCTION)
+
+Test(client_arguments, absurd_ones_of_an_export_are_refused_before_anything_is_read)
+{
+	static const struct argument rows[] = { EXPORT_REFUSED(ROW) };
+
+	for (size_t i = 0; i < N(rows); i++) {
+		int code = rows[i].call();
+
+		cr_expect_eq(code, SWAKV_EINVALID, "%s: %d: %s", rows[i].name, code, why);
+		cr_expect_not_null(strstr(why, rows[i].words), "%s: %s", rows[i].name, why);
+	}
 }
 
 /* ---- nothing at all -------------------------------------------------------------------------- */
@@ -295,6 +400,7 @@ Test(client_arguments, absurd_ones_of_a_page_table_are_refused_before_anything_i
 	X(no_compact_complete, swakv_compact_complete(NULL, SWAKV_DONE, &t), "")                                       \
 	X(no_step, swakv_step_prepare(NULL, STEPS, 1, &t), "")                                                         \
 	X(no_step_complete, swakv_step_complete(NULL, STEPS, 1, &t), "")                                               \
+	X(no_turn, swakv_step_turn(NULL, LAST(struct swakv_turn, { .size = sizeof(struct swakv_turn) }), 1, &t), "")   \
 	X(no_take, swakv_pages_take(NULL, 0, 0, 0, 1, 1, 0, IDS, &n_taken, &t), "")                                    \
 	X(no_give, swakv_pages_give(NULL, 0, IDS, 1, FENCES, 1, &t), "")                                               \
 	X(no_offer, swakv_pages_offer(NULL, 0, 1), "")                                                                 \
