@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""check_rooms.py - no tool includes anything of the broker, and what the product is built from stays readable
+"""check_rooms.py - no tool includes anything of the broker, and what the product is built from stays readable and is found
 
 usage: check_rooms.py ROOT
 
 Nothing below tools/ includes a header that lies in broker/, names that folder in a build file, or links the broker's
-libraries. No file of the product has more than 500 lines, no function in C more than 60.
+libraries. No file of the product has more than 500 lines, no function in C more than 60. The tables of broker/README.md
+and client/README.md, which say what is where, name each of their files.
 """
 import pathlib
 import re
@@ -30,12 +31,23 @@ def longest(text: str) -> list[tuple[str, int]]:
     return found
 
 
+def unnamed(root: pathlib.Path) -> list[str]:
+    """the sources that the tables of their README do not name"""
+    found = []
+    for part in ("broker", "client"):
+        tables = "\n".join(re.findall(r"^\|.*$", (root / part / "README.md").read_text(encoding="utf-8"), flags=re.M))
+        named = {name.rsplit("/", 1)[-1].removesuffix(".c") for name in re.findall(r"[\w./]+", tables)}
+        found += [f"{path.relative_to(root)} is in no table of {part}/README.md" for path in sorted((root / part).rglob("*.c"))
+                  if path.stem not in named and path.stem != "main"]
+    return found
+
+
 def main() -> int:
     root = pathlib.Path(sys.argv[1])
     shared = {p.name for p in (root / "shared").rglob("*.h")}
     tools = {p.name for p in (root / "tools").rglob("*.h")}
     theirs = {p.name for p in (root / "broker").rglob("*.h")} - shared - tools
-    wrong, seen = [], 0
+    wrong, seen = unnamed(root), 0
     for path in sorted(p for part in PRODUCT for p in (root / part).rglob("*")):
         if not path.is_file() or path.suffix not in (".c", ".h", ".cu", ".cuh", ".py", ".build", ""):
             continue
