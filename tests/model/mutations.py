@@ -210,7 +210,7 @@ MUTATIONS = [
         ("return !accepted->of && accepted->each == 0 ? tokens : count_of(accepted, i);",
          "return count_of(accepted, i) == 0 ? tokens : count_of(accepted, i);")]),
     ("an entry reads the counts of the one before", "decode.c", [
-        ("\t\tat += listed(step->entries[i].tokens);\n", "\t\tat += listed(step->entries[i].tokens) / 2;\n")]),
+        ("\t\tat += step_listed(step->entries[i].tokens);\n", "\t\tat += step_listed(step->entries[i].tokens) / 2;\n")]),
     # rewind
     ("the rewind bound counts from the endpoint at each call", "rewind.c", [
         ("e - tokens[i] < seq_high(r, q) - (int64_t)s->model.max_rewind", "tokens[i] > (int64_t)s->model.max_rewind")]),
