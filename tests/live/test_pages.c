@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -146,17 +147,11 @@ Test(pages, a_scrub_that_still_runs_keeps_given_pages)
 	struct gate gate = { 0 };
 	int64_t left;
 
-	if (live_is_cuda())
-		return;
 	spoil(a);
 	swakv_session_close(b);
-	b = NULL;
-	{
-		const struct swakv_attach_options o = { .size = sizeof(o), .n_streams = 2 };
-
-		b = live_attach(&o, 64, 16, 1, 4, 1024);
+	b = attach();
+	if (!live_is_cuda())
 		LIVE_OK(b, swakv_stream_bind_host(b, 0, true));
-	}
 	live_launch(b, 0, wait_for_gate, &gate);
 	LIVE_OK(b, swakv_pages_take(b, 0, 0, 0, ALL, ALL, 0, ids, &n, NULL));
 	LIVE_OK(b, give(b, ids, n));
@@ -347,36 +342,60 @@ Test(pages, a_loop_that_sleeps_is_told_what_is_wanted)
 	live_expect_free(a, pages);
 }
 
+/* ---- death -------------------------------------------------------------------------- */
+
+static pid_t pool_pid;
+static int go[2], ready[2];
+
+/* It attaches when it is told to, takes pages, and never ends by itself. */
+static _Noreturn void be_block_pool(void)
+{
+	swakv_session *s;
+	char byte;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* it must not outlive a test that failed: the runner waits for it */
+	if (read(go[0], &byte, 1) != 1)
+		_exit(1);
+	s = attach();
+	if (swakv_pages_take(s, 0, 0, 0, 20, 20, 0, ids, &n, NULL) || write(ready[1], "", 1) != 1)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+/* It is forked before this process knows the driver. */
+static void setup_pool(void)
+{
+	cr_assert_eq(pipe(go), 0);
+	cr_assert_eq(pipe(ready), 0);
+	live_start_with(&live, "1M", "--reclaim-grace-ms=1");
+	pool_pid = fork();
+	if (pool_pid == 0)
+		be_block_pool();
+	close(ready[1]);
+	a = attach();
+	b = attach();
+	LIVE_OK(a, swakv_session_free_pages(a, &pages));
+}
+
+TestSuite(pages_of_the_dead, .init = setup_pool, .fini = teardown, .timeout = 100);
+
 /* A program that manages its pages is killed beside one that has requests. */
-Test(pages, a_killed_block_pool_leaves_its_pages_to_the_others)
+Test(pages_of_the_dead, a_killed_block_pool_leaves_its_pages_to_the_others)
 {
 	const int32_t slot = 0, length = 64;
 	const struct swakv_begin_options o = { .size = sizeof(o), .slots = &slot, .n_slots = 1 };
 	swakv_request *r;
-	int ready[2];
 	char byte;
-	pid_t pid;
 
-	if (live_is_cuda())
-		return;
-	cr_assert_eq(pipe(ready), 0);
 	LIVE_OK(b, swakv_request_begin(b, &o, &r, NULL));
 	live_prefill(b, r, &length, 1);
-	pid = fork();
-	if (pid == 0) {
-		swakv_session *s = attach();
-
-		if (swakv_pages_take(s, 0, 0, 0, 20, 20, 0, ids, &n, NULL) == 0 && write(ready[1], "", 1) == 1)
-			pause();
-		_exit(1);
-	}
-	close(ready[1]);
+	cr_assert_eq(write(go[1], "", 1), 1);
 	cr_assert_eq(read(ready[0], &byte, 1), 1);
-	close(ready[0]);
 	for (int i = 0; i < 40; i++)
 		live_decode(b, r);
-	cr_assert_eq(kill(pid, SIGKILL), 0);
-	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+	cr_assert_eq(kill(pool_pid, SIGKILL), 0);
+	cr_assert_eq(waitpid(pool_pid, NULL, 0), pool_pid);
 	for (int i = 0; i < 40; i++)
 		live_decode(b, r);
 	LIVE_OK(b, swakv_request_finish(r, NULL));
