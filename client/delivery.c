@@ -314,9 +314,16 @@ static void rows_unsure(struct swakv_session *s, const struct answer *a)
 
 static void answer_arm(struct swakv_session *s, const struct call *c)
 {
-	for (uint32_t i = 0; i < c->n_entries; i++)
-		if (c->entries[i].result == 0 && (!c->entries[i].what || c->entries[i].what & SWAKV_TURN_PREPARE))
-			stream_arm(&s->streams[c->entries[i].request->stream]);
+	uint32_t last = UINT32_MAX; /* stream: nearly always all are of one */
+
+	for (uint32_t i = 0; i < c->n_entries; i++) {
+		const struct call_entry *e = &c->entries[i];
+
+		if (e->request->stream == last || e->result != 0 || (e->what && !(e->what & SWAKV_TURN_PREPARE)))
+			continue;
+		last = e->request->stream;
+		stream_arm(&s->streams[last]);
+	}
 }
 
 int delivery_take(struct swakv_session *s, struct call *c, const unsigned char *payload, size_t len, bool arms)

@@ -29,6 +29,9 @@ _Static_assert((uint32_t)SWAKV_TURN_COMPLETE == WIRE_TURN_COMPLETE &&
 		       (uint32_t)SWAKV_TURN_FINISH == WIRE_TURN_FINISH && (uint32_t)SWAKV_TURN_BEGIN == WIRE_TURN_BEGIN,
 	       "what is asked for travels as it is");
 
+/* What most entries ask for. */
+#define STEP_ON (SWAKV_TURN_COMPLETE | SWAKV_TURN_PREPARE)
+
 /* Entry @i of the caller's list, whose entries are @size bytes apart; all members of version 1 are there. */
 static inline struct swakv_turn *turn_at(struct swakv_turn *turns, uint32_t size, uint32_t i)
 {
@@ -94,6 +97,27 @@ static void streams_done(struct swakv_session *s, const struct call *c)
 	}
 }
 
+/*
+ * All of it was done, and each entry has ended a step and begun the next: what is
+ * pending is so from another mark on. False: some have not, and nothing has happened.
+ */
+static bool entries_step_on(struct swakv_session *s, const struct call *c)
+{
+	const struct call_entry *entries = c->entries;
+	const struct stream *streams = s->streams;
+	uint32_t n = c->n_entries;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (entries[i].what != STEP_ON || entries[i].request->pending != WIRE_OP_STEP_COMPLETE)
+			return false;
+	for (uint32_t i = 0; i < n; i++) {
+		struct swakv_request *r = entries[i].request;
+
+		r->before = streams[r->stream].marked;
+	}
+	return true;
+}
+
 static int turn_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
 		       const unsigned char *payload, size_t len)
 {
@@ -104,6 +128,8 @@ static int turn_effect(struct swakv_session *s, struct call *c, const struct wir
 	r = delivery_take(s, c, payload, len, true);
 	if (r == SWAKV_EGONE)
 		return r;
+	if (r == 0 && c->told == UINT32_MAX && entries_step_on(s, c))
+		return 0;
 	for (uint32_t i = 0; i < c->n_entries; i++) {
 		const struct call_entry *e = &c->entries[i];
 
@@ -163,12 +189,20 @@ static union wire_turn_detail *detail_add(struct swakv_session *s, struct messag
 	return counts_at(m) <= call_max_payload(s) ? call_place(s, at) : NULL;
 }
 
-static bool fence_is(const struct message *m, struct swakv_fence f)
+static inline bool fence_is(const struct message *m, struct swakv_fence f)
 {
 	if (f.kind != m->fence.kind)
 		return false;
 	return f.kind == SWAKV_FENCE_DONE ||
 	       (f.kind == SWAKV_FENCE_LINE && f.line == m->fence.line && f.value == m->fence.value);
+}
+
+/* That of all, and one that can be of this step: not from before its prepare (fence.h). */
+static inline bool fence_is_plain(const struct message *m, const struct swakv_turn *t, const struct swakv_request *r)
+{
+	return m->fenced && fence_is(m, t->fence) &&
+	       (t->fence.kind == SWAKV_FENCE_DONE ||
+		(r->pending == WIRE_OP_STEP_COMPLETE && t->fence.line == r->stream && t->fence.value > r->before));
 }
 
 static struct counts counts_accepted(const struct swakv_turn *t)
@@ -190,6 +224,7 @@ static int begin_fill(struct swakv_session *s, struct message *m, uint32_t i, st
 	if (!t->begin)
 		return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 " begins a request, and `begin` is NULL", i);
 	d = detail_add(s, m);
+	t->request = NULL;
 	r = begin_make(s, t->begin, d ? &d->begin : &none.begin, &code);
 	if (!r)
 		return code;
@@ -299,25 +334,22 @@ static int64_t message_fill(struct swakv_session *s, struct message *m)
 	struct wire_fence *fence = call_place(s, 0);
 	uint64_t *entries = (uint64_t *)(fence + 1);
 
-	for (uint32_t i = 0; i < m->n; i++)
-		if (turn_at(m->turns, m->size, i)->what == SWAKV_TURN_BEGIN)
-			turn_at(m->turns, m->size, i)->request = NULL;
 	for (uint32_t i = 0; i < m->n; i++) {
 		const struct swakv_turn *t = turn_at(m->turns, m->size, i);
 		const struct swakv_request *r = t->request;
 		int code;
 
-		/* Like the others, and the device has finished: there is nothing to check or to list. */
-		if (r && r->session == s && t->what - 1 < SWAKV_TURN_COMPLETE + SWAKV_TURN_PREPARE && !t->tokens &&
-		    !t->accepted &&
-		    (!(t->what & SWAKV_TURN_COMPLETE) ||
-		     (m->fenced && m->fence.kind == SWAKV_FENCE_DONE && t->fence.kind == SWAKV_FENCE_DONE))) {
+		/* As most are: there is nothing to list. */
+		if (r && r->session == s && t->what - 1 < STEP_ON && !t->tokens && !t->accepted &&
+		    (!(t->what & SWAKV_TURN_COMPLETE) || fence_is_plain(m, t, r))) {
 			entries[i] = wire_turn_entry(r->handle, t->what);
 			continue;
 		}
 		code = entry_fill(s, m, i);
-		if (code < 0)
+		if (code < 0) {
+			begins_undo(m, i);
 			return code;
+		}
 	}
 	*fence = (struct wire_fence){ .kind = WIRE_FENCE_DONE };
 	if (m->fence.kind == SWAKV_FENCE_LINE)
@@ -362,13 +394,15 @@ static int turn_send(struct swakv_session *s, struct message *m, struct call **o
 	if (bytes < 0)
 		return (int)bytes;
 	c = call_new(s, WIRE_OP_STEP_TURN, m->n, turn_effect);
-	if (!c)
+	if (!c) {
+		begins_undo(m, m->n);
 		return SWAKV_ENOMEM;
+	}
 	listed = m->n_details | (uint64_t)m->n_counts << 32;
 	if ((size_t)bytes <= RING_SLOT - sizeof(struct wire_command)) {
 		const struct part part = { call_place(s, 0), (size_t)bytes };
 
-		r = call_send(s, c, listed, m->n, &part, 1);
+		r = call_send(s, c, listed, m->n, &part, 1); /* too short to hold a begin */
 		if (r < 0)
 			return r;
 		entries_note(c, m); /* nothing is answered before somebody looks */
@@ -376,8 +410,10 @@ static int turn_send(struct swakv_session *s, struct message *m, struct call **o
 		return 0;
 	}
 	r = call_open(s, c, (size_t)bytes); /* what answers send meanwhile is short: the entries stay where they are */
-	if (r < 0)
+	if (r < 0) {
+		begins_undo(m, m->n);
 		return r;
+	}
 	call_publish(s, c, listed, m->n, (size_t)bytes);
 	entries_note(c, m);
 	call_sent(s, c);
@@ -399,6 +435,17 @@ static int turns_failed(const struct message *m, int code)
 	return code;
 }
 
+/* As sized_check_list(). Most lists are of the library's own version: then a look at each entry is enough. */
+static bool turns_are_sized(const struct swakv_turn *turns, uint32_t n, uint32_t *bad, char *why, size_t why_size)
+{
+	const struct sized kind = SIZED(swakv_turn, result);
+	uint32_t i = 0;
+
+	while (i < n && turns[i].size == sizeof(*turns))
+		i++;
+	return i == n || sized_check_list(&kind, turns, n, bad, why, why_size);
+}
+
 int swakv_step_turn(swakv_session *s, struct swakv_turn *turns, uint32_t n, swakv_ticket *ticket)
 {
 	struct message m = { .turns = turns, .n = n };
@@ -415,14 +462,11 @@ int swakv_step_turn(swakv_session *s, struct swakv_turn *turns, uint32_t n, swak
 		return r < 0 ? r
 			     : session_error(s, SWAKV_EINVALID, "a step has 1 to %d entries, %" PRIu32 " were given",
 					     WIRE_MAX_BATCH, n);
-	if (!sized_check_list(&SIZED(swakv_turn, result), turns, n, &bad, why, sizeof(why)))
+	if (!turns_are_sized(turns, n, &bad, why, sizeof(why)))
 		return r < 0 ? r : session_error(s, SWAKV_EINVALID, "entry %" PRIu32 ": %s", bad, why);
 	m.size = n ? turns->size : 0;
-	if (r == 0) {
+	if (r == 0)
 		r = turn_send(s, &m, &c);
-		if (r < 0)
-			begins_undo(&m, n);
-	}
 	if (r < 0)
 		return turns_failed(&m, r);
 	r = call_return(s, c, ticket);

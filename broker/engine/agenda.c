@@ -32,7 +32,13 @@ static void sift_down(struct session *s, const struct request *r, uint32_t at)
 	heap[at] = moving;
 }
 
-void agenda_build(struct session *s, const struct request *r)
+/* What its top says, where no other line of memory is needed for it. */
+static void note_due(const struct session *s, struct request *r)
+{
+	r->due = r->n_seqs ? s->seqs[s->agenda[r->first]].due : UINT64_MAX;
+}
+
+void agenda_build(struct session *s, struct request *r)
 {
 	int32_t left = slice_part(s, INT32_MAX);
 
@@ -43,6 +49,7 @@ void agenda_build(struct session *s, const struct request *r)
 		slice_step(s, &left, 2);
 	}
 	slice_rest(s, left);
+	note_due(s, r);
 }
 
 uint32_t agenda_due(const struct session *s, const struct request *r, uint64_t step)
@@ -52,7 +59,7 @@ uint32_t agenda_due(const struct session *s, const struct request *r, uint64_t s
 	const struct seq *seqs = s->seqs;
 	uint32_t n = 0, n_seqs = r->n_seqs;
 
-	if (n_seqs == 0 || seqs[heap[0]].due > step)
+	if (r->due > step)
 		return 0;
 	places[n++] = 0;
 	for (uint32_t i = 0; i < n; i++) {
@@ -68,7 +75,7 @@ uint32_t agenda_due(const struct session *s, const struct request *r, uint64_t s
 	return n;
 }
 
-void agenda_settle(struct session *s, const struct request *r, uint32_t n)
+void agenda_settle(struct session *s, struct request *r, uint32_t n)
 {
 	/* Children before their parents: each sinks into a part that is in order. */
 	int32_t left = slice_part(s, INT32_MAX);
@@ -78,4 +85,5 @@ void agenda_settle(struct session *s, const struct request *r, uint32_t n)
 		slice_step(s, &left, 1);
 	}
 	slice_rest(s, left);
+	note_due(s, r);
 }

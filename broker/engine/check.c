@@ -159,6 +159,8 @@ static void check_agenda(struct checker *k, const struct session *s, const struc
 		for (uint32_t n = 0; n < r->n_seqs; n++)
 			found += request_seq(s, r, n) == q;
 	}
+	if (r->n_seqs > 0 && r->due != agenda_seq(s, r, 0)->due)
+		violated(k, "session %u: a request does not know when its first sequence is due", s->tag);
 	if (found != r->n_seqs)
 		violated(k, "session %u: %u of %u sequences are in the agenda", s->tag, found, r->n_seqs);
 }

@@ -180,8 +180,8 @@ static int take_counts(const struct request *r, int32_t value, const int32_t *at
 	return 0;
 }
 
-int step_entry_prepare(struct session *s, const struct wire_step_entry *entry, const int32_t *list, struct delivery *d,
-		       struct fault *f)
+static inline int entry_prepare(struct session *s, const struct wire_step_entry *entry, const int32_t *list,
+				struct delivery *d, struct fault *f)
 {
 	struct counts tokens;
 	struct request *r;
@@ -227,7 +227,7 @@ int step_prepare(struct session *s, const struct step *step, struct wire_entry_f
 	for (uint32_t i = 0; i < step->n; i++) {
 		struct fault one;
 
-		if (step_entry_prepare(s, &step->entries[i], counts_at(step, at), d, &one)) {
+		if (entry_prepare(s, &step->entries[i], counts_at(step, at), d, &one)) {
 			faults[(*n_faults)++] = (struct wire_entry_fault){ .entry = i, .fault = one };
 			slice_spend(s, 1); /* perhaps it has looked for pages that are not there */
 		}
@@ -236,8 +236,8 @@ int step_prepare(struct session *s, const struct step *step, struct wire_entry_f
 	return 0;
 }
 
-int step_entry_complete(struct session *s, const struct wire_step_entry *entry, const int32_t *list,
-			const uint64_t *armed, struct fault *f)
+static inline int entry_complete(struct session *s, const struct wire_step_entry *entry, const int32_t *list,
+				 const uint64_t *armed, struct fault *f)
 {
 	struct counts accepted;
 	struct request *r;
@@ -266,9 +266,23 @@ int step_complete(struct session *s, const struct step *step, const uint64_t *ar
 	for (uint32_t i = 0; i < step->n; i++) {
 		struct fault one;
 
-		if (step_entry_complete(s, &step->entries[i], counts_at(step, at), armed, &one))
+		if (entry_complete(s, &step->entries[i], counts_at(step, at), armed, &one))
 			faults[(*n_faults)++] = (struct wire_entry_fault){ .entry = i, .fault = one };
 		at += step_listed(step->entries[i].accepted);
 	}
 	return 0;
+}
+
+/* ---- entries of a turn ----------------------------------------------------------- */
+
+int step_entry_prepare(struct session *s, const struct wire_step_entry *entry, const int32_t *list, struct delivery *d,
+		       struct fault *f)
+{
+	return entry_prepare(s, entry, list, d, f);
+}
+
+int step_entry_complete(struct session *s, const struct wire_step_entry *entry, const int32_t *list,
+			const uint64_t *armed, struct fault *f)
+{
+	return entry_complete(s, entry, list, armed, f);
 }

@@ -20,6 +20,8 @@ uint64_t request_handle(const struct session *s, const struct request *r)
 	return (uint64_t)s->tag << 48 | (uint64_t)(r - s->requests) << 32 | r->generation;
 }
 
+_Static_assert(offsetof(struct request, first) == 64, "what a plain step looks at lies in one cache line");
+
 enum handle_kind { HANDLE_UNKNOWN, HANDLE_ENDED, HANDLE_LIVE };
 
 static enum handle_kind handle_look(const struct session *s, uint64_t handle, struct request **r)

@@ -11,6 +11,7 @@ struct seq;
 struct page_chains;
 
 struct request {
+	/* ---- what a step inside a page looks at and changes: a cache line ---- */
 	uint32_t generation; /* of the handle; counts up each time the entry is used */
 	uint8_t phase;       /* enum phase; PHASE_NONE: the entry is free */
 	uint8_t transition;  /* enum transition */
@@ -18,17 +19,18 @@ struct request {
 	bool unordered;      /* its stream keeps no order between its steps */
 	uint32_t stream;
 	uint32_t n_seqs;
-	uint32_t first;      /* its sequences: order[first .. first + n_seqs), and the same part of agenda */
-	uint32_t turn_entry; /* of the session's turn number `turn`, that named it last */
-	uint64_t turn;
 	uint64_t steps;        /* decode steps settled since the prefill */
-	struct row_list dirty; /* rows of it that may differ from what was delivered */
-	int32_t pending_batch; /* of the pending compaction, else -1 */
-	int64_t capacity;      /* tokens of each sequence */
+	uint64_t due;          /* the first step that changes more than the count (agenda.h) */
+	uint64_t turn;         /* the session's turn that named it last, times WIRE_MAX_BATCH, and in which entry */
 	uint64_t last_value;   /* greatest fence value it was given, 0: none */
+	struct row_list dirty; /* rows of it that may differ from what was delivered */
 	int32_t first_point;   /* its open points, the newest, chained by same_request */
 	uint32_t n_points;
-	int32_t prev, next;                   /* live requests of the session; `next` also chains free entries */
+	/* ---- the rest ---- */
+	uint32_t first;        /* its sequences: order[first .. first + n_seqs), and the same part of agenda */
+	int32_t pending_batch; /* of the pending compaction, else -1 */
+	int64_t capacity;      /* tokens of each sequence */
+	int32_t prev, next;    /* live requests of the session; `next` also chains free entries */
 	int32_t reservation[WIRE_MAX_GROUPS]; /* pages of each sequence */
 };
 

@@ -24,6 +24,7 @@ static void session_release_memory(struct session *s)
 	free(s->rows);
 	free(s->scratch);
 	free(s->slot_scratch);
+	free(s->turn_scratch);
 	free(s->free_seqs);
 	free(s->slots);
 	free(s->requests);
@@ -43,6 +44,7 @@ static bool session_allocate(struct session *s)
 	s->rows = calloc(n * s->n_groups, sizeof(*s->rows));
 	s->scratch = calloc(n * (size_t)s->scratch_width, sizeof(*s->scratch));
 	s->slot_scratch = calloc(n, sizeof(*s->slot_scratch));
+	s->turn_scratch = calloc(n, sizeof(*s->turn_scratch));
 	s->free_seqs = calloc(n, sizeof(*s->free_seqs));
 	s->slots = calloc(n, sizeof(*s->slots));
 	s->requests = calloc(n, sizeof(*s->requests));
@@ -52,8 +54,8 @@ static bool session_allocate(struct session *s)
 	s->max_points = engine_max_points(&s->model);
 	s->points = calloc(s->max_points, sizeof(*s->points));
 	s->point_pages = calloc((size_t)s->max_points * s->n_groups, sizeof(*s->point_pages));
-	return s->seqs && s->rows && s->scratch && s->slot_scratch && s->free_seqs && s->slots && s->requests &&
-	       s->order && s->agenda && s->waits && s->points && s->point_pages;
+	return s->seqs && s->rows && s->scratch && s->slot_scratch && s->turn_scratch && s->free_seqs && s->slots &&
+	       s->requests && s->order && s->agenda && s->waits && s->points && s->point_pages;
 }
 
 static void session_fill(struct session *s)

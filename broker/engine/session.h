@@ -51,6 +51,7 @@ struct session {
 	int32_t *scratch;      /* [max_batch][scratch_width]: rows on the move */
 	int32_t scratch_width; /* of the group that reserves most */
 	int32_t *slot_scratch; /* [max_batch] */
+	int32_t *turn_scratch; /* [max_batch] */
 	int32_t *free_seqs;
 	uint32_t n_free_seqs;
 	struct slot *slots; /* [max_batch] */
@@ -84,6 +85,28 @@ struct session {
 static inline struct seq *request_seq(const struct session *s, const struct request *r, uint32_t i)
 {
 	return &s->seqs[s->order[r->first + i]];
+}
+
+/* What finds live requests by their handles, for one who looks for many. */
+struct request_finder {
+	struct request *requests;
+	uint32_t first, n; /* the upper halves of their handles: [first, first + n) */
+};
+
+static inline struct request_finder request_finder(const struct session *s)
+{
+	return (struct request_finder){ s->requests, s->tag << 16, (uint32_t)s->model.max_batch };
+}
+
+/* NULL: there is none. */
+static inline struct request *request_live(struct request_finder f, uint64_t handle)
+{
+	uint32_t place = (uint32_t)(handle >> 32) - f.first;
+	struct request *r = &f.requests[place];
+
+	if (place >= f.n || (uint32_t)handle != r->generation || r->phase == PHASE_NONE)
+		return NULL;
+	return r;
 }
 
 /* Chain of group @g in point @p. */

@@ -12,9 +12,11 @@
 #include "begin.h"
 #include "decode.h"
 #include "delivery.h"
+#include "fence.h"
 #include "internal.h"
 #include "quarantine.h"
 #include "slice.h"
+#include "transition.h"
 
 /* ---- the entries, one after the other -------------------------------------------- */
 
@@ -71,6 +73,9 @@ static struct wire_step_entry step_entry(const struct turn *t, const struct part
 	return (struct wire_step_entry){ .request = p->handle, .tokens = 1, .fence = t->fence };
 }
 
+/* What all entries of nearly every turn ask for. */
+#define STEP_ON (WIRE_TURN_COMPLETE | WIRE_TURN_PREPARE)
+
 /* ---- what is wrong with all of it ---------------------------------------------------- */
 
 /* An entry may ask for this; bit after bit. */
@@ -103,50 +108,80 @@ static uint64_t counts_of(uint64_t entry, const union wire_turn_detail *d)
 	return n;
 }
 
-/* Two entries of one request; each request remembers which entry of which turn named it. */
-static int check_twice(struct session *s, const struct turn *t, uint32_t i, struct fault *f)
+/* An entry that is not like nearly all; what it lists is added to *@n_details and *@n_counts. */
+static __attribute__((noinline)) int check_entry(const struct turn *t, uint32_t i, uint32_t *n_details,
+						 uint64_t *n_counts, struct fault *f)
 {
-	struct request *r;
+	uint64_t entry = t->entries[i];
+	uint32_t what = wire_turn_what(entry);
 
-	if (wire_turn_what(t->entries[i]) == WIRE_TURN_BEGIN ||
-	    request_find(s, wire_turn_handle(t->entries[i]), &r, NULL) != 0)
+	if (!is_possible(entry))
+		return fault_set(f, FAULT_TURN_WHAT, -1, i, what);
+	if (!(what & WIRE_TURN_DETAIL))
 		return 0;
-	if (r->turn == s->n_turns)
-		return fault_set(f, FAULT_TURN_TWICE, -1, r->turn_entry, i);
-	r->turn = s->n_turns;
-	r->turn_entry = i;
+	if (*n_details < t->n_details)
+		*n_counts += counts_of(entry, &t->details[*n_details]);
+	++*n_details;
 	return 0;
 }
 
-static int check_turn(struct session *s, const struct turn *t, struct fault *f)
+/* One more step inside a page is only counted. True when @r is in such a one, and its next will be, too. */
+static inline bool only_counts(const struct request *r)
 {
-	uint32_t n_details = 0;
+	return r->transition == TRANSITION_STEP && r->phase == PHASE_EXECUTING && r->steps + 2 < r->due &&
+	       r->dirty.first < 0;
+}
+
+/*
+ * *@alike: each ends a step as all do, and begins one of one token; then the scratch
+ * has the place of each request that does no more than count, and -1 for the others.
+ * Each request remembers in which entry of which turn it was named: so two of one are
+ * found.
+ */
+static int check_entries(struct session *s, const struct turn *t, bool *alike, struct fault *f)
+{
+	const struct request_finder finder = request_finder(s);
+	const uint64_t *entries = t->entries, turn = ++s->n_turns * WIRE_MAX_BATCH;
+	int32_t *scratch = s->turn_scratch;
 	uint64_t n_counts = 0;
+	uint32_t n_details = 0;
 	int code;
 
-	if (s->ended)
-		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
-	if (t->n < 1 || t->n > (uint32_t)s->model.max_batch)
-		return fault_set(f, FAULT_STEP_COUNT, -1, t->n, s->model.max_batch);
-	s->n_turns++;
-	for (uint32_t i = 0; i < t->n; i++) {
-		uint64_t entry = t->entries[i];
+	*alike = true;
+	for (uint32_t i = 0, n = t->n; i < n; i++) {
+		struct request *r = request_live(finder, wire_turn_handle(entries[i]));
+		uint32_t what = wire_turn_what(entries[i]);
 
-		if (!is_possible(entry))
-			return fault_set(f, FAULT_TURN_WHAT, -1, i, wire_turn_what(entry));
-		if (wire_turn_what(entry) & WIRE_TURN_DETAIL) {
-			if (n_details < t->n_details)
-				n_counts += counts_of(entry, &t->details[n_details]);
-			n_details++;
+		if (what != STEP_ON) {
+			*alike = false;
+			if ((code = check_entry(t, i, &n_details, &n_counts, f)))
+				return code;
+			if (what == WIRE_TURN_BEGIN)
+				continue;
 		}
-		if ((code = check_twice(s, t, i, f)))
-			return code;
+		scratch[i] = -1;
+		if (!r)
+			continue;
+		if (r->turn >= turn)
+			return fault_set(f, FAULT_TURN_TWICE, -1, (int64_t)(r->turn - turn), i);
+		r->turn = turn + i;
+		if (only_counts(r))
+			scratch[i] = (int32_t)(r - finder.requests);
 	}
 	if (n_details != t->n_details)
 		return fault_set(f, FAULT_TURN_DETAILS, -1, t->n_details, n_details);
 	if (n_counts != t->n_counts)
 		return fault_set(f, FAULT_STEP_COUNTS, -1, t->n_counts, (int64_t)n_counts);
 	return 0;
+}
+
+static int check_turn(struct session *s, const struct turn *t, bool *alike, struct fault *f)
+{
+	if (s->ended)
+		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
+	if (t->n < 1 || t->n > (uint32_t)s->model.max_batch)
+		return fault_set(f, FAULT_STEP_COUNT, -1, t->n, s->model.max_batch);
+	return check_entries(s, t, alike, f);
 }
 
 /* ---- the four walks -------------------------------------------------------------------- */
@@ -277,17 +312,98 @@ static void prepare_all(struct session *s, const struct turn *t, uint32_t n_comp
 	slice_rest(s, at.left);
 }
 
+/* ---- one walk, where it comes to the same ------------------------------------------------- */
+
+/*
+ * When all entries are alike, no part of one can tell whether the others' have been
+ * done: steps of one token use their own pages only, and points are there for all.
+ */
+static bool is_one_walk(const struct session *s, const struct turn *t)
+{
+	return (t->fence.kind == WIRE_FENCE_DONE || t->fence.kind == WIRE_FENCE_LINE) && points_spare(s) >= t->n &&
+	       points_spare(s) <= s->max_points && !s->poisoned;
+}
+
+/* Rows without an owner go with the next prepare on their stream. */
+static bool has_strays(const struct session *s)
+{
+	for (uint32_t i = 0; i < s->model.n_streams; i++)
+		if (s->lines[i].stray.first >= 0)
+			return true;
+	return false;
+}
+
+/* What the fence of all says of a line, of which it may be. */
+static bool is_proof(const struct session *s, const struct turn *t, const uint64_t *armed, struct resolved_fence *p)
+{
+	*p = (struct resolved_fence){ .reached = true };
+	if (t->fence.kind == WIRE_FENCE_DONE)
+		return true;
+	if (t->fence.line >= s->model.n_streams || t->fence.value > armed[t->fence.line])
+		return false;
+	p->value = t->fence.value;
+	p->reached = p->value <= s->lines[t->fence.line].reached;
+	return true;
+}
+
+/* Entry @i, which is not only counted. */
+static __attribute__((noinline)) void step_on_one(struct session *s, const struct turn *t, uint32_t i,
+						  const uint64_t *armed, struct turn_answer *a, struct delivery *d)
+{
+	const struct wire_step_entry e = { .request = wire_turn_handle(t->entries[i]), .tokens = 1, .fence = t->fence };
+	struct fault f;
+
+	if (step_entry_complete(s, &e, NULL, armed, &f)) {
+		refused(s, a, i, &f);
+		a->faults[a->n_faults - 1].skipped = SWAKV_EPHASE;
+	} else if (step_entry_prepare(s, &e, NULL, d, &f)) {
+		refused(s, a, i, &f);
+	}
+}
+
+/* The requests that the scratch names only count; the others may do more. */
+static void step_on(struct session *s, const struct turn *t, const uint64_t *armed, struct turn_answer *a,
+		    struct delivery *d)
+{
+	struct resolved_fence proof;
+	bool plain = is_proof(s, t, armed, &proof) && !has_strays(s);
+	int64_t line = t->fence.kind == WIRE_FENCE_LINE ? (int64_t)t->fence.line : -1; /* -1: of any */
+	struct request *requests = s->requests;
+	const int32_t *scratch = s->turn_scratch;
+	int32_t left = slice_part(s, INT32_MAX);
+
+	for (uint32_t i = 0, n = t->n; i < n; i++) {
+		struct request *r = &requests[scratch[i] < 0 ? 0 : scratch[i]];
+
+		slice_step(s, &left, 1);
+		if (!plain || scratch[i] < 0 || (line >= 0 && r->stream != line)) {
+			step_on_one(s, t, i, armed, a, d);
+			continue;
+		}
+		r->steps++;
+		if (!proof.reached || proof.value > r->last_value)
+			fence_note(s, r, &proof, NULL);
+	}
+	s->change++;
+	slice_rest(s, left);
+}
+
 int step_turn(struct session *s, const struct turn *turn, const uint64_t *armed, struct turn_answer *answer,
 	      struct delivery *d, struct fault *f)
 {
 	uint32_t n_completes;
+	bool alike = false;
 	int code;
 
 	delivery_reset(d);
 	answer->n_faults = 0;
 	answer->n_begun = 0;
-	if ((code = check_turn(s, turn, f)))
+	if ((code = check_turn(s, turn, &alike, f)))
 		return code;
+	if (alike && is_one_walk(s, turn)) {
+		step_on(s, turn, armed, answer, d);
+		return 0;
+	}
 	complete_all(s, turn, armed, answer);
 	n_completes = answer->n_faults;
 	finish_all(s, turn, armed, n_completes, answer);

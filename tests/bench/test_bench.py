@@ -36,6 +36,11 @@ class Bench(unittest.TestCase):
         self.assertGreater(f["noop_ratio"], 0)
         self.assertGreaterEqual(f["noop_samples"] + f["noop_dropped"], 1)
 
+    def test_a_step_in_one_message_is_measured(self):
+        f = figures("--only", "turn")
+        for name in ("turn_1", "turn_256", "turn_256_requests"):
+            self.assertGreater(f[name + "_ratio"], 0)
+
     def test_a_command_beside_a_flooder_waits_at_most_two_rounds(self):
         f = figures("--only", "victim")
         self.assertGreaterEqual(f["victim_rounds"], 1)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ring/operation.h"
+#include "wire_turn.h"
 
 #define BATCH   256
 #define WINDOW  1024
@@ -108,6 +109,9 @@ static struct wire_reply get(void)
 	return head;
 }
 
+static uint64_t handles[BATCH]; /* of requests of one sequence */
+static uint32_t n_handles;
+
 static void begin(void)
 {
 	struct wire_begin b = { 0 };
@@ -147,6 +151,20 @@ static void step(void)
 	get();
 }
 
+/* Each request of one sequence has prepared a step; or the one of them all, or of one. */
+static void turn(uint32_t what)
+{
+	const struct wire_fence done = { .kind = WIRE_FENCE_DONE };
+	uint64_t entries[BATCH];
+
+	for (uint32_t i = 0; i < n_handles; i++)
+		entries[i] = wire_turn_entry(handles[i], what);
+	handle = 0;
+	put(WIRE_OP_STEP_TURN, n_handles, &done, sizeof(done), entries, n_handles * sizeof(entries[0]));
+	serve();
+	get();
+}
+
 static void finish(void)
 {
 	struct wire_fence point = { .kind = WIRE_FENCE_POINT };
@@ -173,6 +191,12 @@ WORK work_step(int turns)
 {
 	for (int i = 0; i < turns; i++)
 		step();
+}
+
+WORK work_turn(int turns)
+{
+	for (int i = 0; i < turns; i++)
+		turn(WIRE_TURN_COMPLETE | WIRE_TURN_PREPARE);
 }
 
 /* The engine alone, without rings. */
@@ -282,6 +306,36 @@ static void prepare_none(void)
 {
 }
 
+/* Steps that end and begin in one command: of one request of all sequences, */
+static void prepare_turn(void)
+{
+	begin();
+	prefill(LENGTH);
+	handles[n_handles++] = handle;
+	turn(WIRE_TURN_PREPARE);
+}
+
+/* and of as many requests of one. */
+static void prepare_turns(void)
+{
+	const struct wire_begin b = { 0 };
+	const struct wire_fence done = { .kind = WIRE_FENCE_DONE };
+	const int32_t length = LENGTH;
+
+	for (int32_t slot = 0; slot < BATCH; slot++) {
+		put(WIRE_OP_BEGIN, 1, &b, sizeof(b), &slot, sizeof(slot));
+		serve();
+		handles[n_handles++] = handle = get().value;
+		put(WIRE_OP_PREFILL_PREPARE, 1, &length, sizeof(length), NULL, 0);
+		serve();
+		get();
+		put(WIRE_OP_PREFILL_COMPLETE, 0, &done, sizeof(done), NULL, 0);
+		serve();
+		get();
+	}
+	turn(WIRE_TURN_PREPARE);
+}
+
 static const struct work {
 	const char *name;
 	void (*prepare)(void);
@@ -291,6 +345,8 @@ static const struct work {
 	{ "noop", prepare_none, work_noop, 1000 },
 	{ "step_plain", prepare_plain, work_step, TURNS },
 	{ "step_all_map", prepare_boundary, work_step, 1 },
+	{ "turn_plain", prepare_turn, work_turn, TURNS },
+	{ "turn_plain_256_requests", prepare_turns, work_turn, TURNS },
 	{ "engine_step_plain", prepare_plain, work_engine_step, TURNS },
 	{ "engine_step_all_map", prepare_boundary, work_engine_step, 1 },
 	{ "begin_finish", prepare_none, work_begin_finish, 4 },

@@ -322,6 +322,24 @@ MUTATIONS = [
         ("if (s->slots[slots[i]].seq >= 0 || s->slots[slots[i]].waiting)", "if (s->slots[slots[i]].seq >= 0)")]),
     ("a begin waits beyond its time", "wait.c", [
         ("\t\tif (e->stamp >= w->deadline && !w->session->busy)\n", "\t\tif (e->stamp > w->deadline && !w->session->busy)\n")]),
+    ("a turn prepares before it begins", "turn.c", [
+        ("\tfinish_all(s, turn, armed, n_completes, answer);\n\tbegin_all(s, turn, answer);\n",
+         "\tbegin_all(s, turn, answer);\n\tfinish_all(s, turn, armed, n_completes, answer);\n")]),
+    ("what comes after a refused complete is tried", "turn.c", [
+        ("\t\tif (before) {\n\t\t\tbefore->skipped = s->poisoned ? SWAKV_EPOISONED : SWAKV_EPHASE;\n\t\t\tcontinue;\n\t\t}\n",
+         "\t\tif (before)\n\t\t\tbefore->skipped = s->poisoned ? SWAKV_EPOISONED : SWAKV_EPHASE;\n")]),
+    ("a prepare that is skipped in a poisoned session is said to be of the wrong phase", "turn.c", [
+        ("before->skipped = s->poisoned ? SWAKV_EPOISONED : SWAKV_EPHASE;", "before->skipped = SWAKV_EPHASE;")]),
+    ("a request stands in a turn twice", "turn.c", [
+        ("\t\tr->turn = turn + i;\n", "")]),
+    ("a step that maps a page is only counted", "turn.c", [
+        ("r->steps + 2 < r->due", "r->steps + 1 < r->due")]),
+    ("rows without an owner are left out where steps only count", "turn.c", [
+        (" && !has_strays(s);", ";")]),
+    ("a turn counts at a fence of another line", "turn.c", [
+        ("(line >= 0 && r->stream != line)", "false")]),
+    ("points are promised to nobody where entries are alike", "turn.c", [
+        ("points_spare(s) >= t->n &&", "true &&")]),
     ("a limit that is lifted wakes nobody", "floor_ceiling.c", [
         ("\tq->ceiling = high;\n\te->retry = true;\n", "\tq->ceiling = high;\n")]),
 ]

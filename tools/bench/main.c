@@ -20,12 +20,12 @@ static const struct {
 	const char *name; /* what --only looks at, besides a figure's own name */
 	figure_fn *fn;
 } figures[] = {
-	{ "spin", figure_spin },       { "noop", figure_noop },   { "oneway", figure_oneway },
-	{ "decode", figure_decode },   { "begin", figure_begin }, { "prefill", figure_prefill },
-	{ "compact", figure_compact }, { "wake", figure_wake },   { "workers", figure_scale },
-	{ "victim", figure_victim },   { "long", figure_long },   { "attach", figure_attach },
-	{ "kill", figure_kill },       { "idle", figure_idle },   { "memory", figure_memory },
-	{ "trace", figure_trace },     { "pages", figure_pages },
+	{ "spin", figure_spin },       { "noop", figure_noop },       { "oneway", figure_oneway },
+	{ "decode", figure_decode },   { "turn", figure_turn },       { "begin", figure_begin },
+	{ "prefill", figure_prefill }, { "compact", figure_compact }, { "wake", figure_wake },
+	{ "workers", figure_scale },   { "victim", figure_victim },   { "long", figure_long },
+	{ "attach", figure_attach },   { "kill", figure_kill },       { "idle", figure_idle },
+	{ "memory", figure_memory },   { "trace", figure_trace },     { "pages", figure_pages },
 };
 
 static struct bench bench = { .options = { .pin = true, .cpu = { -1, -1 } } };
