@@ -134,3 +134,12 @@ def test_tensors_of_a_group_are_the_pool(pool: processes.Broker, form: str) -> N
         with pytest.raises(swakv.ViewsAlive):
             session.close()
         del t
+
+
+def test_the_example_gives_the_same_tokens(pool: processes.Broker) -> None:
+    if models.DEVICE != "cpu":
+        pytest.skip("the example attaches to a pool on the host")
+    example = Path(__file__).resolve().parents[2] / "client/python/examples/generate.py"
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), SWAKV_BROKER=pool.name, XDG_RUNTIME_DIR=str(pool.folder))
+    said = subprocess.run([sys.executable, str(example)], env=env, capture_output=True, text=True, check=False)
+    assert said.stdout == "0 of 500 tokens differ\n", said.stderr

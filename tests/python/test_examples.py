@@ -37,6 +37,14 @@ def test_two_models_and_one_is_killed() -> None:
         assert re.match(r"0 values were wrong; \d+ of \d+ pages", run("two_models.py", broker))
 
 
+def test_a_block_pool_gives_what_another_asks_for(broker: processes.Broker) -> None:
+    said = run("block_pool.py", broker)
+    assert "the other one has 100 pages\n" in said
+    found = re.search(r"^(\d+) of (\d+) cached pages were given$", said, flags=re.M)
+    assert found
+    assert 0 < int(found[1]) < int(found[2]), "not more than was lacking"
+
+
 def test_the_readme_shows_the_first_example() -> None:
     text = (PACKAGE / "README.md").read_text(encoding="utf-8")
     shown = re.search(r"<!-- examples/first.py -->\n```python\n(.*?)```", text, flags=re.S)

@@ -162,6 +162,17 @@ def test_a_take_is_waited_for_in_an_event_loop(tiny: Attach) -> None:
         assert len(taking.ids) == 2
 
 
+def test_a_want_is_waited_for_in_an_event_loop(tiny: Attach) -> None:
+    with tiny(events=True) as session, tiny("other") as other:
+        mine = take_all(session)
+        assert not session.pages().wanted  # from this look on the descriptor tells of more
+        taking = other.pages().start_take(2, wait=60)
+        while not session.pages().wanted:
+            assert select.select([session], [], [], 60)[0]
+        session.pages().give(mine[:2])
+        assert len(taking.wait()) == 2
+
+
 def test_a_take_is_withdrawn(tiny: Attach) -> None:
     with tiny() as session, tiny("other") as other:
         held = take_all(other)

@@ -320,8 +320,9 @@ class Session:
     def fileno(self) -> int:
         """A descriptor for select() or an event loop, of a session attached with events=True. Waited for, never read.
 
-        Readable while an answer can be collected by poll(), while one is there that nobody took (collect()), and for good
-        once the session has ended. Level-triggered; the session's own until it is closed.
+        Readable while an answer can be collected by poll(), while one is there that nobody took (collect()), while the session
+        is asked for more pages than Pages.wanted has told, from the first look at it on, and for good once the session has
+        ended. Level-triggered; the session's own until it is closed.
         """
         with self.locked() as handle:
             fd = self._lib.swakv_session_fd(handle)
