@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM's block pool over pages that are taken from the broker and given back. The scheduler's thread alone uses it.
+
+Block i is page i. The pool has a block object for every page that could ever be taken; its free queue holds those that
+are held and that nothing refers to, in vLLM's order: the ones without a hash in front, then cached ones, the least
+recently used first. So vLLM's own code runs on it as it is: it sees a pool that grows before it is asked, and shrinks
+between steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from vllm.logger import init_logger
+from vllm.v1.core import block_pool
+from vllm.v1.core.kv_cache_utils import FreeKVCacheBlockQueue, KVCacheBlock
+
+from . import Refused
+from .holder import Holder, Steps
+
+# In vLLM's tree of names, so that VLLM_CONFIGURE_LOGGING and --log-level cover it.
+logger = init_logger("vllm.plugins.swakv")
+
+AHEAD = 16  # blocks that are taken beyond need, so that not every step asks the broker
+ANSWER_EVERY = 0.005  # seconds: what is wanted is some milliseconds old, and the same is not to be given twice
+RESERVE = 2 * AHEAD  # free blocks without a hash that are kept; what is beyond goes back
+
+
+class SwakvBlockPool(block_pool.BlockPool):
+    """A BlockPool whose blocks are managed pages of a swakv session."""
+
+    # Set by attach() before vLLM makes its pool, and taken by that.
+    _waiting: tuple[Holder, Steps, int] | None = None
+
+    @classmethod
+    def attach(cls, holder: Holder, steps: Steps, margin: int) -> None:
+        """The next pool that vLLM makes in this process is @holder's.
+
+        margin: free blocks that vLLM wants to see beyond those that a request needs.
+        """
+        cls._waiting = (holder, steps, margin)
+
+    def __init__(self, num_gpu_blocks: int, *args: Any, **kwargs: Any) -> None:
+        if self._waiting is None:
+            raise Refused(
+                "vLLM makes a second BlockPool in this process (for KV offload to the CPU, say), and swakv has pages for one "
+                "only: turn that off, or unset SWAKV_BROKER"
+            )
+        self.holder, self.steps, self._margin = self._waiting
+        type(self)._waiting = None
+        super().__init__(num_gpu_blocks, *args, **kwargs)
+        # All ids are others' until they are taken.
+        for block in self.blocks:
+            block.prev_free_block = block.next_free_block = None
+        self.free_block_queue = FreeKVCacheBlockQueue([])
+        self.null_block.is_null = False
+        # Which step a free block was freed in, of those freed while one was in flight.
+        self._freed_in: dict[int, int] = {}
+        self._complained: type | None = None
+        self._next_answer = 0.0
+        self._grow(1, 1)
+        if not self.free_block_queue.num_free_blocks:
+            raise Refused(f"the broker has no page for vLLM's null block: {self.holder.refusal}")
+        self.null_block = self.free_block_queue.popleft()
+        self.null_block.is_null = True
+
+    # ---- what vLLM asks ----------------------------------------------------------------
+
+    def want(self, n: int) -> None:
+        """Called before vLLM compares @n with get_num_free_blocks(): takes what is lacking, if it is to be had."""
+        if n <= 0:
+            return
+        n += self._margin
+        least, short = max(n - self.get_num_free_blocks(), 0), n - self._count_unhashed(n)
+        # Rather than evicting what is cached, pages that nobody uses: but nobody is asked for those.
+        if least > 0 or (short > 0 and self.holder.takeable > 0):
+            self._grow(least, short + AHEAD)
+
+    def get_new_blocks(self, num_blocks: int) -> list[KVCacheBlock]:
+        blocks: list[KVCacheBlock] = super().get_new_blocks(num_blocks)
+        if self._freed_in:
+            for block in blocks:
+                self._freed_in.pop(block.block_id, None)
+        return blocks
+
+    def touch(self, blocks: Sequence[KVCacheBlock]) -> None:
+        super().touch(blocks)
+        if self._freed_in:
+            for block in blocks:
+                self._freed_in.pop(block.block_id, None)
+
+    def free_blocks(self, ordered_blocks: Iterable[KVCacheBlock]) -> None:
+        if not self.steps.in_flight:
+            super().free_blocks(ordered_blocks)
+            return
+        blocks = list(ordered_blocks)
+        super().free_blocks(blocks)
+        for block in blocks:
+            if block.ref_cnt == 0 and not block.is_null:
+                self._freed_in[block.block_id] = self.steps.begun
+
+    def reset_prefix_cache(self) -> bool:
+        # vLLM counts as used whatever is not free: here only what is held.
+        ids, self.num_gpu_blocks = self.num_gpu_blocks, self.holder.held
+        try:
+            done: bool = super().reset_prefix_cache()
+        finally:
+            self.num_gpu_blocks = ids
+        if done:
+            self.tend()
+        return done
+
+    def get_usage(self) -> float:
+        """The share of what this engine may hold at most that requests use."""
+        used = self.holder.held - 1 - self.get_num_free_blocks()
+        return used / max(self.holder.limit - 1, 1)
+
+    # ---- between steps -----------------------------------------------------------------
+
+    def tend(self) -> None:
+        """Gives back what is free beyond the reserve, and what others lack as far as nothing refers to it."""
+        now = time.monotonic()
+        if now >= self._next_answer and (wanted := self.holder.wanted) > 0 and self._shed(wanted, cached=True):
+            self._next_answer = now + ANSWER_EVERY
+        surplus = self._count_unhashed(self.holder.held) - RESERVE
+        if surplus > 0:
+            self._shed(surplus, cached=False)
+        self.holder.offer(self.get_num_free_blocks())
+
+    def _free(self) -> Iterator[KVCacheBlock]:
+        """The free queue from its front; the block that was handed out last may be removed from it."""
+        tail = self.free_block_queue.fake_free_list_tail
+        block = self.free_block_queue.fake_free_list_head.next_free_block
+        while block is not None and block is not tail:
+            after = block.next_free_block
+            yield block
+            block = after
+
+    def _count_unhashed(self, most: int) -> int:
+        """How many free blocks in front of the queue have no hash, counted up to @most."""
+        n = 0
+        for block in self._free():
+            if n >= most or block.block_hash is not None:
+                break
+            n += 1
+        return n
+
+    def _grow(self, least: int, most: int) -> None:
+        taken = self.holder.take(least, most)
+        if taken:
+            self.free_block_queue.prepend_n([self.blocks[i] for i in taken])
+            self._complained = None
+        elif least > 0:
+            self._complain()
+
+    def _complain(self) -> None:
+        """Says why requests wait, when that is nothing that passes by itself; once until pages come again."""
+        why = self.holder.refusal
+        if why is None or type(why).__name__ not in ("Never", "Denied") or self._complained is type(why):
+            return
+        self._complained = type(why)
+        logger.warning("swakv: requests wait, since the broker refuses pages: %s", why)
+
+    def _shed(self, n: int, cached: bool) -> int:
+        """Gives back up to @n free blocks that no step can touch any more, those that vLLM would reuse first. How many."""
+        given: list[int] = []
+        for block in self._free():
+            if len(given) >= n or (not cached and block.block_hash is not None):
+                break
+            if self._freed_in.get(block.block_id, 0) > self.steps.ended:
+                continue
+            self.free_block_queue.remove(block)
+            self._freed_in.pop(block.block_id, None)
+            if self.enable_caching:
+                self._maybe_evict_cached_block(block)
+            given.append(block.block_id)
+        if given:
+            self.holder.give(given)
+        return len(given)

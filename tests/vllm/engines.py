@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM engines in processes of their own, and what the broker says of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import build
+import models
+import processes
+
+HERE = Path(__file__).resolve().parent
+PACKAGES = (build.ROOT / "client/python", Path(os.environ["SWAKV_PLUGIN"]))
+MODELS = Path(os.environ["SWAKV_MODELS"])
+PATIENCE = 600  # seconds for one engine to start, or to answer, on a busy machine
+
+Tokens = list[list[int]]  # of each prompt
+
+# Shorter and longer than the window of 128, at its edges, and at those of blocks of 32.
+LENGTHS = (40, 100, 127, 128, 129, 200, 300, 447, 33, 64, 90, 111, 222, 333, 20, 260)
+TOKENS = 100
+
+
+def prompts(seed: int, lengths: Sequence[int] = LENGTHS) -> Tokens:
+    rnd = random.Random(seed)
+    return [[rnd.randrange(3, models.VOCABULARY) for _ in range(n)] for n in lengths]
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> Any:
+    end = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < end, f"waited {PATIENCE} s for {what}"
+        time.sleep(0.01)
+    return found
+
+
+class Engine:
+    """One vLLM engine. broker None: stock vLLM. It starts at once; started() waits for it."""
+
+    def __init__(
+        self, model: str, broker: processes.Broker | None = None, environ: dict[str, str] | None = None, **options: Any
+    ) -> None:
+        self.model, self.log = model, tempfile.TemporaryFile("w+")
+        folder = models.save(model, MODELS / f"{model}-{models.edition()}")
+        options = {"model": str(folder), "served_model_name": model, "enable_prefix_caching": True, **options}
+        env = dict(
+            os.environ, VLLM_CPU_KVCACHE_SPACE="1", HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1",
+            VLLM_CPU_OMP_THREADS_BIND="nobind", OMP_NUM_THREADS="1",
+            PYTHONPATH=os.pathsep.join(map(str, PACKAGES)), **(environ or {}),
+        )  # fmt: skip
+        if broker is not None:
+            env |= {"SWAKV_BROKER": broker.name, "SWAKV_REQUIRED": "1", "XDG_RUNTIME_DIR": str(broker.folder)} | (environ or {})
+        answers, theirs = os.pipe()
+        self.process = subprocess.Popen(
+            [sys.executable, "-B", str(HERE / "host.py"), json.dumps(options), str(theirs)],
+            env=env, pass_fds=[theirs], stdin=subprocess.PIPE, stdout=self.log, stderr=self.log, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+        os.close(theirs)
+        self._answers = os.fdopen(answers)
+        self._pids: dict[str, int] = {}
+        self.closed = False
+
+    def text(self) -> str:
+        self.log.seek(0)
+        return self.log.read()
+
+    def answer(self) -> Any:
+        line = self._answers.readline()
+        assert line, f"the engine of {self.model} has ended:\n{self.text()[-20000:]}"
+        said = json.loads(line)
+        assert "error" not in said, said["error"]
+        return said["answer"]
+
+    def send(self, do: str, **arguments: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+        self.process.stdin.flush()
+
+    def call(self, do: str, **arguments: Any) -> Any:
+        self.send(do, **arguments)
+        return self.answer()
+
+    def started(self) -> Engine:
+        assert self.answer() == "started"
+        self._pids = self.call("pids")
+        assert set(self._pids) == {"EngineCore", "Worker"}, self._pids
+        return self
+
+    def refused(self) -> str:
+        """Waits for an engine that does not start. What it said."""
+        line = self._answers.readline()
+        assert not line, f"the engine of {self.model} has started: {line}"
+        self.process.wait(PATIENCE)
+        return self.text()
+
+    def pid(self, which: str) -> int:
+        return self._pids[which]
+
+    def generate(self, prompts: Tokens, tokens: int = TOKENS) -> Tokens:
+        return self.call("generate", prompts=prompts, tokens=tokens)  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        for pid in self._pids.values():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        self._answers.close()
+        self.log.close()
+        self.closed = True
+
+
+@contextlib.contextmanager
+def running(*engines: Engine) -> Iterator[None]:
+    """Waits for engines that start beside each other, and ends them."""
+    try:
+        for e in engines:
+            e.started()
+        yield
+    finally:
+        for e in engines:
+            if not e.closed:
+                e.close()
+
+
+def said_of(broker: processes.Broker, model: str) -> dict[str, Any]:
+    """What the broker says of the sessions of @model together."""
+    return next((m for m in broker.status()["models"] if m["name"] == model), {"managed": 0, "wanted": 0, "used_bytes": 0})
+
+
+def blocks(broker: processes.Broker, model: str) -> int:
+    """Pages that the engine of @model holds."""
+    return int(said_of(broker, model)["managed"])
+
+
+def quiet(broker: processes.Broker, model: str) -> int:
+    """Pages that the engine of @model holds, when it is asked for none; else 0."""
+    said = said_of(broker, model)
+    return 0 if said["wanted"] else int(said["managed"])
+
+
+def held(broker: processes.Broker, model: str) -> int:
+    """Bytes of pages that sessions of @model have, alive or not, those in quarantine included."""
+    return int(said_of(broker, model)["used_bytes"])
+
+
+def ended(pid: int) -> bool:
+    """A zombie has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+NAN = """
+import contextlib, sys, numpy, swakv
+page, tokens = int(sys.argv[2]), 32
+group = swakv.Group(layers=1, page_tokens=tokens, k_bytes=page // tokens, form="joined")
+with swakv.attach(swakv.Model("nan", [group], max_seq=tokens), socket=sys.argv[1]) as session:
+    session.stream().bind_host()
+    pages, ids = session.pages(), []
+    with contextlib.suppress(swakv.NoPages):
+        while True:
+            ids += pages.take(1, swakv.MAX_PAGES)
+    all = numpy.asarray(session.layouts[0].pages).view(numpy.uint32)
+    all[ids] = 0x7FC00000
+    del all
+    for i in range(0, len(ids), swakv.MAX_PAGES):
+        pages.give(ids[i:i + swakv.MAX_PAGES])
+    print(len(ids))
+"""
+
+
+def fill_with_nan(broker: processes.Broker, page_bytes: int) -> int:
+    """Fills every page that can be had with NaN, as another session that has used them. Returns how many."""
+    run = subprocess.run(
+        [sys.executable, "-B", "-c", NAN, broker.socket_path, str(page_bytes)], check=True, stdout=subprocess.PIPE, text=True,
+        env=dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, PACKAGES))),
+    )  # fmt: skip
+    return int(run.stdout)

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plug-in's parts without an engine: what is refused at start, and the block pool beside steps in flight."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from swakv_vllm import Refused, plan, seams, settings
+
+import swakv
+
+# ---- what the environment says ---------------------------------------------------------------
+
+
+def test_nothing_is_asked_for() -> None:
+    assert settings.read({}) is None
+    assert settings.read({"SWAKV_BROKER": "", "SWAKV_REQUIRED": "0"}) is None
+
+
+def test_what_is_asked_for() -> None:
+    assert settings.read({"SWAKV_BROKER": "kv"}) == settings.Settings("kv", None, False)
+    asked = {"SWAKV_BROKER": "kv", "SWAKV_MODEL": "chat", "SWAKV_REQUIRED": "1"}
+    assert settings.read(asked) == settings.Settings("kv", "chat", True)
+
+
+@pytest.mark.parametrize("environ", [{"SWAKV_REQUIRED": "1"}, {"SWAKV_BROKER": "kv", "SWAKV_REQUIRED": "yes"}])
+def test_what_is_asked_for_is_wrong(environ: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="SWAKV_REQUIRED"):
+        settings.read(environ)
+
+
+def test_loading_attaches_nothing_and_changes_nothing_without_a_broker() -> None:
+    code = "import swakv_vllm, sys; swakv_vllm.register(); sys.exit('vllm' in sys.modules or 'swakv' in sys.modules)"
+    subprocess.run([sys.executable, "-B", "-c", code], check=True, env={"PATH": "", "PYTHONPATH": ":".join(sys.path)})
+
+
+# ---- seams -------------------------------------------------------------------------------------
+
+
+def test_every_seam_of_this_vllm_is_as_expected() -> None:
+    seams.check_version()
+    for seam in vars(seams).values():
+        if isinstance(seam, seams.Seam):
+            seam.get()
+
+
+def test_an_unknown_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vllm.version.__version__", "0.33.0")
+    with pytest.raises(Refused, match=r"vLLM is version 0\.33\.0, and swakv-vllm knows 0\.32\.x"):
+        seams.check_version()
+
+
+def test_a_seam_of_another_shape_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def popleft(self: Any, eagerly: bool) -> None: ...
+
+    monkeypatch.setattr("vllm.v1.core.kv_cache_utils.FreeKVCacheBlockQueue.popleft", popleft)
+    with pytest.raises(Refused, match=r"FreeKVCacheBlockQueue\.popleft of this vLLM takes \(self, eagerly\)"):
+        seams.check_version()
+
+
+def test_a_seam_that_there_is_not_is_refused_by_its_name() -> None:
+    with pytest.raises(Refused, match=r"no vllm\.v1\.engine\.core\.EngineCore\._gone"):
+        seams.Seam("vllm.v1.engine.core", "EngineCore._gone", ("self",)).get()
+
+
+# ---- configurations --------------------------------------------------------------------------------
+
+
+def config(**change: Any) -> Any:
+    """As much of a VllmConfig as is looked at; change: "parallel_config.tensor_parallel_size"=2 and so on."""
+    c = SimpleNamespace(
+        parallel_config=SimpleNamespace(
+            tensor_parallel_size=1, pipeline_parallel_size=1, data_parallel_size=1, decode_context_parallel_size=1,
+            prefill_context_parallel_size=1, enable_eplb=False,
+        ),
+        kv_transfer_config=None,
+        cache_config=SimpleNamespace(kv_offloading_size=None),
+        speculative_config=None,
+        attention_config=SimpleNamespace(hisparse_config=None),
+        model_config=SimpleNamespace(enable_sleep_mode=False, served_model_name=["a", "b"], model="path"),
+        use_v2_model_runner=False,
+    )  # fmt: skip
+    for path, value in change.items():
+        *where, last = path.split("__")
+        target = c
+        for name in where:
+            target = getattr(target, name)
+        setattr(target, last, value)
+    return c
+
+
+def test_a_plain_configuration_is_not_refused() -> None:
+    plan.check(config())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"parallel_config__tensor_parallel_size": 2}, "tensor_parallel_size is 2"),
+        ({"parallel_config__pipeline_parallel_size": 2}, "pipeline_parallel_size is 2"),
+        ({"parallel_config__data_parallel_size": 2}, "data_parallel_size is 2"),
+        ({"parallel_config__enable_eplb": True}, "expert load balancing"),
+        ({"kv_transfer_config": SimpleNamespace(kv_connector="NixlConnector")}, "NixlConnector"),
+        ({"cache_config__kv_offloading_size": 4.0}, "KV offload"),
+        ({"speculative_config": SimpleNamespace(method="eagle")}, "eagle"),
+        ({"attention_config__hisparse_config": object()}, "HiSparse"),
+        ({"model_config__enable_sleep_mode": True}, "sleep mode"),
+        ({"use_v2_model_runner": True}, "VLLM_USE_V2_MODEL_RUNNER=0"),
+    ],
+)
+def test_what_would_go_wrong_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        plan.check(config(**change))
+
+
+def test_a_state_that_is_no_attention_over_blocks_is_refused() -> None:
+    class MambaSpec: ...
+
+    with pytest.raises(Refused, match="layer ssm has a KV cache of kind MambaSpec"):
+        plan.check_specs([{"ssm": MambaSpec()}])
+
+
+def test_layouts() -> None:
+    assert plan.layout([["LBHNC"]], None, on_cpu=True) == "BLHNC"
+    assert plan.layout([["LBNHC", "BLHNC"]], None, on_cpu=False) == "BLHNC"
+    with pytest.raises(Refused, match="LBNHC"):
+        plan.layout([["LBNHC"]], None, on_cpu=True)
+    with pytest.raises(Refused, match="set to LBHNC"):
+        plan.layout([["LBHNC"]], "LBHNC", on_cpu=True)
+
+
+def test_the_name_of_the_model() -> None:
+    assert plan.name(config(), None) == "a"
+    assert plan.name(config(), "mine") == "mine"
+    assert plan.name(config(model_config__served_model_name=None), None) == "path"
+    with pytest.raises(Refused, match="SWAKV_MODEL"):
+        plan.name(config(), "m\u00f6del")
+
+
+def test_a_model_whose_blocks_are_no_power_of_two() -> None:
+    group = plan.Block(bytes=96 * 1000 + 7, tokens=96).model("m", "tag").groups[0]
+    assert group.page_tokens * group.k_bytes + group.extra_bytes == 96 * 1000 + 7
+
+
+# ---- the block pool ------------------------------------------------------------------------------
+
+
+class Pages:
+    """A broker's pages, in no order."""
+
+    def __init__(self, n: int) -> None:
+        self.free = [*range(n - 1, 0, -2), *range(0, n, 2)]
+        self.wanted, self.offered = swakv.Want(0, 0.0), 0
+        self.session = SimpleNamespace(info=SimpleNamespace(cuda=False))
+
+    def take(self, least: int, most: int, stream: int = 0) -> list[int]:
+        if len(self.free) < least:
+            raise swakv.NoPages("others have them")
+        return [self.free.pop() for _ in range(min(most, len(self.free)))]
+
+    def give(self, ids: Sequence[int], fences: Sequence[swakv.Fence] = ()) -> None:
+        assert not set(ids) & set(self.free)
+        self.free += ids
+
+    def offer(self, n: int) -> None:
+        self.offered = n
+
+    @property
+    def takeable(self) -> int:
+        return len(self.free)
+
+
+N = 200
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return Pages(N)
+
+
+@pytest.fixture
+def pool(pages: Pages) -> Any:
+    from swakv_vllm.blocks import SwakvBlockPool
+    from swakv_vllm.holder import Holder, Steps
+
+    SwakvBlockPool.attach(Holder(pages, N), Steps(), 0)  # type: ignore[arg-type]
+    return SwakvBlockPool(N, True, 32)
+
+
+def get(pool: Any, n: int) -> list[Any]:
+    pool.want(n)
+    assert pool.get_num_free_blocks() >= n
+    return list(pool.get_new_blocks(n))
+
+
+def cache(pool: Any, blocks: list[Any]) -> None:
+    for block in blocks:
+        pool._insert_block_hash(b"%030d" % block.block_id + b"\0\0\0\0", block, num_tokens=32)
+
+
+def test_the_null_block_is_a_page_of_its_own(pool: Any, pages: Pages) -> None:
+    assert pool.null_block.is_null and pool.null_block.block_id not in pages.free
+    assert sum(b.is_null for b in pool.blocks) == 1
+    assert pool.holder.held == 1 and pool.get_num_free_blocks() == 0 and pool.get_usage() == 0.0
+
+
+def test_a_second_pool_is_refused(pool: Any) -> None:
+    with pytest.raises(Refused, match="second BlockPool"):
+        type(pool)(N, True, 32)
+
+
+def test_blocks_are_taken_before_they_are_counted(pool: Any, pages: Pages) -> None:
+    blocks = get(pool, 50)
+    assert not {b.block_id for b in blocks} & set(pages.free)
+    assert pool.holder.held + len(pages.free) == N
+    pool.want(N)
+    assert pool.get_num_free_blocks() < N, "so many there are not: nothing is taken, and nothing raised"
+    assert pool.get_usage() == 50 / (N - 1)
+
+
+def test_what_is_free_goes_back_beyond_a_reserve(pool: Any, pages: Pages) -> None:
+    blocks = get(pool, 150)
+    pool.free_blocks(blocks)
+    pool.tend()
+    assert pool.holder.held < 50 and len(pages.free) == N - pool.holder.held
+    assert pages.offered == pool.get_num_free_blocks()
+
+
+def test_cached_blocks_are_kept_until_others_lack_pages(pool: Any, pages: Pages) -> None:
+    blocks = get(pool, 150)
+    cache(pool, blocks)
+    pool.free_blocks(reversed(blocks))
+    pool.tend()
+    assert pool.holder.held > 150 and len(pool.cached_block_hash_to_block) == 150
+    free = pool.get_num_free_blocks()
+    pages.wanted = swakv.Want(60, 0.0)
+    pool.tend()
+    assert pool.get_num_free_blocks() == free - 60
+    assert all(pool.blocks[i].block_hash is None for i in pages.free), "a page that was given is in the cache"
+    pool.tend()
+    assert pool.get_num_free_blocks() == free - 60, "what is wanted is old: the same is not given twice"
+
+
+def test_blocks_of_requests_are_not_given(pool: Any, pages: Pages) -> None:
+    blocks = get(pool, 100)
+    pages.wanted = swakv.Want(N, 0.0)
+    pool.tend()
+    assert pool.holder.held == 101 and not {b.block_id for b in blocks} & set(pages.free)
+
+
+def test_a_block_is_given_when_the_steps_that_might_touch_it_have_ended(pool: Any, pages: Pages) -> None:
+    """As with asynchronous scheduling: a request is found to have ended while the next step with it is in flight."""
+    blocks = get(pool, 100)
+    pages.wanted = swakv.Want(N, 0.0)
+    pool.steps.begun = 2
+    pool.steps.ended = 1
+    pool.free_blocks(blocks)
+    pool.tend()
+    assert not {b.block_id for b in blocks} & set(pages.free)
+    pool.steps.begun = 3
+    pool.tend()
+    assert not {b.block_id for b in blocks} & set(pages.free)
+    pool.steps.ended = 2
+    pool._next_answer = 0.0
+    pool.tend()
+    assert {b.block_id for b in blocks} <= set(pages.free)
+
+
+def test_what_is_cached_is_not_evicted_while_pages_are_to_be_had(pool: Any, pages: Pages) -> None:
+    blocks = get(pool, 40)
+    cache(pool, blocks)
+    pool.free_blocks(reversed(blocks))
+    more = get(pool, 60)
+    assert len(pool.cached_block_hash_to_block) == 40
+    pool.free_blocks(more)
+    get(pool, N - 1)
+    assert len(pool.cached_block_hash_to_block) == 0
+
+
+def test_the_prefix_cache_is_reset_and_given_back(pool: Any, pages: Pages) -> None:
+    blocks = get(pool, 100)
+    cache(pool, blocks)
+    assert pool.reset_prefix_cache() is False, "requests use it"
+    pool.free_blocks(reversed(blocks))
+    assert pool.reset_prefix_cache() is True
+    assert pool.holder.held < 50 and pool.num_gpu_blocks == N and not len(pool.cached_block_hash_to_block)
