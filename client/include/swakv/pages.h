@@ -48,11 +48,11 @@ int swakv_pages_give(swakv_session *s, uint32_t group, const int32_t *ids, uint3
 
 /* ---- what others lack ------------------------------------------------------------- */
 
-/* All four ask nobody, and cost as much as a few loads or stores. */
+/* None of these sends a command: each costs as much as a few loads or stores. */
 
 /*
  * Pages of @group that could be taken about now: a hint, some milliseconds old.
- * 0 for NULL, for a group that there is not, and when the session is over.
+ * 0 for NULL, for an unknown group, and once the session has ended.
  */
 int64_t swakv_pages_takeable(const swakv_session *s, uint32_t group);
 /*
@@ -60,7 +60,7 @@ int64_t swakv_pages_takeable(const swakv_session *s, uint32_t group);
  * model had no other: @floor and @ceiling (all pages there are when it has none).
  * All sessions of the model share both. An administrator may change them; they
  * are as old as what can be taken.
- * Errors: common, SWAKV_EAGAIN (the session has attached just now, and they are not there yet).
+ * Errors: common, SWAKV_EAGAIN (the session has only just attached, and they are not there yet).
  */
 int swakv_pages_get_limits(swakv_session *s, uint32_t group, int64_t *floor, int64_t *ceiling);
 /*
