@@ -153,6 +153,12 @@ struct shrinking {
 	time_t until;
 };
 
+/* What follows a step without being one itself, an idle turn, belongs to it. */
+static uint64_t steps_until(const struct world *w, const struct sim_options *o)
+{
+	return w->steps + 1 < o->steps ? w->steps + 1 : o->steps;
+}
+
 static void try(struct shrinking *s, const struct sim_options *o)
 {
 	if (++s->tries > MOST_TRIES || time(NULL) >= s->until)
@@ -161,8 +167,7 @@ static void try(struct shrinking *s, const struct sim_options *o)
 	if (!s->world->broken[0])
 		return;
 	s->best = *o;
-	if (s->world->steps < o->steps)
-		s->best.steps = s->world->steps;
+	s->best.steps = steps_until(s->world, o);
 }
 
 static void shrink(struct shrinking *s)
@@ -205,8 +210,7 @@ static bool run_one(struct world *w, const struct sim_options *o, struct status_
 		struct shrinking s = { .best = *o, .world = w, .status = status, .until = time(NULL) + MOST_S };
 
 		printf("BROKEN in seed %" PRIu64 " after %" PRIu64 " steps: %s\n", o->seed, w->steps, w->broken);
-		if (w->steps < s.best.steps)
-			s.best.steps = w->steps;
+		s.best.steps = steps_until(w, o);
 		if (do_shrink)
 			shrink(&s);
 		print_command(&s.best);
