@@ -145,10 +145,11 @@ struct world {
 	uint64_t floors[SIM_MODELS];
 	struct claim_seen claims[SIM_MODELS];
 	struct vain_seen vain;
-	uint64_t healed;   /* since when */
-	bool computing;    /* the ring thread is in the middle of what it counts the time of */
-	uint64_t looked;   /* at who waits, last */
-	bool lacked, fine; /* so it was then: somebody lacked pages; nothing had to be asked that was not */
+	uint64_t healed;       /* since when */
+	bool computing;        /* the ring thread is in the middle of what it counts the time of */
+	uint64_t computing_at; /* pauses until its beginning */
+	uint64_t looked;       /* at who waits, last */
+	bool lacked, fine;     /* so it was then: somebody lacked pages; nothing had to be asked that was not */
 	uint64_t lack_seen, asked_seen; /* somebody lacked pages; all that had to be asked was asked, or nothing had */
 #define SIM_FIELD(name, text) uint64_t name;
 	SIM_COUNTS(SIM_FIELD)

@@ -113,7 +113,9 @@ static uint64_t edge_computed(void *arg)
 	struct world *w = arg;
 
 	w->computing = !w->computing;
-	if (!w->computing) /* boards are written, if that was it, and nothing has changed since */
+	if (w->computing)
+		w->computing_at = engine_pauses(w->ring->engine);
+	else if (engine_pauses(w->ring->engine) == w->computing_at) /* else others were served in between */
 		want_check_asked(w);
 	return 0;
 }
