@@ -12,7 +12,11 @@
  * Descriptors of a session: socket, pidfd, doorbell. Of one whose pages are back: socket, pidfd. The broker's own:
  * about 20, and a session's memory on its way.
  */
-enum { SESSION_DESCRIPTORS = 6 /* socket and a copy of it, pidfd, doorbell, two memories */, LINGERING_DESCRIPTORS = 2, OWN_DESCRIPTORS = 32 };
+enum {
+	SESSION_DESCRIPTORS = 6 /* socket and a copy of it, pidfd, doorbell, two memories */,
+	LINGERING_DESCRIPTORS = 2,
+	OWN_DESCRIPTORS = 32
+};
 
 static void raise_limit(int resource, struct rlimit *limit)
 {

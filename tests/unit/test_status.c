@@ -185,7 +185,8 @@ Test(status, a_session_shows_what_its_channel_knows)
 
 Test(status, who_is_asked_for_pages_and_did_not_give)
 {
-	const struct take all = { .group = 1, .min = 8, .max = 8 }, other = { .group = 0, .min = 1, .max = 4096, .wait = 9 };
+	const struct take all = { .group = 1, .min = 8, .max = 8 },
+			  other = { .group = 0, .min = 1, .max = 4096, .wait = 9 };
 	struct wire_board boards[GROUPS] = { 0 };
 	const struct status_session *out = s->sessions;
 	uint64_t ceiling = 4 << 20, none = 0;
