@@ -129,13 +129,15 @@ static bool must_wait(const struct ring_thread *t, const struct channel *c)
 /* Refused for want of pages: words may have moved that nobody has looked at since. */
 static enum outcome try_again(struct ring_thread *t, struct channel *c)
 {
+	bool progress;
+
 	if (t->in_pause)
 		return LEFT;
-	if (ring_poll(t)) {
-		if (c->state != CHANNEL_ATTACHED)
-			return ENDED;
+	progress = ring_poll(t);
+	if (c->state != CHANNEL_ATTACHED)
+		return ENDED;
+	if (progress)
 		operation_execute(t->workspace, c, t->now);
-	}
 	return EXECUTED;
 }
 
@@ -146,7 +148,8 @@ static bool look_before_turn(struct ring_thread *t, const struct channel *c)
 
 	if (t->in_pause || !w->formed || command_head(w)->op != WIRE_OP_STEP_TURN || !turn_begins(w))
 		return true;
-	return !ring_poll(t) || c->state == CHANNEL_ATTACHED;
+	ring_poll(t);
+	return c->state == CHANNEL_ATTACHED; /* it may have been found lying, which is no progress */
 }
 
 /* Executes and answers the command of @n_slots slots in the workspace. */

@@ -21,6 +21,7 @@
 #include "ring/ring_round.h"
 #include "ring/ring_wake.h"
 #include "session/handshake.h"
+#include "wire_turn.h"
 
 enum { MOST = 48, PAGES = 64, RESERVED = 11 /* pages of a sequence: window 64, pages of 16 tokens */ };
 
@@ -1211,6 +1212,34 @@ Test(ring_edge, of_many_threads_that_sleep_on_a_word_one_is_woken)
 	cr_expect_eq(syscall(SYS_futex, &word, FUTEX_WAKE, SLEEPERS, NULL, NULL, 0), SLEEPERS - 1);
 	for (int i = 0; i < SLEEPERS; i++)
 		pthread_join(threads[i], NULL);
+}
+
+/* Its words are looked at before anything begins: that it lies is found there. */
+Test(ring_round, a_liar_is_ended_once_by_the_turn_that_begins_a_request)
+{
+	struct {
+		struct wire_fence fence;
+		uint64_t entry;
+		union wire_turn_detail detail;
+		int32_t slot;
+	} __attribute__((packed)) turn = { .entry = wire_turn_entry(1, WIRE_TURN_BEGIN) };
+	struct {
+		struct wire_give give;
+		struct wire_fence fence;
+		int32_t page;
+	} give = { .fence = { .kind = WIRE_FENCE_LINE, .value = 5 } };
+	struct worker *w = attach();
+
+	take_pages(w, PAGES);
+	store_release(&w->channel.lines[0].armed, 5);
+	send(w, WIRE_OP_GIVE, 1, 1, &give, sizeof(give)); /* something is open */
+	turns(1);
+	cr_assert(answered(w) && w->code == 0);
+	store_release(&w->channel.lines[0].armed, 4);
+	send(w, WIRE_OP_STEP_TURN, 1 | UINT64_C(1) << 32, 1, &turn, sizeof(turn));
+	turns(2);
+	cr_expect_eq(w->channel.state, CHANNEL_KICKED);
+	cr_expect_eq(ring.counters.kicked, 1);
 }
 
 /* ---- many answers at once ---------------------------------------------------------------- */
