@@ -41,14 +41,13 @@ static void claim_drop(struct engine *e, struct claim *c)
 /* @c has kept for nothing: nobody chooses for as long as it has, with those that it overlapped. */
 static void claims_pause(struct engine *e, const struct claim *c)
 {
-	struct vain *v = &e->vain;
-	uint64_t held;
+	uint64_t held = e->stamp - c->first;
+	struct claim *other;
 
-	if (c->since > v->until || c->since < v->since)
-		v->since = c->since;
-	v->until = e->stamp;
-	held = v->until - v->since;
-	v->paused_until = e->stamp + (held ? held : 1);
+	e->claims_paused_until = e->stamp + (held ? held : 1);
+	TAILQ_FOREACH (other, &e->claims, link)
+		if (other->first > c->first)
+			other->first = c->first;
 }
 
 void claim_end(struct engine *e, struct quota *q, bool admitted)
@@ -119,7 +118,7 @@ static void claim_begin(struct engine *e, struct wait *w)
 	spare = pool_spare_extents(&e->pool);
 	if (choose(e, c, w, &own, keep.extents < spare ? keep.extents : spare)) {
 		c->of = w;
-		c->since = c->moved = e->stamp;
+		c->since = c->moved = c->first = e->stamp;
 		TAILQ_INSERT_TAIL(&e->claims, c, link);
 		e->n_claims++;
 	} else {
@@ -151,7 +150,7 @@ static uint64_t later(uint64_t stamp, uint64_t by)
 
 static uint64_t may_choose_from(const struct engine *e, const struct wait *w)
 {
-	return w->paused_until > e->vain.paused_until ? w->paused_until : e->vain.paused_until;
+	return w->paused_until > e->claims_paused_until ? w->paused_until : e->claims_paused_until;
 }
 
 static uint64_t claim_due(const struct engine *e, const struct quota *q)

@@ -37,6 +37,7 @@ struct claim {
 	TAILQ_ENTRY(claim) link; /* of the engine's, while `of` is set */
 	struct wait *of;         /* whose; NULL: nothing is claimed */
 	uint64_t since, moved;   /* stamps: when it chose, and when a page joined last */
+	uint64_t first;          /* stamp: when the first chose of those that it overlapped and that gave nothing */
 	uint64_t joined;         /* pages, as of `moved` */
 	bool lifted;             /* for the moment others need not respect it; claims_restore() ends that */
 	bool served;             /* its own begin is tried: it does not stand in its own way */
@@ -46,12 +47,6 @@ struct claim {
 	} of_group[WIRE_MAX_GROUPS];
 };
 TAILQ_HEAD(claim_list, claim);
-
-/* Claims that have ended and gave nothing, as stamps: the last ones that overlapped, and when others may choose again.
- */
-struct vain {
-	uint64_t since, until, paused_until;
-};
 
 void claim_init(struct claim *c);
 /* What is claimed of @q is open again; its begin was @admitted, or the claim was in vain. Safe to repeat. */

@@ -37,9 +37,9 @@ struct engine {
 	uint64_t stamps_a_ms, wait_claim, claim_hold, claim_max;
 	struct claim_list claims; /* the oldest first */
 	uint32_t n_claims;
-	struct vain vain;
-	bool claims_lifted;      /* some of them */
-	void (*look)(void *arg); /* who wants to see them, see engine_on_claims() */
+	uint64_t claims_paused_until; /* stamp: after some that gave nothing */
+	bool claims_lifted;           /* some of them */
+	void (*look)(void *arg);      /* who wants to see them, see engine_on_claims() */
 	void *look_arg;
 	struct wait_list waits; /* oldest first */
 	struct wait_list refused;

@@ -24,11 +24,15 @@ static struct ref_wait *waiter(struct ref_pool *p, const struct ref_claim *c)
 /* From the first of those that held in vain, one into the other, until now; the pause is as long. */
 static void note_vain(struct ref_pool *p, const struct ref_claim *c)
 {
-	bool overlaps = c->since <= p->vain_end && p->vain_end > 0;
+	uint64_t begin = c->vain_begin;
 
-	p->vain_begin = overlaps && p->vain_begin < c->since ? p->vain_begin : c->since;
-	p->vain_end = p->stamp;
-	p->pause_end = p->vain_end + (p->vain_end - p->vain_begin);
+	for (int i = 0; i < REF_QUOTAS; i++) {
+		struct ref_claim *other = &p->quotas[i].claim;
+
+		if (other->session && other->vain_begin > begin)
+			other->vain_begin = begin;
+	}
+	p->pause_end = p->stamp + (p->stamp - begin);
 	if (p->pause_end == p->stamp)
 		p->pause_end++;
 }
@@ -287,7 +291,7 @@ static void learn_new(struct ref_pool *p, struct ref_quota *q, const struct ref_
 			     (unsigned long long)p->stamp);
 	c->session = w->session;
 	c->ticket = w->ticket;
-	c->since = c->moved = p->stamp;
+	c->since = c->moved = c->vain_begin = p->stamp;
 	memcpy(c->class_of, seen->class_of, sizeof c->class_of);
 	memcpy(c->kept, seen->kept, sizeof c->kept);
 	for (uint32_t x = 0; x < p->n_extents; x++) {

@@ -76,7 +76,8 @@ struct ref_claim {
 	const struct ref_session *session; /* NULL: nothing */
 	uint64_t ticket;                   /* of its begin */
 	uint64_t since, moved;             /* stamps */
-	bool joined;                       /* a page came free in its extents */
+	uint64_t vain_begin; /* stamp: since when claims in vain have overlapped, one into the other, until it */
+	bool joined;         /* a page came free in its extents */
 	int32_t class_of[REF_EXTENTS + 1]; /* for which class it has chosen the extent, -1: it has not */
 	int64_t kept[REF_CLASSES];         /* free pages elsewhere */
 };
@@ -134,8 +135,7 @@ struct ref_pool {
 	struct ref_wait waits[REF_WAITS]; /* oldest first */
 	uint32_t n_waits;
 	uint64_t stamp, wait_claim, claim_hold, claim_max;
-	/* stamps: claims in vain that overlapped, and until when nobody claims after them */
-	uint64_t vain_begin, vain_end, pause_end;
+	uint64_t pause_end;                              /* stamp: until when nobody claims after claims in vain */
 	const struct ref_quota *chosen[REF_EXTENTS + 1]; /* by whose claim; NULL: by none */
 	uint64_t waited[REF_EXTENTS + 1];                /* stamp at which a claim gave it up with pages in it */
 	bool counting;                                   /* what an answer of the engine is compared with */

@@ -292,7 +292,7 @@ MUTATIONS = [
     ("extents with pages in quarantine are chosen like others", "choice.c", [
         ("(uint64_t)(quarantined > 0) << 63", "(uint64_t)(quarantined > 9999) << 63")]),
     ("a claim does not pause", "claim.c", [
-        ("v->paused_until = e->stamp + (held ? held : 1);", "v->paused_until = e->stamp;")]),
+        ("e->claims_paused_until = e->stamp + (held ? held : 1);", "e->claims_paused_until = e->stamp;")]),
     ("extents with claimed pages move for a floor", "provision.c", [
         ("keep->floors[i] + (afresh ? 0 : claimed)", "keep->floors[i]")]),
     ("a claim holds although no page joins", "claim.c", [

@@ -59,8 +59,11 @@ static const char *name_of(int i)
 static void stop_workers(int n, uint64_t apart)
 {
 	for (int i = 0; i < n; i++) {
-		open_worker(&stopped[n_stopped++], name_of(i), 16, 9 + (uint32_t)i);
-		waits(&stopped[i], 0, 8, 1000000000);
+		struct worker *w = &stopped[n_stopped];
+
+		open_worker(w, name_of(n_stopped), 16, 9 + (uint32_t)n_stopped);
+		n_stopped++;
+		waits(w, 0, 8, 1000000000);
 		pass(apart);
 	}
 }
@@ -251,4 +254,41 @@ Test(claims_together, a_claim_whose_begin_is_admitted_holds_nobody_up)
 	decided(&b, 0, 0);
 	pass(STEP);
 	cr_assert(claims("c"), "as soon as it has waited");
+}
+
+/* One holds on, since a page joins it, while another has ended before and a short one comes in between. */
+Test(claims_together, a_short_claim_in_between_does_not_part_those_that_overlapped)
+{
+	uint64_t handles[64];
+	struct admission out;
+
+	for (int32_t i = 0; i < 64; i++)
+		handles[i] = taken(&a, i, 1);
+	stop_workers(1, 150);     /* claims at 1,000 */
+	stop_workers(1, 250);     /* at 1,150 */
+	stop_workers(1, 200);     /* at 1,400 */
+	waits(&c, 0, 8, 1000000); /* might at 1,600 */
+	pass(CLAIM - 600);
+	cr_assert(claims(name_of(0)));
+	pass(150);
+	cr_assert(claims(name_of(1)));
+	pass(HOLD - 150);
+	cr_assert_not(claims(name_of(0)));
+	cr_assert(session_withdraw(stopped[0].s, 0));
+	cr_assert(engine_admit(e, &out));
+	pass(130);
+	give(&a, handles[8]); /* is in the extent of the second */
+	pass(10);
+	pass(60);
+	cr_assert(claims(name_of(1)));
+	cr_assert(claims(name_of(2)));
+	pass(10);
+	cr_assert(session_withdraw(stopped[2].s, 0));
+	cr_assert(engine_admit(e, &out));
+	pass(130);
+	cr_assert_not(claims(name_of(1)), "it has held for %d without a page", HOLD);
+	pass(539); /* the second and the first held from 1,000 to 1,540 */
+	cr_assert_not(claims("c"));
+	pass(1);
+	cr_assert(claims("c"));
 }
