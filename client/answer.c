@@ -86,7 +86,7 @@ int answer_check(struct swakv_session *s, const struct answer *a)
 }
 
 /* The sentence of a call is that of its first entry that was refused. */
-static void tell(struct call *c, const struct wire_entry_fault *f)
+static void tell_refusal(struct call *c, const struct wire_entry_fault *f)
 {
 	int n = 0;
 
@@ -115,7 +115,7 @@ static int answer_faults(struct swakv_session *s, struct call *c, const struct a
 					     f->entry);
 		if (f->fault.reason == FAULT_COMPLETION_FAILED || f->fault.reason == FAULT_STALE_HANDLE)
 			request_lost(e->request);
-		tell(c, f);
+		tell_refusal(c, f);
 	}
 	return 0;
 }

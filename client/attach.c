@@ -387,7 +387,7 @@ static int attach_run(struct attach *a, const struct swakv_attach_options *o, co
 	return r;
 }
 
-static struct swakv_session *session_new(const struct swakv_attach_options *o)
+static struct swakv_session *session_create(const struct swakv_attach_options *o)
 {
 	struct swakv_session *s = calloc(1, sizeof(*s));
 
@@ -425,7 +425,7 @@ int swakv_session_attach(const struct swakv_attach_options *options, const struc
 	if ((options && !sized_take(&kind_of_options, &o, options, why, why_size)) ||
 	    !sized_take(&kind_of_model, &m, model, why, why_size))
 		return SWAKV_EINVALID;
-	s = session_new(&o);
+	s = session_create(&o);
 	if (!s)
 		return text_set(&a.why, SWAKV_ENOMEM, "out of memory");
 	a.s = s;

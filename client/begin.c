@@ -71,7 +71,7 @@ bool begin_settled(struct swakv_session *s, struct call *c)
 	return true;
 }
 
-static struct swakv_request *request_new(struct swakv_session *s, const struct swakv_begin_options *o)
+static struct swakv_request *request_create(struct swakv_session *s, const struct swakv_begin_options *o)
 {
 	struct swakv_request *r = calloc(1, sizeof(*r) + o->n_slots * sizeof(r->slots[0]));
 
@@ -100,7 +100,7 @@ struct swakv_request *begin_make(struct swakv_session *s, const struct swakv_beg
 	*code = session_list(s, "slots", o->slots, o->n_slots, sizeof(o->slots[0]), sizeof(*body));
 	if (*code < 0 || !session_stream(s, o->stream, code))
 		return NULL;
-	r = request_new(s, o);
+	r = request_create(s, o);
 	*code = r ? 0 : SWAKV_ENOMEM;
 	*body = (struct wire_begin){ .stream = o->stream,
 				     .flags = s->streams[o->stream].unordered ? WIRE_BEGIN_UNORDERED : 0,

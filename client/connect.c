@@ -238,7 +238,7 @@ static int connection_wait(struct connection *c, short events, struct text *why)
 }
 
 /* True of the errors of a connection that the other side has ended; what it said before can still be read. */
-static bool has_ended(int e)
+static bool is_cut_off(int e)
 {
 	return e == EPIPE || e == ECONNRESET;
 }
@@ -265,7 +265,7 @@ static int connection_send(struct connection *c, const struct wire_hello *hello,
 	}
 	for (;;) {
 		n = sendmsg(c->sock, &m, MSG_NOSIGNAL);
-		if (n == (ssize_t)sizeof(*hello) || (n < 0 && has_ended(errno)))
+		if (n == (ssize_t)sizeof(*hello) || (n < 0 && is_cut_off(errno)))
 			return 0;
 		if (n < 0 && errno == EAGAIN) {
 			int r = connection_wait(c, POLLOUT, why);
@@ -350,7 +350,7 @@ int connection_greet(struct connection *c, const struct wire_hello *hello, struc
 			return r;
 		m.msg_controllen = sizeof(control.space);
 		n = recvmsg(c->sock, &m, MSG_CMSG_CLOEXEC);
-		if (n < 0 && has_ended(errno)) /* told once, and then comes what it had said */
+		if (n < 0 && is_cut_off(errno)) /* told once, and then comes what it had said */
 			n = recvmsg(c->sock, &m, MSG_CMSG_CLOEXEC);
 	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
 	if (n <= 0)

@@ -137,7 +137,7 @@ int swakv_extend_complete(swakv_request *r, struct swakv_fence fence, const int3
 
 /* ---- many requests ------------------------------------------------------------------------------ */
 
-static struct counts counts_of(const struct swakv_step *step, uint16_t op)
+static struct counts step_counts(const struct swakv_step *step, uint16_t op)
 {
 	return (struct counts){ op == WIRE_OP_STEP_PREPARE ? step->tokens : step->accepted, step->request->n };
 }
@@ -154,7 +154,7 @@ static __attribute__((noinline)) int64_t step_fill(struct swakv_session *s, cons
 	if (!step->request || step->request->session != s)
 		return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 " %s", i,
 				     step->request ? "is a request of another session" : "has no request");
-	k = counts_of(step, op);
+	k = step_counts(step, op);
 	entry_fill(entry, op, step->request, &k);
 	if (op == WIRE_OP_STEP_COMPLETE)
 		r = fence_to_wire(step->request, i, op, step->fence, &entry->fence);

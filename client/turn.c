@@ -61,7 +61,7 @@ bool turn_entry_refused(struct call_entry *e, const struct wire_entry_fault *f)
 }
 
 /* The entry's complete, then what else it asked for; @delivered: whether the updates are on their streams. */
-static void entry_take(struct call *c, uint32_t i, int delivered)
+static void turn_take(struct call *c, uint32_t i, int delivered)
 {
 	struct call_entry *e = &c->entries[i];
 	struct swakv_request *r = e->request;
@@ -137,7 +137,7 @@ static int turn_effect(struct swakv_session *s, struct call *c, const struct wir
 			return session_break(s, "the broker did not say what became of the begin in entry %" PRIu32, i);
 	}
 	for (uint32_t i = 0; i < c->n_entries; i++)
-		entry_take(c, i, r);
+		turn_take(c, i, r);
 	streams_done(s, c);
 	return r < 0 ? r : c->result;
 }
@@ -175,7 +175,7 @@ static size_t details_at(const struct message *m)
 	return sizeof(struct wire_fence) + m->n * sizeof(uint64_t);
 }
 
-static size_t counts_at(const struct message *m)
+static size_t counts_offset(const struct message *m)
 {
 	return details_at(m) + m->n_details * sizeof(union wire_turn_detail);
 }
@@ -183,10 +183,10 @@ static size_t counts_at(const struct message *m)
 /* Room for one more detail; NULL: there is none, and call_open() will refuse. */
 static union wire_turn_detail *detail_add(struct swakv_session *s, struct message *m)
 {
-	size_t at = counts_at(m);
+	size_t at = counts_offset(m);
 
 	m->n_details++;
-	return counts_at(m) <= call_max_payload(s) ? call_place(s, at) : NULL;
+	return counts_offset(m) <= call_max_payload(s) ? call_place(s, at) : NULL;
 }
 
 static inline bool fence_is(const struct message *m, struct swakv_fence f)
@@ -291,7 +291,7 @@ static __attribute__((noinline)) int entry_fill(struct swakv_session *s, struct 
 /* What the entries list, behind all details. */
 static void counts_fill(struct swakv_session *s, const struct message *m)
 {
-	int32_t *out = call_place(s, counts_at(m));
+	int32_t *out = call_place(s, counts_offset(m));
 
 	for (uint32_t i = 0; i < m->n; i++) {
 		const struct swakv_turn *t = turn_at(m->turns, m->size, i);
@@ -354,9 +354,9 @@ static int64_t message_fill(struct swakv_session *s, struct message *m)
 	*fence = (struct wire_fence){ .kind = WIRE_FENCE_DONE };
 	if (m->fence.kind == SWAKV_FENCE_LINE)
 		*fence = (struct wire_fence){ WIRE_FENCE_LINE, m->fence.line, m->fence.value };
-	if (m->n_counts && counts_at(m) + m->n_counts * sizeof(int32_t) <= call_max_payload(s))
+	if (m->n_counts && counts_offset(m) + m->n_counts * sizeof(int32_t) <= call_max_payload(s))
 		counts_fill(s, m);
-	return (int64_t)(counts_at(m) + m->n_counts * sizeof(int32_t));
+	return (int64_t)(counts_offset(m) + m->n_counts * sizeof(int32_t));
 }
 
 static void entries_note(struct call *c, const struct message *m)

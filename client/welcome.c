@@ -59,7 +59,7 @@ static int check_ring(const struct wire_welcome *w, const struct wire_ring *ring
 	return 0;
 }
 
-static int check_session(const struct wire_welcome *w, struct text *why)
+static int check_session_part(const struct wire_welcome *w, struct text *why)
 {
 	int r = check_ring(w, &w->commands, why);
 
@@ -161,7 +161,7 @@ int welcome_check(const struct wire_welcome *w, const struct wire_hello *hello, 
 	int r = check_counts(w, hello, n_fds, why);
 
 	if (r == 0)
-		r = check_session(w, why);
+		r = check_session_part(w, why);
 	for (uint32_t i = 0; r == 0 && i < w->n_pools; i++)
 		r = check_pool(w, &w->pools[i], why);
 	for (uint32_t i = 0; r == 0 && i < w->n_groups; i++)

@@ -116,18 +116,18 @@ struct session *session_free(struct session *s);
  * The same in two parts each. What is large, the tables and their like, is made
  * and freed without the engine, by any thread; entering and leaving take no time.
  * @g is what model_check() derived from @m and the pool that it will enter.
- * session_enter() false: memory is short, or there are too many page classes;
+ * session_enlist() false: memory is short, or there are too many page classes;
  * nothing has changed.
  */
 struct session *session_make(const struct model *m, const struct geometry g[], const struct session_tables *tables,
 			     uint32_t tag);
-bool session_enter(struct session *s, struct engine *e);
+bool session_enlist(struct session *s, struct engine *e);
 /* Frees what that has left over: by the thread that made the session, while another one may use it. */
 void session_settle(struct session *s);
 void session_leave(struct session *s);
 struct session *session_discard(struct session *s);
 /* True between the two. */
-bool session_entered(const struct session *s);
+bool session_enlisted(const struct session *s);
 
 /*
  * Line @line has reached @word. Pages staged behind values up to it return. The

@@ -104,7 +104,7 @@ struct session *session_make(const struct model *m, const struct geometry g[], c
 	return s;
 }
 
-bool session_enter(struct session *s, struct engine *e)
+bool session_enlist(struct session *s, struct engine *e)
 {
 	s->engine = e;
 	if (groups_enter(s) && session_join(s, "") == 0) {
@@ -123,7 +123,7 @@ struct session *session_new(struct engine *e, const struct model *m, const struc
 
 	if (model_check(m, e->pool.half_bytes, g, NULL) == 0)
 		s = session_make(m, g, tables, tag);
-	if (!s || !session_enter(s, e))
+	if (!s || !session_enlist(s, e))
 		return session_discard(s);
 	session_settle(s);
 	return s;
@@ -164,7 +164,7 @@ struct session *session_free(struct session *s)
 	return session_discard(s);
 }
 
-bool session_entered(const struct session *s)
+bool session_enlisted(const struct session *s)
 {
 	return s->engine != NULL;
 }

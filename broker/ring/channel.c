@@ -51,12 +51,12 @@ bool channel_start(struct channel *c, struct engine *e)
 	if (!c->session && !channel_make(c))
 		return false;
 	c->declared_otherwise = engine_declared_otherwise(e, c->model_name, &c->model, c->geometry);
-	return session_enter(c->session, e) && session_join(c->session, c->model_name) == 0;
+	return session_enlist(c->session, e) && session_join(c->session, c->model_name) == 0;
 }
 
 void channel_leave(struct channel *c)
 {
-	if (c->session && session_entered(c->session))
+	if (c->session && session_enlisted(c->session))
 		session_leave(c->session);
 }
 

@@ -11,7 +11,7 @@
 
 static bool has_board(const struct channel *c)
 {
-	return c->state == CHANNEL_ATTACHED && session_entered(c->session);
+	return c->state == CHANNEL_ATTACHED && session_enlisted(c->session);
 }
 
 static void read_offers(struct channel *c)

@@ -12,7 +12,7 @@ static void attach(struct ring_thread *t, struct channel *c)
 	int code = 0;
 
 	if (!channel_start(c, t->engine) || !t->edge.watch(t->edge.arg, c->doorbell, c)) {
-		if (c->session && session_entered(c->session)) {
+		if (c->session && session_enlisted(c->session)) {
 			session_end(c->session);
 			session_reclaim(c->session);
 		}

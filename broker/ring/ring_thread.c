@@ -108,7 +108,7 @@ void ring_thread_deinit(struct ring_thread *t)
 		engine_on_pause(t->engine, 0, NULL, NULL); /* nobody is served any more */
 	while ((c = t->channels.tqh_last ? TAILQ_FIRST(&t->channels) : NULL)) {
 		if (c->session &&
-		    session_entered(c->session)) { /* the whole pool goes: there is nobody left to get its pages */
+		    session_enlisted(c->session)) { /* the whole pool goes: there is nobody left to get its pages */
 			session_end(c->session);
 			session_reclaim(c->session);
 		}

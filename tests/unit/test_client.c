@@ -21,7 +21,7 @@ Test(client, tables_are_made_before_the_ring_thread_hears_of_a_session)
 	const int32_t *cells = (const int32_t *)(const void *)(w.channel->memory.tables + l->cells[0]);
 
 	cr_assert_not_null(w.channel->session);
-	cr_expect_not(session_entered(w.channel->session), "the engine is the ring thread's");
+	cr_expect_not(session_enlisted(w.channel->session), "the engine is the ring thread's");
 	for (uint64_t i = 0; i < l->cells_bytes[0] / sizeof(int32_t); i++)
 		cr_assert_eq(cells[i], -1);
 	end_connection(&w);
