@@ -18,6 +18,7 @@
 #include "request.h"
 #include "session.h"
 #include "sized.h"
+#include "step_list.h"
 
 static int step_prepare_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
 			       const unsigned char *payload, size_t len)
@@ -231,34 +232,14 @@ static int steps_failed(struct swakv_step *steps, uint32_t n, int code)
 	return code;
 }
 
-/* As sized_check_list(). Most lists are of the library's own version: then a look at each entry is enough. */
-static bool steps_are_sized(const struct swakv_step *steps, uint32_t n, uint32_t *bad, char *why, size_t why_size)
-{
-	const struct sized kind = SIZED(swakv_step, fence);
-	uint32_t i = 0;
-
-	while (i < n && steps[i].size == sizeof(*steps))
-		i++;
-	return i == n || sized_check_list(&kind, steps, n, bad, why, why_size);
-}
-
 static int step(struct swakv_session *s, struct swakv_step *steps, uint32_t n, uint16_t op, swakv_ticket *ticket)
 {
-	char why[SESSION_ERROR];
+	const struct sized kind = SIZED(swakv_step, fence);
 	struct call *c = NULL;
-	uint32_t bad = 0;
 	int r = session_enter(s);
 
-	if (!steps)
-		return r < 0 ? r
-			     : session_error(s, SWAKV_EINVALID, "steps is NULL, and a count of %" PRIu32 " was given",
-					     n);
-	if (n > WIRE_MAX_BATCH) /* more than any list has: none of it is touched */
-		return r < 0 ? r
-			     : session_error(s, SWAKV_EINVALID, "a step has 1 to %d entries, %" PRIu32 " were given",
-					     WIRE_MAX_BATCH, n);
-	if (!steps_are_sized(steps, n, &bad, why, sizeof(why)))
-		return r < 0 ? r : session_error(s, SWAKV_EINVALID, "entry %" PRIu32 ": %s", bad, why);
+	if (!step_list_check(s, &kind, "steps", steps, n, &r))
+		return r;
 	if (r == 0)
 		r = step_send(s, steps, n, op, &c);
 	if (r < 0)

@@ -22,6 +22,7 @@
 #include "finish.h"
 #include "session.h"
 #include "sized.h"
+#include "step_list.h"
 #include "wire_turn.h"
 
 _Static_assert((uint32_t)SWAKV_TURN_COMPLETE == WIRE_TURN_COMPLETE &&
@@ -435,35 +436,15 @@ static int turns_failed(const struct message *m, int code)
 	return code;
 }
 
-/* As sized_check_list(). Most lists are of the library's own version: then a look at each entry is enough. */
-static bool turns_are_sized(const struct swakv_turn *turns, uint32_t n, uint32_t *bad, char *why, size_t why_size)
-{
-	const struct sized kind = SIZED(swakv_turn, result);
-	uint32_t i = 0;
-
-	while (i < n && turns[i].size == sizeof(*turns))
-		i++;
-	return i == n || sized_check_list(&kind, turns, n, bad, why, why_size);
-}
-
 int swakv_step_turn(swakv_session *s, struct swakv_turn *turns, uint32_t n, swakv_ticket *ticket)
 {
+	const struct sized kind = SIZED(swakv_turn, result);
 	struct message m = { .turns = turns, .n = n };
-	char why[SESSION_ERROR];
 	struct call *c = NULL;
-	uint32_t bad = 0;
 	int r = session_enter(s);
 
-	if (!turns)
-		return r < 0 ? r
-			     : session_error(s, SWAKV_EINVALID, "turns is NULL, and a count of %" PRIu32 " was given",
-					     n);
-	if (n > WIRE_MAX_BATCH) /* more than any list has: none of it is touched */
-		return r < 0 ? r
-			     : session_error(s, SWAKV_EINVALID, "a step has 1 to %d entries, %" PRIu32 " were given",
-					     WIRE_MAX_BATCH, n);
-	if (!turns_are_sized(turns, n, &bad, why, sizeof(why)))
-		return r < 0 ? r : session_error(s, SWAKV_EINVALID, "entry %" PRIu32 ": %s", bad, why);
+	if (!step_list_check(s, &kind, "turns", turns, n, &r))
+		return r;
 	m.size = n ? turns->size : 0;
 	if (r == 0)
 		r = turn_send(s, &m, &c);
