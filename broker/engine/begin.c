@@ -6,7 +6,7 @@
 
 #include "behind.h"
 #include "bug.h"
-#include "floor_ceiling.h"
+#include "admission.h"
 #include "internal.h"
 #include "quarantine.h"
 #include "quota.h"

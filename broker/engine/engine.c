@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "bug.h"
-#include "floor_ceiling.h"
+#include "admission.h"
 #include "slice.h"
 
 struct engine *engine_new(const struct engine_config *config)

@@ -12,7 +12,7 @@
 
 #include "agenda.h"
 #include "delivery.h"
-#include "floor_ceiling.h"
+#include "admission.h"
 #include "slice.h"
 #include "transition.h"
 

@@ -10,7 +10,7 @@
 #include "dirty.h"
 
 #include "fence.h"
-#include "floor_ceiling.h"
+#include "admission.h"
 #include "internal.h"
 #include "quarantine.h"
 #include "slice.h"

@@ -14,6 +14,7 @@
  */
 #include "press.h"
 
+#include "admission.h"
 #include "floor_ceiling.h"
 #include "internal.h"
 #include "slice.h"

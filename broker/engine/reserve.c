@@ -7,7 +7,7 @@
 #include "agenda.h"
 #include "begin.h"
 #include "behind.h"
-#include "floor_ceiling.h"
+#include "admission.h"
 #include "quota.h"
 #include "sequence.h"
 #include "slice.h"

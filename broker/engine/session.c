@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "bug.h"
-#include "floor_ceiling.h"
+#include "admission.h"
 #include "internal.h"
 #include "managed.h"
 #include "quarantine.h"

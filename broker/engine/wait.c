@@ -22,7 +22,7 @@
 #include "begin.h"
 #include "behind.h"
 #include "bug.h"
-#include "floor_ceiling.h"
+#include "admission.h"
 #include "quarantine.h"
 #include "quota.h"
 #include "slice.h"

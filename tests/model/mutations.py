@@ -80,7 +80,7 @@ MUTATIONS = [
         ("\tif (r->move_rows)\n", "\tif (r->move_rows && r->n_seqs > 2)\n")]),
     ("row not cleared when its slot is given up", "request.c", [
         ("\tif (s->ended)\n\t\treturn;\n\tpage_table_open", "\tif (!s->ended)\n\t\treturn;\n\tpage_table_open")]),
-    ("a refused begin takes one page", "floor_ceiling.c", [
+    ("a refused begin takes one page", "admission.c", [
         ("\tif (!limited)\n\t\treturn fault_set(f, FAULT_NO_PAGES",
          "\tif (!limited && need[missing].class->n_free > 0)\n\t\tpage_class_take(need[missing].class);\n"
          "\tif (!limited)\n\t\treturn fault_set(f, FAULT_NO_PAGES")]),
@@ -263,12 +263,12 @@ MUTATIONS = [
         ("\tif (q->floor > used)\n", "\tif (q->floor > used && q->ceiling)\n")]),
     ("a floor is kept for its own model, too", "floor_ceiling.c", [
         ("\t\tif (q != own)\n\t\t\tadd_floor", "\t\tadd_floor")]),
-    ("a ceiling does not count what is held", "floor_ceiling.c", [
+    ("a ceiling does not count what is held", "admission.c", [
         ("if (!q->ceiling || used + bytes <= q->ceiling)", "if (!q->ceiling || bytes <= q->ceiling)")]),
     ("a model's ceiling is that of one session", "quota.c", [
         ("\tLIST_FOREACH (s, &q->sessions, sharers)\n\t\tFOR_EACH_GROUP (g, s)\n",
          "\ts = LIST_FIRST(&q->sessions);\n\tif (s)\n\t\tFOR_EACH_GROUP (g, s)\n")]),
-    ("a request above its ceiling is told to come again", "floor_ceiling.c", [
+    ("a request above its ceiling is told to come again", "admission.c", [
         ("if (ceiling && bytes > ceiling)", "if (ceiling && bytes > 2 * ceiling)")]),
     ("free pages are not kept for a claim", "floor_ceiling.c", [
         ("\tif (claims && e->n_claims)\n\t\tclaims_keep", "\tif (claims && e->n_claims > 1)\n\t\tclaims_keep")]),
@@ -303,7 +303,7 @@ MUTATIONS = [
         ("return hold < most ? hold : most;", "return hold;")]),
     ("a claim that would exceed its ceiling", "claim.c", [
         ("\treturn q->ceiling && quota_used", "\treturn q->ceiling && 2 * quota_used(q) < quota_used")]),
-    ("who runs cannot take what is claimed", "floor_ceiling.c", [
+    ("who runs cannot take what is claimed", "admission.c", [
         ("if (code != SWAKV_ENOPAGES || !e->n_claims || (claims == CLAIMS_ALL && !floored))",
          "if (code != SWAKV_ENOPAGES || !e->n_claims || !floored)")]),
     ("a claim leaves the floors of others nothing", "choice.c", [
