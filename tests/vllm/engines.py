@@ -157,6 +157,11 @@ def quiet(broker: processes.Broker, model: str) -> int:
     return 0 if said["wanted"] else int(said["managed"])
 
 
+def asked(broker: processes.Broker, model: str) -> int:
+    """How often sessions of @model have been asked for pages."""
+    return sum(int(s["asked"]) for s in broker.status()["sessions"] if s["model"]["name"] == model)
+
+
 def held(broker: processes.Broker, model: str) -> int:
     """Bytes of pages that sessions of @model have, alive or not, those in quarantine included."""
     return int(said_of(broker, model)["used_bytes"])
