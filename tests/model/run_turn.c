@@ -18,6 +18,7 @@ struct made {
 	struct ref_turn ref;
 	struct ref_begin begin;
 	bool fenced;
+	bool missing;     /* an entry lists more counts than any command has: none of them is there */
 	uint32_t n_taken; /* of the command's counts */
 };
 
@@ -26,6 +27,7 @@ static const int32_t *list(struct made *m, const struct command *c, int32_t valu
 {
 	int32_t *out = m->counts + m->turn.n_counts;
 
+	m->missing |= value <= -STEP_COUNTS;
 	for (int32_t i = 0; i < -(int64_t)value && value > -STEP_COUNTS; i++, m->n_taken++)
 		if (m->turn.n_counts < STEP_COUNTS + REF_BATCH)
 			m->counts[m->turn.n_counts++] = m->n_taken < c->n_counts ? c->counts[m->n_taken] : 1;
@@ -114,7 +116,9 @@ static void make(struct world *w, const struct command *c, struct made *m)
 			n++;
 		}
 	}
-	m->ref = (struct ref_turn){ .entries = m->read, .n = n, .well_formed = m->n_taken == c->n_counts };
+	m->ref = (struct ref_turn){ .entries = m->read,
+				    .n = n,
+				    .well_formed = m->n_taken == c->n_counts && !m->missing };
 	m->turn.entries = m->entries;
 	m->turn.details = m->details;
 	m->turn.counts = m->counts;
