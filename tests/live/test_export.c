@@ -189,7 +189,7 @@ static void check_lists(const struct swakv_export_style *style)
 		0, "%s", why);
 	cr_assert_eq(swakv_export_slots(&rows, style, count, at, SLOTS * W + 3, why, sizeof(why)), 0, "%s", why);
 	cr_assert_eq(indptr[0], 0);
-	cr_assert_eq(indptr[SLOTS], n);
+	cr_assert_eq((size_t)indptr[SLOTS], n);
 	for (int i = 0; i < SLOTS; i++) {
 		const struct truth *t = &truths[slots[i]];
 		int32_t pages = indptr[i + 1] - indptr[i];
