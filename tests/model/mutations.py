@@ -255,7 +255,8 @@ MUTATIONS = [
     ("who lacks pages is asked for those of others", "press.c", [
         ("return !s->ended && s->n_waits == 0;", "return !s->ended;")]),
     ("who was refused pages is asked for those that it uses", "press.c", [
-        ("\tif (!was_refused(s))", "\tif (true)")]),
+        ("\tif (!was_refused(s))", "\tif (true)"),
+        ("was_refused(s) && most > g->offered", "false")]),
     ("a want outlives its cause", "press.c", [
         ("\tg->wanted = g->asked;\n", "\tg->wanted = g->asked > g->wanted ? g->asked : g->wanted;\n")]),
     # limits, and begins that wait
@@ -338,8 +339,6 @@ MUTATIONS = [
         (" && !has_strays(s);", ";")]),
     ("a turn counts at a fence of another line", "turn.c", [
         ("(line >= 0 && r->stream != line)", "false")]),
-    ("points are promised to nobody where entries are alike", "turn.c", [
-        ("points_spare(s) >= t->n &&", "true &&")]),
     ("a limit that is lifted wakes nobody", "floor_ceiling.c", [
         ("\tq->ceiling = high;\n\te->retry = true;\n", "\tq->ceiling = high;\n")]),
 ]

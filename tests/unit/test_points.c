@@ -2,6 +2,9 @@
 /* Completion points: as many as a session may have, and which of them is the oldest. */
 #include "engine_fixture.h"
 
+#include "turn.h"
+#include "wire_turn.h"
+
 enum { PAGE_TOKENS = 16, BATCH = 12, MAX_SEQ = 4096 };
 
 static struct worker w;
@@ -105,6 +108,27 @@ Test(points, all_goes_on_once_the_word_is_reached)
 	check_all(engine);
 	cr_expect_eq(begin_on(&w, 0, &other, 1, &slot), 0);
 	cr_expect_eq(decode_prepare(&w, h), 0);
+}
+
+/* Where all entries are alike, too: each has its point, or is refused alone. */
+Test(points, entries_of_one_message_that_are_alike_have_no_points_of_others)
+{
+	enum { BOTH = WIRE_TURN_COMPLETE | WIRE_TURN_PREPARE };
+	uint64_t first = executing(0), second = executing(1), third = executing(2);
+	uint64_t entries[] = { wire_turn_entry(first, BOTH), wire_turn_entry(second, BOTH) };
+	struct wire_entry_fault faults[2];
+	struct turn_answer answer = { .faults = faults };
+	struct turn turn = { .entries = entries, .n = 2 };
+
+	cr_assert_eq(decode_prepare(&w, first), 0);
+	cr_assert_eq(decode_prepare(&w, second), 0);
+	fill_points(third);
+	turn.fence = next_mark();
+	cr_assert_eq(step_turn(w.s, &turn, w.armed, &answer, &w.d, &w.f), 0);
+	check_all(engine);
+	cr_assert_eq(answer.n_faults, 1);
+	cr_expect_eq(faults[0].entry, 1);
+	cr_expect_eq(faults[0].fault.reason, FAULT_POINTS_FULL, "reason %d", faults[0].fault.reason);
 }
 
 /* What ends a request must never be refused for want of a point: one is kept for each. */
