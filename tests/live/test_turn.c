@@ -347,3 +347,23 @@ Test(live_turn, mark_from_before_the_prepare_is_no_proof)
 	swakv_request_free(a);
 	swakv_request_free(b);
 }
+
+/* A mark that is all entries' proves the end of those only that were prepared before it. */
+Test(live_turn, mark_between_two_prepares_is_proof_of_the_first_alone)
+{
+	swakv_request *a = begin_at(0, 20, 0), *b = begin_at(1, 20, 0);
+	struct swakv_fence between;
+	struct swakv_turn t[2];
+
+	LIVE_OK(s, swakv_decode_prepare(a, NULL));
+	LIVE_OK(s, swakv_stream_mark(s, 0, &between));
+	LIVE_OK(s, swakv_decode_prepare(b, NULL));
+	t[0] = turn(a, SWAKV_TURN_COMPLETE | SWAKV_TURN_PREPARE);
+	t[1] = turn(b, SWAKV_TURN_COMPLETE | SWAKV_TURN_PREPARE);
+	t[0].fence = t[1].fence = between;
+	cr_expect_eq(swakv_step_turn(s, t, 2, NULL), SWAKV_EINVALID);
+	cr_expect(strstr(swakv_session_error(s), "entry 1: fence value"), "%s", swakv_session_error(s));
+	cr_expect_eq(endpoint(a), 20, "nothing has been sent");
+	swakv_request_free(a);
+	swakv_request_free(b);
+}
