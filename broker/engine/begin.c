@@ -4,9 +4,9 @@
 
 #include <string.h>
 
+#include "admission.h"
 #include "behind.h"
 #include "bug.h"
-#include "admission.h"
 #include "internal.h"
 #include "quarantine.h"
 #include "quota.h"

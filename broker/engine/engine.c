@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-#include "bug.h"
 #include "admission.h"
+#include "bug.h"
 #include "slice.h"
 
 struct engine *engine_new(const struct engine_config *config)

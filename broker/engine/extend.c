@@ -10,9 +10,9 @@
  */
 #include "extend.h"
 
+#include "admission.h"
 #include "agenda.h"
 #include "delivery.h"
-#include "admission.h"
 #include "slice.h"
 #include "transition.h"
 

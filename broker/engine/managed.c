@@ -9,8 +9,8 @@
 #include "managed.h"
 #include "dirty.h"
 
-#include "fence.h"
 #include "admission.h"
+#include "fence.h"
 #include "internal.h"
 #include "quarantine.h"
 #include "slice.h"

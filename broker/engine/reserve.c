@@ -4,10 +4,10 @@
 
 #include <string.h>
 
+#include "admission.h"
 #include "agenda.h"
 #include "begin.h"
 #include "behind.h"
-#include "admission.h"
 #include "quota.h"
 #include "sequence.h"
 #include "slice.h"

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bug.h"
 #include "admission.h"
+#include "bug.h"
 #include "internal.h"
 #include "managed.h"
 #include "quarantine.h"

@@ -19,10 +19,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "admission.h"
 #include "begin.h"
 #include "behind.h"
 #include "bug.h"
-#include "admission.h"
 #include "quarantine.h"
 #include "quota.h"
 #include "slice.h"
