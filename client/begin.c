@@ -73,16 +73,14 @@ bool begin_settled(struct swakv_session *s, struct call *c)
 
 static struct swakv_request *request_create(struct swakv_session *s, const struct swakv_begin_options *o)
 {
-	struct swakv_request *r = calloc(1, sizeof(*r) + o->n_slots * sizeof(r->slots[0]));
+	size_t bytes = sizeof(struct swakv_request) + o->n_slots * sizeof(int32_t);
+	struct swakv_request *r = aligned_alloc(CACHELINE, (bytes + CACHELINE - 1) / CACHELINE * CACHELINE);
 
 	if (!r) {
 		session_error(s, SWAKV_ENOMEM, "out of memory");
 		return NULL;
 	}
-	r->session = s;
-	r->refs = 1;
-	r->stream = o->stream;
-	r->n = o->n_slots;
+	*r = (struct swakv_request){ .session = s, .refs = 1, .stream = o->stream, .n = o->n_slots };
 	memcpy(r->slots, o->slots, o->n_slots * sizeof(r->slots[0]));
 	LIST_INSERT_HEAD(&s->requests, r, link);
 	return r;

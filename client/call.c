@@ -114,10 +114,12 @@ struct call *call_new(struct swakv_session *s, uint16_t op, uint32_t n, call_eff
 
 static void call_clear(struct call *c)
 {
-	for (uint32_t i = 0; i < c->n_entries; i++) {
-		if (c->entries[i].request)
-			request_unref(c->entries[i].request);
-		c->entries[i].request = NULL;
+	for (struct call_entry *e = c->entries, *end = e + c->n_entries; e < end; e++) {
+		struct swakv_request *r = e->request;
+
+		e->request = NULL;
+		if (r)
+			request_unref(r);
 	}
 	if (c->map)
 		free(c->map);

@@ -20,10 +20,8 @@
 
 /* ---- the handle ---------------------------------------------------------------------- */
 
-void request_unref(struct swakv_request *r)
+void request_delete(struct swakv_request *r)
 {
-	if (--r->refs > 0)
-		return;
 	LIST_REMOVE(r, link);
 	free(r->map);
 	free(r);
@@ -76,7 +74,7 @@ struct call *request_call(struct swakv_request *r, uint16_t op, call_effect *eff
 	struct call *c = call_new(r->session, op, 1, effect);
 
 	if (c)
-		request_entry(c, 0, r, false);
+		request_entry(c, 0, r, 0, false);
 	return c;
 }
 

@@ -11,6 +11,7 @@
 
 #include "call.h"
 
+/* It begins with a cache line, in which is all that a plain step looks at. */
 struct swakv_request {
 	LIST_ENTRY(swakv_request) link;
 	struct swakv_session *session;
@@ -31,14 +32,20 @@ struct swakv_request {
 	int32_t slots[];
 };
 
-/* Entry @i of @c, which is empty, is about @r; @done: its device work has ended. */
-static inline void request_entry(struct call *c, uint32_t i, struct swakv_request *r, bool done)
+/* Entry @i of @c, which is empty, is about @r; @what: of a turn; @done: its device work has ended. */
+static inline void request_entry(struct call *c, uint32_t i, struct swakv_request *r, uint32_t what, bool done)
 {
 	r->refs++;
-	c->entries[i] = (struct call_entry){ .request = r, .done = done };
+	c->entries[i] = (struct call_entry){ .request = r, .what = (uint8_t)what, .done = done };
 }
 
-void request_unref(struct swakv_request *r);
+/* Nothing refers to it any more. */
+void request_delete(struct swakv_request *r);
+static inline void request_unref(struct swakv_request *r)
+{
+	if (--r->refs == 0)
+		request_delete(r);
+}
 /* The broker no longer knows it. */
 void request_lost(struct swakv_request *r);
 /* It is between a prepare and @complete, the op that will settle that; 0: no longer. */

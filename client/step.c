@@ -71,7 +71,7 @@ static inline void entry_fill(struct wire_step_entry *e, uint16_t op, const stru
 
 static inline void entry_note(struct call *c, uint32_t i, struct swakv_request *r, struct swakv_fence fence)
 {
-	request_entry(c, i, r, c->op == WIRE_OP_STEP_COMPLETE && fence.kind == SWAKV_FENCE_DONE);
+	request_entry(c, i, r, 0, c->op == WIRE_OP_STEP_COMPLETE && fence.kind == SWAKV_FENCE_DONE);
 }
 
 static int step_one(struct swakv_request *r, uint16_t op, struct counts k, struct swakv_fence fence,

@@ -100,21 +100,19 @@ static void streams_done(struct swakv_session *s, const struct call *c)
 
 /*
  * All of it was done, and each entry has ended a step and begun the next: what is
- * pending is so from another mark on. False: some have not, and nothing has happened.
+ * pending is so from another mark on. False: some have not, and none is settled.
  */
 static bool entries_step_on(struct swakv_session *s, const struct call *c)
 {
-	const struct call_entry *entries = c->entries;
+	const struct call_entry *e = c->entries, *end = e + c->n_entries;
 	const struct stream *streams = s->streams;
-	uint32_t n = c->n_entries;
 
-	for (uint32_t i = 0; i < n; i++)
-		if (entries[i].what != STEP_ON || entries[i].request->pending != WIRE_OP_STEP_COMPLETE)
+	for (; e < end; e++) {
+		struct swakv_request *r = e->request;
+
+		if (e->what != STEP_ON || r->pending != WIRE_OP_STEP_COMPLETE)
 			return false;
-	for (uint32_t i = 0; i < n; i++) {
-		struct swakv_request *r = entries[i].request;
-
-		r->before = streams[r->stream].marked;
+		r->before = streams[r->stream].marked; /* as it will be, however this ends */
 	}
 	return true;
 }
@@ -145,10 +143,10 @@ static int turn_effect(struct swakv_session *s, struct call *c, const struct wir
 
 void turns_collect(struct call *c)
 {
-	for (uint32_t i = 0; i < c->n_entries; i++) {
-		struct swakv_turn *t = turn_at(c->turns, c->step_size, i);
-		struct call_entry *e = &c->entries[i];
+	struct swakv_turn *t = c->turns;
 
+	for (struct call_entry *e = c->entries, *end = e + c->n_entries; e < end;
+	     e++, t = turn_at(t, c->step_size, 1)) {
 		t->completed = e->completed;
 		t->result = e->result;
 		if (e->what == SWAKV_TURN_BEGIN && e->result == 0) {
@@ -162,9 +160,11 @@ void turns_collect(struct call *c)
 
 /* What has been written of it. */
 struct message {
+	struct call *call; /* which knows the entries as soon as they are written */
 	struct swakv_turn *turns;
 	uint32_t size; /* distance between them */
 	uint32_t n;
+	bool ends;   /* an entry finishes its request */
 	bool fenced; /* a complete has said the fence of all: */
 	struct swakv_fence fence;
 	uint32_t n_details;
@@ -216,6 +216,12 @@ static struct counts counts_tokens(const struct swakv_turn *t)
 	return (struct counts){ t->what & SWAKV_TURN_PREPARE ? t->tokens : NULL, t->request->n };
 }
 
+static inline void entry_note(struct message *m, uint32_t i, const struct swakv_turn *t)
+{
+	request_entry(m->call, i, t->request, t->what,
+		      t->what & SWAKV_TURN_COMPLETE && t->fence.kind == SWAKV_FENCE_DONE);
+}
+
 static int begin_fill(struct swakv_session *s, struct message *m, uint32_t i, struct swakv_turn *t)
 {
 	union wire_turn_detail *d, none;
@@ -229,7 +235,7 @@ static int begin_fill(struct swakv_session *s, struct message *m, uint32_t i, st
 	r = begin_make(s, t->begin, d ? &d->begin : &none.begin, &code);
 	if (!r)
 		return code;
-	t->request = r;
+	m->call->entries[i] = (struct call_entry){ .request = r, .what = SWAKV_TURN_BEGIN };
 	m->n_counts += r->n;
 	*(uint64_t *)call_place(s, sizeof(struct wire_fence) + i * sizeof(uint64_t)) =
 		wire_turn_entry(r->n, WIRE_TURN_BEGIN);
@@ -284,6 +290,8 @@ static __attribute__((noinline)) int entry_fill(struct swakv_session *s, struct 
 		m->fence = t->fence;
 	}
 	r = detail_fill(s, m, t, i, &what);
+	entry_note(m, i, t);
+	m->ends |= (what & SWAKV_TURN_FINISH) != 0;
 	*(uint64_t *)call_place(s, sizeof(struct wire_fence) + i * sizeof(uint64_t)) =
 		wire_turn_entry(t->request->handle, what);
 	return r;
@@ -299,8 +307,10 @@ static void counts_fill(struct swakv_session *s, const struct message *m)
 		struct counts k[2];
 
 		if (t->what == SWAKV_TURN_BEGIN) {
-			memcpy(out, t->request->slots, t->request->n * sizeof(*out));
-			out += t->request->n;
+			const struct swakv_request *r = m->call->entries[i].request;
+
+			memcpy(out, r->slots, r->n * sizeof(*out));
+			out += r->n;
 			continue;
 		}
 		k[0] = counts_accepted(t);
@@ -312,20 +322,6 @@ static void counts_fill(struct swakv_session *s, const struct message *m)
 				memcpy(out, k[j].list, n * sizeof(*out));
 			out += n;
 		}
-	}
-}
-
-/* Requests that were made for begins, of the first @n entries, are not needed. */
-static void begins_undo(const struct message *m, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++) {
-		struct swakv_turn *t = turn_at(m->turns, m->size, i);
-
-		if (t->what != SWAKV_TURN_BEGIN)
-			continue;
-		if (t->request)
-			request_unref(t->request);
-		t->request = NULL;
 	}
 }
 
@@ -344,43 +340,33 @@ static int64_t message_fill(struct swakv_session *s, struct message *m)
 		if (r && r->session == s && t->what - 1 < STEP_ON && !t->tokens && !t->accepted &&
 		    (!(t->what & SWAKV_TURN_COMPLETE) || fence_is_plain(m, t, r))) {
 			entries[i] = wire_turn_entry(r->handle, t->what);
+			entry_note(m, i, t);
 			continue;
 		}
 		code = entry_fill(s, m, i);
-		if (code < 0) {
-			begins_undo(m, i);
+		if (code < 0)
 			return code;
-		}
 	}
-	*fence = (struct wire_fence){ .kind = WIRE_FENCE_DONE };
-	if (m->fence.kind == SWAKV_FENCE_LINE)
-		*fence = (struct wire_fence){ WIRE_FENCE_LINE, m->fence.line, m->fence.value };
+	(void)fence_map(m->fence, fence); /* of a kind that is known, or it would be of no entry */
 	if (m->n_counts && counts_offset(m) + m->n_counts * sizeof(int32_t) <= call_max_payload(s))
 		counts_fill(s, m);
 	return (int64_t)(counts_offset(m) + m->n_counts * sizeof(int32_t));
 }
 
-static void entries_note(struct call *c, const struct message *m)
+/* The message is on its way: nothing is answered before somebody looks. */
+static void turn_sent(struct message *m)
 {
-	for (uint32_t i = 0; i < m->n; i++) {
-		struct swakv_turn *t = turn_at(m->turns, m->size, i);
-		struct swakv_request *r = t->request;
+	struct call *c = m->call;
 
-		request_entry(c, i, r, t->what & SWAKV_TURN_COMPLETE && t->fence.kind == SWAKV_FENCE_DONE);
-		c->entries[i].what = (uint8_t)t->what;
-		if (t->what & SWAKV_TURN_FINISH)
-			r->ending = true;
-		if (t->what == SWAKV_TURN_BEGIN) {
-			request_unref(r); /* the call has it */
-			t->request = NULL;
-		}
-	}
 	c->turns = m->turns;
 	c->step_size = m->size;
+	for (uint32_t i = 0; m->ends && i < m->n; i++)
+		if (c->entries[i].what & SWAKV_TURN_FINISH)
+			c->entries[i].request->ending = true;
 }
 
-/* 0 with the call in *@out, or a code. */
-static int turn_send(struct swakv_session *s, struct message *m, struct call **out)
+/* 0 with m->call on its way, or a code. */
+static int turn_send(struct swakv_session *s, struct message *m)
 {
 	size_t most = (call_max_payload(s) - sizeof(struct wire_fence)) / sizeof(uint64_t);
 	uint64_t listed;
@@ -391,35 +377,26 @@ static int turn_send(struct swakv_session *s, struct message *m, struct call **o
 	if (m->n < 1 || m->n > most)
 		return session_error(s, SWAKV_EINVALID, "a step has 1 to %zu entries, %" PRIu32 " were given", most,
 				     m->n);
-	bytes = message_fill(s, m);
-	if (bytes < 0)
-		return (int)bytes;
-	c = call_new(s, WIRE_OP_STEP_TURN, m->n, turn_effect);
-	if (!c) {
-		begins_undo(m, m->n);
+	c = m->call = call_new(s, WIRE_OP_STEP_TURN, m->n, turn_effect);
+	if (!c)
 		return SWAKV_ENOMEM;
+	bytes = message_fill(s, m);
+	if (bytes < 0) {
+		call_free(s, c);
+		return (int)bytes;
 	}
 	listed = m->n_details | (uint64_t)m->n_counts << 32;
 	if ((size_t)bytes <= RING_SLOT - sizeof(struct wire_command)) {
 		const struct part part = { call_place(s, 0), (size_t)bytes };
 
-		r = call_send(s, c, listed, m->n, &part, 1); /* too short to hold a begin */
-		if (r < 0)
-			return r;
-		entries_note(c, m); /* nothing is answered before somebody looks */
-		*out = c;
-		return 0;
+		r = call_send(s, c, listed, m->n, &part, 1);
+	} else if ((r = call_open(s, c, (size_t)bytes)) == 0) { /* what is sent meanwhile is short: the entries stay */
+		call_publish(s, c, listed, m->n, (size_t)bytes);
+		call_sent(s, c);
 	}
-	r = call_open(s, c, (size_t)bytes); /* what answers send meanwhile is short: the entries stay where they are */
-	if (r < 0) {
-		begins_undo(m, m->n);
-		return r;
-	}
-	call_publish(s, c, listed, m->n, (size_t)bytes);
-	entries_note(c, m);
-	call_sent(s, c);
-	*out = c;
-	return 0;
+	if (r == 0)
+		turn_sent(m);
+	return r;
 }
 
 /* Nothing was carried out, or nobody knows: each entry says so. */
@@ -440,16 +417,15 @@ int swakv_step_turn(swakv_session *s, struct swakv_turn *turns, uint32_t n, swak
 {
 	const struct sized kind = SIZED(swakv_turn, result);
 	struct message m = { .turns = turns, .n = n };
-	struct call *c = NULL;
 	int r = session_enter(s);
 
 	if (!step_list_check(s, &kind, "turns", turns, n, &r))
 		return r;
 	m.size = n ? turns->size : 0;
 	if (r == 0)
-		r = turn_send(s, &m, &c);
+		r = turn_send(s, &m);
 	if (r < 0)
 		return turns_failed(&m, r);
-	r = call_return(s, c, ticket);
+	r = call_return(s, m.call, ticket);
 	return r == SWAKV_ETIMEDOUT ? turns_failed(&m, r) : r;
 }
