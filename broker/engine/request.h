@@ -3,6 +3,7 @@
 #ifndef SWAKV_ENGINE_REQUEST_H
 #define SWAKV_ENGINE_REQUEST_H
 
+#include "atomics.h"
 #include "engine.h"
 #include "row_list.h"
 
@@ -12,11 +13,11 @@ struct page_chains;
 
 struct request {
 	/* ---- what a step inside a page looks at and changes: a cache line ---- */
-	uint32_t generation; /* of the handle; counts up each time the entry is used */
-	uint8_t phase;       /* enum phase; PHASE_NONE: the entry is free */
-	uint8_t transition;  /* enum transition */
-	bool move_rows;      /* of the pending compaction */
-	bool unordered;      /* its stream keeps no order between its steps */
+	_Alignas(CACHELINE) uint32_t generation; /* of the handle; counts up each time the entry is used */
+	uint8_t phase;                           /* enum phase; PHASE_NONE: the entry is free */
+	uint8_t transition;                      /* enum transition */
+	bool move_rows;                          /* of the pending compaction */
+	bool unordered;                          /* its stream keeps no order between its steps */
 	uint32_t stream;
 	uint32_t n_seqs;
 	uint64_t steps;        /* decode steps settled since the prefill */

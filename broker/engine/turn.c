@@ -108,9 +108,13 @@ static uint64_t counts_of(uint64_t entry, const union wire_turn_detail *d)
 	return n;
 }
 
-/* An entry that is not like nearly all; what it lists is added to *@n_details and *@n_counts. */
-static __attribute__((noinline)) int check_entry(const struct turn *t, uint32_t i, uint32_t *n_details,
-						 uint64_t *n_counts, struct fault *f)
+/* What the entries have been found to list so far. */
+struct listed {
+	uint64_t n_counts;
+	uint32_t n_details;
+};
+
+static int check_what(const struct turn *t, uint32_t i, struct listed *l, struct fault *f)
 {
 	uint64_t entry = t->entries[i];
 	uint32_t what = wire_turn_what(entry);
@@ -119,9 +123,23 @@ static __attribute__((noinline)) int check_entry(const struct turn *t, uint32_t 
 		return fault_set(f, FAULT_TURN_WHAT, -1, i, what);
 	if (!(what & WIRE_TURN_DETAIL))
 		return 0;
-	if (*n_details < t->n_details)
-		*n_counts += counts_of(entry, &t->details[*n_details]);
-	++*n_details;
+	if (l->n_details < t->n_details)
+		l->n_counts += counts_of(entry, &t->details[l->n_details]);
+	l->n_details++;
+	return 0;
+}
+
+/* An entry that is not like nearly all, of @r if that lives; @turn: the number of this one (struct request). */
+static __attribute__((noinline)) int check_entry(const struct turn *t, uint32_t i, uint64_t turn, struct request *r,
+						 struct listed *l, struct fault *f)
+{
+	int code = check_what(t, i, l, f);
+
+	if (code || !r || wire_turn_what(t->entries[i]) == WIRE_TURN_BEGIN)
+		return code;
+	if (r->turn >= turn)
+		return fault_set(f, FAULT_TURN_TWICE, -1, (int64_t)(r->turn - turn), i);
+	r->turn = turn + i;
 	return 0;
 }
 
@@ -138,40 +156,34 @@ static inline bool only_counts(const struct request *r)
  * Each request remembers in which entry of which turn it was named: so two of one are
  * found.
  */
-static int check_entries(struct session *s, const struct turn *t, bool *alike, struct fault *f)
+static __attribute__((noinline)) int check_entries(struct session *s, const struct turn *t, bool *alike,
+						   struct fault *f)
 {
 	const struct request_finder finder = request_finder(s);
 	const uint64_t *entries = t->entries, turn = ++s->n_turns * WIRE_MAX_BATCH;
 	int32_t *scratch = s->turn_scratch;
-	uint64_t n_counts = 0;
-	uint32_t n_details = 0;
-	int code;
+	struct listed listed = { 0 };
 
 	*alike = true;
 	for (uint32_t i = 0, n = t->n; i < n; i++) {
 		struct request *r = request_live(finder, wire_turn_handle(entries[i]));
-		uint32_t what = wire_turn_what(entries[i]);
+		bool is_alike = wire_turn_what(entries[i]) == STEP_ON;
+		int code;
 
-		if (what != STEP_ON) {
-			*alike = false;
-			if ((code = check_entry(t, i, &n_details, &n_counts, f)))
-				return code;
-			if (what == WIRE_TURN_BEGIN)
-				continue;
-		}
-		scratch[i] = -1;
-		if (!r)
+		if (is_alike && r && r->turn < turn) {
+			r->turn = turn + i;
+			scratch[i] = only_counts(r) ? (int32_t)(r - finder.requests) : -1;
 			continue;
-		if (r->turn >= turn)
-			return fault_set(f, FAULT_TURN_TWICE, -1, (int64_t)(r->turn - turn), i);
-		r->turn = turn + i;
-		if (only_counts(r))
-			scratch[i] = (int32_t)(r - finder.requests);
+		}
+		*alike &= is_alike;
+		scratch[i] = -1;
+		if ((code = check_entry(t, i, turn, r, &listed, f)))
+			return code;
 	}
-	if (n_details != t->n_details)
-		return fault_set(f, FAULT_TURN_DETAILS, -1, t->n_details, n_details);
-	if (n_counts != t->n_counts)
-		return fault_set(f, FAULT_STEP_COUNTS, -1, t->n_counts, (int64_t)n_counts);
+	if (listed.n_details != t->n_details)
+		return fault_set(f, FAULT_TURN_DETAILS, -1, t->n_details, listed.n_details);
+	if (listed.n_counts != t->n_counts)
+		return fault_set(f, FAULT_STEP_COUNTS, -1, t->n_counts, (int64_t)listed.n_counts);
 	return 0;
 }
 
@@ -370,28 +382,40 @@ static void step_on(struct session *s, const struct turn *t, const uint64_t *arm
 	int64_t line = t->fence.kind == WIRE_FENCE_LINE ? (int64_t)t->fence.line : -1; /* -1: of any */
 	struct request *requests = s->requests;
 	const int32_t *scratch = s->turn_scratch;
-	int32_t left = slice_part(s, INT32_MAX);
 
-	for (uint32_t i = 0, n = t->n; i < n; i++) {
-		struct request *r = &requests[scratch[i] < 0 ? 0 : scratch[i]];
+	for (uint32_t i = 0, end; i < t->n; i = end) {
+		end = i + (uint32_t)slice_part(s, (int32_t)(t->n - i));
+		slice_spend(s, (int32_t)(end - i));
+		for (; i < end; i++) {
+			struct request *r = scratch[i] < 0 ? NULL : &requests[scratch[i]];
 
-		slice_step(s, &left, 1);
-		if (!plain || scratch[i] < 0 || (line >= 0 && r->stream != line)) {
-			step_on_one(s, t, i, armed, a, d);
-			continue;
+			if (!plain || !r || (line >= 0 && r->stream != line)) {
+				step_on_one(s, t, i, armed, a, d);
+				continue;
+			}
+			r->steps++;
+			if (!proof.reached || proof.value > r->last_value)
+				fence_note(s, r, &proof, NULL);
 		}
-		r->steps++;
-		if (!proof.reached || proof.value > r->last_value)
-			fence_note(s, r, &proof, NULL);
 	}
 	s->change++;
-	slice_rest(s, left);
+}
+
+static __attribute__((noinline)) void step_in_parts(struct session *s, const struct turn *t, const uint64_t *armed,
+						    struct turn_answer *a, struct delivery *d)
+{
+	uint32_t n_completes;
+
+	complete_all(s, t, armed, a);
+	n_completes = a->n_faults;
+	finish_all(s, t, armed, n_completes, a);
+	begin_all(s, t, a);
+	prepare_all(s, t, n_completes, a, d);
 }
 
 int step_turn(struct session *s, const struct turn *turn, const uint64_t *armed, struct turn_answer *answer,
 	      struct delivery *d, struct fault *f)
 {
-	uint32_t n_completes;
 	bool alike = false;
 	int code;
 
@@ -404,10 +428,6 @@ int step_turn(struct session *s, const struct turn *turn, const uint64_t *armed,
 		step_on(s, turn, armed, answer, d);
 		return 0;
 	}
-	complete_all(s, turn, armed, answer);
-	n_completes = answer->n_faults;
-	finish_all(s, turn, armed, n_completes, answer);
-	begin_all(s, turn, answer);
-	prepare_all(s, turn, n_completes, answer, d);
+	step_in_parts(s, turn, armed, answer, d);
 	return 0;
 }
