@@ -232,6 +232,8 @@ static int start_serving(struct broker *b)
 	r = control_init(&b->control, b->config, &b->device.backend.pool, &b->device.watch, &b->listener, &b->ring,
 			 &b->status, b->boot_id, b->signals, NULL);
 	if (r == 0)
+		r = control_watch_device(&b->control, &b->device.health);
+	if (r == 0)
 		r = admin_serve(&b->control.admin, &b->admin_listener);
 	if (r < 0) {
 		log_error("cannot serve: %s", process_error(-r));
@@ -288,7 +290,9 @@ static void stop(struct broker *b, bool may_free)
 	b->crash.trace = NULL;
 	ring_thread_deinit(&b->ring);
 	control_deinit(&b->control);
-	if (!may_free)
+	if (b->control.device_lost)
+		log_warning("the device is lost: exiting without freeing the pool");
+	else if (!may_free)
 		log_warning("workers may still have the pool mapped: exiting without freeing it");
 	else if (b->device.running && !device_thread_do(&b->device, DEVICE_JOB_RELEASE, RELEASE_WAIT_MS))
 		log_warning("the driver has not finished freeing the pool: leaving that to the end of the process");
@@ -318,9 +322,11 @@ int broker_run(const struct config *config, int ready_fd)
 		say_ready(&b, ready_fd);
 		may_free = control_run(&b.control);
 		ready_stopping();
+		if (b.control.device_lost)
+			r = EXIT_CODE_DEVICE;
 	}
 	stop(&b, may_free);
-	if (r == 0)
+	if (r == 0 || r == EXIT_CODE_DEVICE)
 		log_info("stopped");
 	log_stop();
 	return r;

@@ -77,6 +77,41 @@ static void on_signal(void *owner, uint32_t events)
 	control_stop(c);
 }
 
+static void device_lost(struct control *c, const char *why)
+{
+	bool stay = c->config->device_lost == CONFIG_LOST_STAY;
+	uint64_t now = c->edge.now(c->edge.arg);
+
+	if (c->device_lost)
+		return;
+	c->device_lost = true;
+	session_say(
+		&c->edge, LOG_NOBODY, LOG_LEVEL_ERROR,
+		"the device is lost, and with it what lies in the pool: %s. No new sessions and requests are accepted, "
+		"and the broker %s",
+		why,
+		stay ? "stays, as device_lost says: look into the kernel log, then stop it"
+		     : "exits with code 8 (see device_lost)");
+	mailbox_post_spsc(c->ring->inbox, MAIL_DEVICE_LOST, NULL, (int64_t)now);
+	if (!stay)
+		control_stop(c);
+}
+
+static void on_health(void *owner, uint32_t events)
+{
+	struct control *c = owner;
+
+	(void)events;
+	if (device_health_lost(c->health))
+		device_lost(c, c->health->why);
+}
+
+int control_watch_device(struct control *c, const struct device_health *h)
+{
+	c->health = h;
+	return c->edge.watch(c->edge.arg, &c->health_source, h->told, EPOLLIN | EPOLLET, on_health, c);
+}
+
 int control_init(struct control *c, const struct config *config, const struct backend_pool *pool,
 		 struct gpu_watch *watch, struct listener *listener, struct ring_thread *ring,
 		 struct status_writer *status, const uint8_t boot_id[16], int signals, const struct session_edge *edge)
@@ -97,7 +132,7 @@ int control_init(struct control *c, const struct config *config, const struct ba
 	registry_init(&c->registry);
 	acceptor_init(&c->acceptor, &entry_calls, c, &c->edge, &c->spare);
 	admin_init(&c->admin, c);
-	c->mail_source.fd = c->signal_source.fd = c->watch_source.fd = -1;
+	c->mail_source.fd = c->signal_source.fd = c->watch_source.fd = c->health_source.fd = -1;
 	r = places_init(&c->places, config, pool);
 	if (r == 0 && !edge)
 		r = dispatcher_init(&c->dispatcher);

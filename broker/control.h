@@ -14,6 +14,7 @@
 #include "admin/admin.h"
 #include "config/config.h"
 #include "device/backend.h"
+#include "device/device_health.h"
 #include "device/gpu_watch.h"
 #include "process/dispatcher.h"
 #include "ring/ring_thread.h"
@@ -34,6 +35,9 @@ struct control {
 	struct source mail_source;
 	struct source signal_source;
 	struct source watch_source;
+	struct source health_source;
+	const struct device_health *health;
+	bool device_lost;
 	int signals;
 	int spare; /* descriptor that is given up to turn somebody away when no other is left */
 	struct places places;
@@ -54,6 +58,9 @@ struct control {
 int control_init(struct control *c, const struct config *config, const struct backend_pool *pool,
 		 struct gpu_watch *watch, struct listener *listener, struct ring_thread *ring,
 		 struct status_writer *status, const uint8_t boot_id[16], int signals, const struct session_edge *edge);
+/* When @h says that the device is lost, there are no new sessions and requests any more; what else happens, the
+ * configuration says. @h is borrowed as well. */
+int control_watch_device(struct control *c, const struct device_health *h);
 /* Serves until a signal ends it. True: no worker can have the pool mapped any more. */
 bool control_run(struct control *c);
 /* The end of a turn of the loop, when what was ready at @now has been told: deadlines, and what is done. */

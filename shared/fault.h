@@ -255,7 +255,10 @@
 	       "entries %g and %w name the same request: give it one entry, with all that is to be done")              \
 	REASON(TURN_DETAILS, SWAKV_EINVALID, "%g details follow the entries of the step, of which %w have one")        \
 	REASON(TURN_WAIT, SWAKV_EINVALID,                                                                              \
-	       "a begin in a step does not wait, and %g ms were given: use swakv_request_begin(), or 0")
+	       "a begin in a step does not wait, and %g ms were given: use swakv_request_begin(), or 0")               \
+	REASON(DEVICE_LOST, SWAKV_EDEVICE,                                                                             \
+	       "the broker has lost its device, and takes no new sessions or requests: start it again when the "       \
+	       "device works")
 
 enum fault_reason {
 #define FAULT_ENUM(name, code, text) FAULT_##name,

@@ -21,7 +21,7 @@
 #include "wire.h"
 
 #define STATUS_MAGIC   0x7375746174736b76ull
-#define STATUS_VERSION 3
+#define STATUS_VERSION 4
 
 enum { STATUS_THREAD_RING, STATUS_THREAD_CONTROL, STATUS_THREAD_DEVICE, STATUS_N_THREADS };
 #define STATUS_THREAD_NAMES "ring", "control", "device"
@@ -161,8 +161,9 @@ struct status_snapshot {
 	uint64_t commands, refusals, rounds, sleeps, wakeups, late, rescues, timer_polls;
 	uint64_t refusals_by[STATUS_MAX_REASONS]; /* of commands, entries of steps and attaches, by enum fault_reason */
 	uint32_t n_classes, n_models, n_sessions, n_requests, n_sequences, n_bindings;
-	uint32_t truncated; /* 1: more requests, sequences or bindings exist than fit */
-	uint32_t drained;   /* 1: the whole broker is, by order of an administrator */
+	uint32_t truncated;      /* 1: more requests, sequences or bindings exist than fit */
+	uint32_t drained;        /* 1: the whole broker is, by order of an administrator */
+	uint64_t device_lost_ns; /* CLOCK_MONOTONIC since when its device is lost, 0: it is not */
 	struct status_class classes[STATUS_MAX_CLASSES];
 	struct status_model models[STATUS_MAX_MODELS];
 	struct status_session sessions[STATUS_MAX_SESSIONS];

@@ -28,6 +28,7 @@ NAMES(backend_choices, CONFIG_BACKEND_COUNT + 1, CONFIG_BACKEND_NAMES, NULL);
 NAMES(export_choices, CONFIG_EXPORT_COUNT + 1, CONFIG_EXPORT_NAMES, NULL);
 NAMES(scrub_choices, WIRE_SCRUB_COUNT + 1, WIRE_SCRUB_NAMES, NULL);
 NAMES(answers, CONFIG_ANSWER_COUNT + 1, CONFIG_ANSWER_NAMES, NULL);
+NAMES(lost_choices, CONFIG_LOST_COUNT + 1, CONFIG_LOST_NAMES, NULL);
 NAMES(dtype_choices, WIRE_DTYPE_COUNT + 1, "", WIRE_DTYPE_NAMES, NULL);
 NAMES(form_choices, WIRE_FORM_COUNT + 1, WIRE_FORM_NAMES, NULL);
 NAMES(order_choices, WIRE_ORDER_COUNT + 1, WIRE_ORDER_NAMES, NULL);
@@ -48,6 +49,8 @@ static const struct config_key keys[] = {
 	  "how workers import a pool on a GPU: by handle, or as a descriptor; cuda only [ipc]", false },
 	{ BROKER(self_test), KEY_CHOICE, AT(self_test), 0, 0, answers, "yes|no",
 	  "test at the start whether other processes can use the pool; cuda only [yes]", false },
+	{ BROKER(device_lost), KEY_CHOICE, AT(device_lost), 0, 0, lost_choices, "exit|stay",
+	  "when the device is lost: end with code 8, or refuse new work and stay; cuda only [exit]", false },
 	{ BROKER(dump_file), KEY_PATH, AT(dump_file), 0, CONFIG_PATH, NULL, "PATH",
 	  "append crash reports to this file, too [standard error only]", false },
 	{ BROKER(cuda_library), KEY_PATH, AT(cuda_library), 0, 0, NULL, "PATH",

@@ -34,6 +34,7 @@ enum exit_code {
 	EXIT_CODE_POOL = 5,
 	EXIT_CODE_CRASH = 6,  /* a fault of the broker itself */
 	EXIT_CODE_BROKEN = 7, /* it found its own state broken */
+	EXIT_CODE_DEVICE = 8, /* the device was lost while it ran */
 };
 
 enum config_backend { CONFIG_BACKEND_AUTO, CONFIG_BACKEND_HOST, CONFIG_BACKEND_CUDA, CONFIG_BACKEND_COUNT };
@@ -42,6 +43,9 @@ enum config_export { CONFIG_EXPORT_IPC, CONFIG_EXPORT_FD, CONFIG_EXPORT_COUNT };
 #define CONFIG_EXPORT_NAMES "ipc", "fd"
 enum config_answer { CONFIG_NO, CONFIG_YES, CONFIG_ANSWER_COUNT };
 #define CONFIG_ANSWER_NAMES "no", "yes"
+/* What a broker does that has lost its device, besides refusing new work. */
+enum config_lost { CONFIG_LOST_EXIT, CONFIG_LOST_STAY, CONFIG_LOST_COUNT };
+#define CONFIG_LOST_NAMES "exit", "stay"
 
 /* Bytes, or a share of what is free. value 0: not given. */
 struct config_size {
@@ -91,6 +95,7 @@ struct config {
 	uint32_t backend;     /* enum config_backend */
 	uint32_t export_kind; /* enum config_export; cuda only */
 	uint32_t self_test;   /* enum config_answer; cuda only */
+	uint32_t device_lost; /* enum config_lost; cuda only */
 	char cuda_library[CONFIG_PATH];
 	char dump_file[CONFIG_PATH];
 	uint32_t scrub; /* enum wire_scrub_policy */

@@ -75,6 +75,11 @@ int backend_alloc(struct backend *b, const struct config *c, char why[BACKEND_WH
 	return code;
 }
 
+int backend_check(struct backend *b, char why[BACKEND_WHY])
+{
+	return b->allocated && b->ops->check ? b->ops->check(b->state, &b->pool, why) : 0;
+}
+
 void backend_release(struct backend *b)
 {
 	if (b->allocated)

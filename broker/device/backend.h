@@ -50,6 +50,8 @@ struct backend_ops {
 	 */
 	int (*test)(void *state, const struct config *c, const struct backend_pool *pool, char caution[BACKEND_WHY],
 		    char why[BACKEND_WHY]);
+	/* NULL: it cannot be lost. Does the device still answer, and what alloc() made with it? */
+	int (*check)(void *state, const struct backend_pool *pool, char why[BACKEND_WHY]);
 	/* Frees what alloc() made. Safe to repeat. */
 	void (*release)(void *state, struct backend_pool *pool);
 	void (*close)(void *state);
@@ -74,6 +76,8 @@ struct backend {
 int backend_open(struct backend *b, const struct config *c, char why[BACKEND_WHY]);
 /* Allocates, exports and tests the pool. 0, or an enum exit_code with the sentence in @why. */
 int backend_alloc(struct backend *b, const struct config *c, char why[BACKEND_WHY]);
+/* 0, or EXIT_CODE_DEVICE with the sentence in @why: the device of an allocated pool does not answer. */
+int backend_check(struct backend *b, char why[BACKEND_WHY]);
 /* Frees the pool: only when no worker has it mapped any more. Safe to repeat. */
 void backend_release(struct backend *b);
 /* Leaves the device. With a pool still allocated that other processes map, do not call this: exit instead. */

@@ -27,9 +27,11 @@ struct cuda {
 	struct driver *driver;
 	struct driver_device device;
 	struct platform platform;
+	struct nvml *nvml; /* NULL: not needed, or not there */
 	bool by_fd;
 	uint64_t address; /* of the pool, exported by handle; 0: none */
 	uint64_t memory;  /* of the pool, exported as a descriptor; 0: none */
+	uint64_t answer;  /* what a look at the device has read */
 };
 
 static void cuda_close(void *state)
@@ -38,6 +40,7 @@ static void cuda_close(void *state)
 
 	if (!c)
 		return;
+	c->nvml = nvml_close(c->nvml);
 	c->driver = driver_close(c->driver);
 	free(c);
 }
@@ -63,6 +66,7 @@ static int cuda_open_driver(struct cuda *cuda, const struct config *c, char why[
 static int cuda_open(void **state, const struct config *c, struct backend_pool *pool, char why[BACKEND_WHY])
 {
 	struct cuda *cuda = calloc(1, sizeof(*cuda));
+	char ignored[NVML_WHY];
 	int r;
 
 	if (!cuda) {
@@ -77,6 +81,8 @@ static int cuda_open(void **state, const struct config *c, struct backend_pool *
 	}
 	driver_get_device(cuda->driver, &cuda->device);
 	platform_detect(&cuda->platform, &cuda->device, "");
+	if (cuda->by_fd)
+		(void)nvml_open(&cuda->nvml, cuda->device.uuid, ignored);
 	pool->backend = WIRE_BACKEND_CUDA;
 	pool->mps = cuda->platform.mps;
 	snprintf(pool->device, sizeof(pool->device), "%s", cuda->device.name);
@@ -90,15 +96,12 @@ static int cuda_open(void **state, const struct config *c, struct backend_pool *
 static int cuda_free_bytes(void *state, uint64_t *bytes, char why[BACKEND_WHY])
 {
 	struct cuda *c = state;
-	char ignored[NVML_WHY];
-	struct nvml *n = NULL;
 	uint64_t total;
 
 	if (c->by_fd) {
 		*bytes = c->device.total_bytes;
-		if (nvml_open(&n, c->device.uuid, ignored) == 0)
-			(void)nvml_free_bytes(n, bytes);
-		nvml_close(n);
+		if (c->nvml)
+			(void)nvml_free_bytes(c->nvml, bytes);
 		return 0;
 	}
 	if (driver_memory_info(c->driver, bytes, &total) == 0)
@@ -191,12 +194,35 @@ static int cuda_test(void *state, const struct config *c, const struct backend_p
 	return r;
 }
 
+/*
+ * A context that has failed says so to every call, but a device that is gone may be
+ * noticed only by work on it: 8 bytes of the pool are read. Where there is no
+ * context, NVML knows, if anybody does.
+ */
+static int cuda_check(void *state, const struct backend_pool *pool, char why[BACKEND_WHY])
+{
+	struct cuda *c = state;
+
+	if (c->by_fd) {
+		if (!c->nvml || !nvml_lost(c->nvml))
+			return 0;
+		snprintf(why, BACKEND_WHY, "NVML says that %s is lost, or must be reset", pool->device);
+		return EXIT_CODE_DEVICE;
+	}
+	if (driver_copy_to_host(c->driver, NULL, &c->answer, c->address, sizeof(c->answer)) == 0 &&
+	    driver_stream_synchronize(c->driver, NULL) == 0)
+		return 0;
+	snprintf(why, BACKEND_WHY, "%s does not answer: %s", pool->device, driver_why(c->driver));
+	return EXIT_CODE_DEVICE;
+}
+
 const struct backend_ops backend_cuda = {
 	.name = "cuda",
 	.open = cuda_open,
 	.free_bytes = cuda_free_bytes,
 	.alloc = cuda_alloc,
 	.test = cuda_test,
+	.check = cuda_check,
 	.release = cuda_release,
 	.close = cuda_close,
 };

@@ -52,6 +52,8 @@ static void *device_main(void *arg)
 		poll(p, 2, wait);
 		if (p[1].revents)
 			eventfd_read(t->watch.knock, &n);
+		if (p[0].revents == 0)
+			device_health_look(&t->health, &t->backend);
 		wait = gpu_watch_look(&t->watch, BEAT_MS);
 		if (!p[0].revents)
 			continue;
@@ -70,8 +72,12 @@ int device_thread_init(struct device_thread *t, const struct config *config, str
 
 	*t = (struct device_thread){ .config = config, .status = status };
 	r = gpu_watch_init(&t->watch);
-	if (r < 0)
+	if (r == 0)
+		r = device_health_init(&t->health);
+	if (r < 0) {
+		device_thread_deinit(t);
 		return r;
+	}
 	t->wake = eventfd(0, EFD_CLOEXEC);
 	t->done = eventfd(0, EFD_CLOEXEC);
 	r = t->wake < 0 || t->done < 0 ? -errno : -pthread_create(&t->thread, NULL, device_main, t);
@@ -104,6 +110,7 @@ void device_thread_deinit(struct device_thread *t)
 		t->running = false;
 	}
 	gpu_watch_deinit(&t->watch);
+	device_health_deinit(&t->health);
 	if (t->wake > 0)
 		close_fd(&t->wake);
 	if (t->done > 0)

@@ -13,6 +13,7 @@
 #include "atomics.h"
 #include "backend.h"
 #include "config/config.h"
+#include "device_health.h"
 #include "gpu_watch.h"
 #include "status_page.h"
 
@@ -23,6 +24,7 @@ struct device_thread {
 	struct status_writer *status; /* borrowed */
 	struct backend backend;       /* the thread's between a job and its end */
 	struct gpu_watch watch;       /* answered by this thread, on the CUDA backend */
+	struct device_health health;  /* as well */
 	int code;                     /* of the last job: 0 or an enum exit_code */
 	char why[BACKEND_WHY];
 	shm_u32 job;

@@ -15,7 +15,7 @@
 
 #include "driver.h"
 
-enum { NVML_OK = 0 };
+enum { NVML_OK = 0, NVML_GPU_IS_LOST = 15, NVML_RESET_REQUIRED = 16 };
 
 struct nvml_device; /* opaque */
 
@@ -110,6 +110,14 @@ struct nvml *nvml_close(struct nvml *n)
 		dlclose(n->library);
 	free(n);
 	return NULL;
+}
+
+bool nvml_lost(struct nvml *n)
+{
+	struct nvml_memory m;
+	int r = n->memory(n->device, &m);
+
+	return r == NVML_GPU_IS_LOST || r == NVML_RESET_REQUIRED;
 }
 
 int nvml_free_bytes(struct nvml *n, uint64_t *bytes)

@@ -9,6 +9,7 @@
 #ifndef SWAKV_BROKER_NVML_H
 #define SWAKV_BROKER_NVML_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,8 @@ int nvml_open(struct nvml **out, const uint8_t uuid[16], char why[NVML_WHY]);
 /* Returns NULL; NULL is ignored. */
 struct nvml *nvml_close(struct nvml *n);
 
+/* True when it says that the device is lost, or useless until it is reset. */
+bool nvml_lost(struct nvml *n);
 /* 0, or -1 when the library does not say. */
 int nvml_free_bytes(struct nvml *n, uint64_t *bytes);
 /*

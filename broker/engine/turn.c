@@ -267,8 +267,8 @@ static int begin_one(struct session *s, const struct turn *t, const struct part 
 		.unordered = begin->flags & WIRE_BEGIN_UNORDERED,
 	};
 
-	if (t->drained)
-		return fault_set(f, FAULT_DRAINED, -1, 0, 0);
+	if (t->closed)
+		return fault_set(f, t->closed, -1, 0, 0);
 	if (s->poisoned)
 		return fault_set(f, FAULT_POISONED, -1, session_quarantined(s), 0);
 	if ((begin->flags & ~(uint32_t)WIRE_BEGIN_UNORDERED) || begin->reserved)

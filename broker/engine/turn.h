@@ -3,9 +3,9 @@
 #ifndef SWAKV_ENGINE_TURN_H
 #define SWAKV_ENGINE_TURN_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
+#include "fault.h"
 #include "wire_turn.h"
 
 struct session;
@@ -20,7 +20,7 @@ struct turn {
 	uint32_t n;
 	uint32_t n_details;
 	uint32_t n_counts;
-	bool drained; /* begins are denied */
+	enum fault_reason closed; /* why begins are refused; FAULT_NONE: they are not */
 };
 
 /* What came of it: those that were refused, and the begins that were granted; room for one of each entry. */

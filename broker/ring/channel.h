@@ -93,8 +93,9 @@ struct channel {
 	struct wire_board *boards; /* [n_groups] */
 	uint32_t n_waiting;        /* begins and takes that wait: their answers have their room in the reply ring: */
 	uint32_t waiting_slots;    /* so many slots */
-	bool may_begin; /* its worker may begin a step yet: nothing but its process's end proves that it does not */
-	bool drained;   /* takes no new requests, by order of an administrator */
+	bool may_begin;   /* its worker may begin a step yet: nothing but its process's end proves that it does not */
+	bool drained;     /* takes no new requests, by order of an administrator */
+	bool device_lost; /* or because the device is lost */
 	uint32_t blocked_slots; /* reply slots a command waits for, 0: not blocked */
 	uint64_t silent_since;  /* its work was there, and it is expected to ring (ring_bell.h); 0: it is not */
 	bool at_work;           /* its command is being executed */
@@ -145,6 +146,12 @@ enum violation channel_refresh(struct channel *c, bool *progress);
 bool channel_all_taken(struct channel *c);
 /* True when every armed word is reached, as of the last channel_refresh(). */
 bool channel_idle(const struct channel *c);
+
+/* Why @c may begin no requests and take no pages; FAULT_NONE: it may. */
+static inline enum fault_reason channel_closed_for(const struct channel *c)
+{
+	return c->device_lost ? FAULT_DEVICE_LOST : c->drained ? FAULT_DRAINED : FAULT_NONE;
+}
 
 /*
  * Copies the next command to @message (room for memory.layout.max_command_slots

@@ -25,6 +25,7 @@ enum mail_kind {
 	MAIL_STOP,         /* leave the loop; channel is NULL */
 	MAIL_PUBLISH,      /* a new status page waits for a picture; channel is NULL */
 	MAIL_ADMIN,        /* do `job`; channel is NULL */
+	MAIL_DEVICE_LOST,  /* no new requests; value: since when, CLOCK_MONOTONIC; channel is NULL */
 	/* ring thread to control thread */
 	MAIL_ATTACHED,   /* value: 0, or the code of the refusal */
 	MAIL_CLOSED,     /* the worker said close */

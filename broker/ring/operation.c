@@ -71,11 +71,11 @@ static bool may_wait(const struct channel *c, uint32_t slots)
 }
 
 /* 0 when it may begin requests and take pages. */
-static int check_drained(struct workspace *w, const struct channel *c)
+static int check_closed(struct workspace *w, const struct channel *c)
 {
-	if (c->drained)
-		return fault_set(&w->fault, FAULT_DRAINED, -1, 0, 0);
-	return 0;
+	enum fault_reason why = channel_closed_for(c);
+
+	return why ? fault_set(&w->fault, why, -1, 0, 0) : 0;
 }
 
 static int do_nop(struct workspace *w, struct channel *c, uint64_t now_ns)
@@ -92,7 +92,7 @@ static int do_begin(struct workspace *w, struct channel *c, uint64_t now_ns)
 	int code;
 
 	w->room = waited_slots(false, 0);
-	if ((code = check_drained(w, c)))
+	if ((code = check_closed(w, c)))
 		return code;
 	if ((begin->flags & ~(uint32_t)WIRE_BEGIN_UNORDERED) || begin->reserved)
 		return fault_set(&w->fault, FAULT_RESERVED, -1, begin->reserved ? begin->reserved : begin->flags, 0);
@@ -121,7 +121,7 @@ static int do_take(struct workspace *w, struct channel *c, uint64_t now_ns)
 	int code;
 
 	w->room = waited_slots(true, head->n);
-	if ((code = check_drained(w, c)))
+	if ((code = check_closed(w, c)))
 		return code;
 	if (take->reserved)
 		return fault_set(&w->fault, FAULT_RESERVED, -1, take->reserved, 0);

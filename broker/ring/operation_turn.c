@@ -107,7 +107,7 @@ int do_step_turn(struct workspace *w, struct channel *c, uint64_t now_ns)
 	struct turn_answer answer = { .faults = w->faults, .begun = w->begun };
 	int code;
 
-	t.drained = c->drained;
+	t.closed = channel_closed_for(c);
 	code = step_turn(c->session, &t, c->armed, &answer, &w->delivery, &w->fault);
 	w->n_faults = answer.n_faults;
 	w->n_begun = answer.n_begun;

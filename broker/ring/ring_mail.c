@@ -11,6 +11,7 @@ static void attach(struct ring_thread *t, struct channel *c)
 {
 	int code = 0;
 
+	c->device_lost = t->device_lost_ns != 0;
 	if (!channel_start(c, t->engine) || !t->edge.watch(t->edge.arg, c->doorbell, c)) {
 		if (c->session && session_enlisted(c->session)) {
 			session_end(c->session);
@@ -37,6 +38,19 @@ static void forget(struct ring_thread *t, struct channel *c)
 	TAILQ_REMOVE(&t->channels, c, link);
 	c->listed = false;
 	mailbox_post_spsc(t->outbox, MAIL_FORGOTTEN, c, 0);
+}
+
+static void device_lost(struct ring_thread *t, uint64_t since)
+{
+	struct channel *c;
+
+	t->device_lost_ns = since;
+	t->changed = true;
+	TAILQ_FOREACH (c, &t->channels, link) {
+		c->device_lost = true;
+		if (c->state == CHANNEL_ATTACHED)
+			session_refuse_waiting(c->session, FAULT_DEVICE_LOST);
+	}
 }
 
 uint32_t ring_take_mail(struct ring_thread *t)
@@ -67,6 +81,9 @@ uint32_t ring_take_mail(struct ring_thread *t)
 		case MAIL_ADMIN:
 			admin_job_run(m.job, t);
 			mailbox_post_job_spsc(t->outbox, MAIL_ADMIN_DONE, m.job);
+			break;
+		case MAIL_DEVICE_LOST:
+			device_lost(t, (uint64_t)m.value);
 			break;
 		case MAIL_STOP:
 			t->stop = true;

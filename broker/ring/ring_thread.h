@@ -71,7 +71,8 @@ struct ring_thread {
 	struct channel *long_channel; /* whose it was, NULL: nobody's */
 	uint32_t n_silent;            /* sessions that are expected to ring */
 	struct ring_counters counters;
-	struct drained drained; /* for the status page */
+	struct drained drained;  /* for the status page */
+	uint64_t device_lost_ns; /* since when the device is lost, 0: it is not */
 
 	/* ---- time, CLOCK_MONOTONIC ---- */
 	uint64_t now;

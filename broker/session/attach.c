@@ -81,6 +81,8 @@ static int admit(struct client *c, const void *message, size_t bytes, const stru
 	code = handshake_check(c->handshake, message, bytes, control->pool, r);
 	if (code)
 		return code;
+	if (control->device_lost)
+		return refusal_set(r, FAULT_DEVICE_LOST, 0, 0);
 	if (c->handshake->hello.flags & WIRE_HELLO_JOIN)
 		return members_join(c, r);
 	if (admin_drained(&control->admin, c->handshake->hello.model))

@@ -320,6 +320,7 @@ void status_fill(struct status_snapshot *s, struct ring_thread *t)
 	fill_pool(s, t);
 	fill_models(s, t);
 	fill_drained(s, t);
+	s->device_lost_ns = t->device_lost_ns;
 	fill_counters(s, t);
 	/* All accounts in one go, so that they agree; then, in slices, what there is to say of requests. */
 	TAILQ_FOREACH (c, &t->channels, link) {

@@ -46,6 +46,7 @@ static const struct {
 	{ CUDA_ERROR_INVALID_CONTEXT, "the context is gone, or the memory was exported by this very process" },
 	{ CUDA_ERROR_NO_BINARY_FOR_GPU, "the embedded kernels were not built for this GPU" },
 	{ CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "the driver is older than the nvcc that built the kernels" },
+	{ CUDA_ERROR_ECC_UNCORRECTABLE, "memory of the device is damaged: reset it, or replace it" },
 	{ CUDA_ERROR_OPERATING_SYSTEM, "the kernel module refused: other pid namespace, or a resource limit" },
 	{ CUDA_ERROR_INVALID_HANDLE, "the exporting process has ended or has freed the memory" },
 	{ CUDA_ERROR_ILLEGAL_ADDRESS,

@@ -5,6 +5,7 @@
  * FAKECUDA_FAIL="cuMemAlloc:2:2,..."   call 2 of cuMemAlloc answers CUDA error 2. NTH may be "3+" (from the third on)
  *                                      or 0 (each). Errors 700 and 719 break the context, as on a GPU.
  * FAKECUDA_STALL="NAME:NTH:MS,..."     that call sleeps before it does anything
+ * FAKECUDA_LOST=FILE                   once it is there, the context is broken by the CUDA error whose number it holds
  * FAKECUDA_LATE="NAME:NTH:MS,..."      that call returns at once; what it enqueued runs MS late, and all behind it
  * FAKECUDA_COUNT=FILE                  at exit appends a line "PID PROCESS THREAD FUNCTION COUNT" for each pair used
  * FAKECUDA_CHECK_ARMED=1               a stream write aborts when the 8 bytes behind its target, the armed word of
@@ -122,6 +123,20 @@ static void parse_rules(const char *variable, enum fake_rule kind)
 		parse_rule(variable, item, &rules[kind][n_rules[kind]++]);
 	}
 	free(copy);
+}
+
+CUresult fake_lost(void)
+{
+	const char *path = getenv("FAKECUDA_LOST");
+	FILE *f = path ? fopen(path, "re") : NULL;
+	unsigned error = 0;
+
+	if (!f)
+		return CUDA_SUCCESS;
+	if (fscanf(f, "%u", &error) != 1 || error == 0)
+		fake_die("FAKECUDA_LOST=%s: the file holds no CUDA error", path);
+	fclose(f);
+	return (CUresult)error;
 }
 
 static void configure(void)

@@ -103,6 +103,8 @@ CUresult fake_enter(const char *function, unsigned needs, long *late)
 	/* The streams' threads are not in a forked child, and the real driver does not work there either. */
 	if (needs & (FAKE_CONTEXT | FAKE_INITIALIZED) && (n_visible < 0 || owner != getpid()))
 		return CUDA_ERROR_NOT_INITIALIZED;
+	if (needs & FAKE_CONTEXT && fake_lost())
+		fake_break_context(fake_lost());
 	value = fake_rule(FAKE_FAIL, function, nth);
 	if (value == CUDA_ERROR_ILLEGAL_ADDRESS || value == CUDA_ERROR_LAUNCH_FAILED)
 		fake_break_context((CUresult)value);
@@ -177,6 +179,7 @@ FAKE_API CUresult CUDAAPI cuGetErrorName(CUresult error, const char **text)
 		FAKE_NAME(CUDA_ERROR_NO_DEVICE),
 		FAKE_NAME(CUDA_ERROR_INVALID_DEVICE),
 		FAKE_NAME(CUDA_ERROR_INVALID_IMAGE),
+		FAKE_NAME(CUDA_ERROR_ECC_UNCORRECTABLE),
 		FAKE_NAME(CUDA_ERROR_INVALID_CONTEXT),
 		FAKE_NAME(CUDA_ERROR_NO_BINARY_FOR_GPU),
 		FAKE_NAME(CUDA_ERROR_OPERATING_SYSTEM),

@@ -31,6 +31,8 @@ void fake_configure(void);
 unsigned fake_count(const char *function);
 /* The value that a rule of this kind has for call @nth of @function, 0: none. */
 long fake_rule(enum fake_rule rule, const char *function, unsigned nth);
+/* The error by which the device is lost, as a file says that the test has named; CUDA_SUCCESS: it is not. */
+CUresult fake_lost(void);
 /* Number from the environment, @otherwise when unset; not a number: ends the process. */
 uint64_t fake_number(const char *variable, uint64_t otherwise);
 /* Prints a sentence and aborts. */

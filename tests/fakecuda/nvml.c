@@ -5,6 +5,7 @@
  * FAKENVML_PROCESSES=FILE   the pids with a context on the device, one a line, read at each call
  * FAKENVML_TOLD=FILE        each pid that such a call has told is added to it, one a line
  * FAKENVML_FREE=BYTES       free memory of the device (8 GiB)
+ * FAKENVML_LOST=FILE        once it is there, nvmlDeviceGetMemoryInfo() says that the device is lost
  * FAKENVML_FAIL=N           nvmlInit_v2() answers N
  *
  * It knows the devices of the fake driver.
@@ -12,10 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FAKE_API __attribute__((visibility("default")))
 
-enum { OK = 0, INVALID_ARGUMENT = 2, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7 };
+enum { OK = 0, INVALID_ARGUMENT = 2, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, GPU_IS_LOST = 15 };
 
 struct nvml_memory {
 	unsigned long long total, free, used;
@@ -58,10 +60,12 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, void **out)
 
 int nvmlDeviceGetMemoryInfo(void *at, struct nvml_memory *memory)
 {
-	const char *bytes = getenv("FAKENVML_FREE");
+	const char *bytes = getenv("FAKENVML_FREE"), *lost = getenv("FAKENVML_LOST");
 
 	if (at != &device)
 		return INVALID_ARGUMENT;
+	if (lost && access(lost, F_OK) == 0)
+		return GPU_IS_LOST;
 	memory->total = 8ull << 30;
 	memory->free = bytes ? strtoull(bytes, NULL, 10) : memory->total;
 	memory->used = memory->total - memory->free;

@@ -123,7 +123,7 @@ static void make(struct world *w, const struct command *c, struct made *m)
 	m->turn.details = m->details;
 	m->turn.counts = m->counts;
 	m->turn.n = n;
-	m->turn.drained = c->flags & 2;
+	m->turn.closed = c->flags & 2 ? FAULT_DRAINED : FAULT_NONE;
 	if (m->n_taken != c->n_counts)
 		m->turn.n_counts += m->n_taken < c->n_counts ? 1 : UINT32_MAX;
 	m->turn.n_details += c->flags & 8 ? 1 : 0;
@@ -166,7 +166,7 @@ static int run_begin_in(struct world *w, const struct command *c, const struct m
 	struct ref_request *r = NULL;
 	int want;
 
-	if (m->turn.drained)
+	if (m->turn.closed)
 		return SWAKV_EDENIED;
 	if (!s->poisoned && c->flags & 4)
 		return SWAKV_EINVALID;

@@ -309,6 +309,7 @@ static void distinct_snapshot(struct status_snapshot *s)
 	s->extent_bytes = 1005;
 	s->table_area_bytes = 1006;
 	s->table_area_used = 1007;
+	s->device_lost_ns = now - 67000 * ms;
 	s->n_classes = s->n_models = s->n_sessions = s->n_requests = s->n_sequences = 1;
 	s->n_bindings = 2;
 	s->classes[0] = (struct status_class){

@@ -42,7 +42,7 @@ JSON = {
     "counters.attaches": 1101, "counters.detaches": 1102, "counters.deaths": 1103, "counters.kicked": 1104,
     "counters.refused_attaches": 1105, "counters.reclaimed_pages": 1106, "counters.commands": 1107,
     "counters.refusals": 1108, "counters.rounds": 1109, "counters.sleeps": 1110, "counters.wakeups": 1111,
-    "counters.late": 1112, "counters.rescues": 1113, "counters.timer_polls": 1114, "refusals_by_reason.no-pages": 1115,
+    "device_lost_ms": 67000, "counters.late": 1112, "counters.rescues": 1113, "counters.timer_polls": 1114, "refusals_by_reason.no-pages": 1115,
 }
 
 METRICS = {
@@ -61,7 +61,7 @@ METRICS = {
     "attaches_total": 1101, "detaches_total": 1102, "deaths_total": 1103, "kicked_total": 1104,
     "refused_attaches_total": 1105, "reclaimed_pages_total": 1106, "commands_total": 1107, "refusals_total": 1108,
     "rounds_total": 1109, "sleeps_total": 1110, "wakeups_total": 1111, "late_total": 1112, "rescues_total": 1113,
-    "timer_polls_total": 1114, "refusals_by_reason_total": 1115,
+    "device_lost": 1, "timer_polls_total": 1114, "refusals_by_reason_total": 1115,
 }
 
 

@@ -409,6 +409,7 @@ static void put_snapshot(json_t *to, const struct view *v, const struct sample *
 	json_put(to, "age_ms", s->age_ms);
 	put_unsigned(to, "snapshot", s->snapshot.number);
 	json_put_bool(to, "truncated", s->snapshot.truncated != 0);
+	put_age(to, "device_lost_ms", s, s->snapshot.device_lost_ns);
 	json_object_set_new(to, "pool", pool(s));
 	json_object_set_new(to, "invariant", invariant(&s->snapshot));
 	json_object_set_new(to, "classes", classes(&s->snapshot));

@@ -119,6 +119,7 @@ static void write_pool(struct exposition *e, const struct sample *s)
 	family(e, "swakv_snapshot_age_seconds", "gauge", "Age of the snapshot that all other numbers are from.");
 	sample_begin(e);
 	value_seconds(e, s->age_ms);
+	single(e, "swakv_device_lost", "gauge", "1 once the broker has lost its device.", snap->device_lost_ns != 0);
 	single(e, "swakv_pool_size_bytes", "gauge", "Size of the pool, both halves.", snap->pool_total);
 	family(e, "swakv_pool_bytes", "gauge", "Bytes of the pool by state; they add up to its size.");
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {

@@ -35,6 +35,9 @@ static void write_broker(FILE *out, const struct sample *s)
 		fprintf(out, "page     snapshot %" PRIu64 ", %s old%s\n", s->snapshot.number,
 			text_duration(a, s->age_ms),
 			s->snapshot.truncated ? "; not all requests, sequences and bindings fit" : "");
+	if (s->has_snapshot && s->snapshot.device_lost_ns)
+		fprintf(out, "LOST     the device, %s ago: no new sessions and requests; see the broker's log\n",
+			text_duration(a, sample_age_ms(s, s->snapshot.device_lost_ns)));
 	if (s->has_snapshot && s->snapshot.drained)
 		fprintf(out, "draining no new sessions and requests of any model, until swakv-ctl drain --off\n");
 }
