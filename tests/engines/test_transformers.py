@@ -93,6 +93,50 @@ def test_crop_is_a_rewind(pool: processes.Broker, kind: str, back: int) -> None:
         cache.close()
 
 
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("back", [0, 1, 5, 23])
+def test_steps_that_were_prepared_ahead_are_used_or_taken_back(pool: processes.Broker, kind: str, back: int) -> None:
+    model = make(kind, torch.float32)
+    first, again = ids(2, 90), ids(2, 40, seed=1)
+    steps = [*torch.split(first, [50, *[1] * 20, 3, 1, 1, 5, *[1] * 10], dim=1)]
+    rest = list(torch.split(again, [3, 7, *[1] * 30], dim=1))
+    with attach(pool, model) as session:
+        plain = swakv.transformers.Cache(session, model.config)
+        ahead = swakv.transformers.Cache(session, model.config, ahead=True)
+        equal(passes(model, ahead, steps), passes(model, plain, steps))
+        for cache in plain, ahead:
+            cache.crop(-back)
+            assert cache.get_seq_length() == 90 - back
+        equal(passes(model, ahead, rest), passes(model, plain, rest))
+        for cache in plain, ahead:
+            cache.batch_select_indices(torch.tensor([1]))
+        one = list(torch.split(again[:1], 1, dim=1))
+        equal(passes(model, ahead, one), passes(model, plain, one))
+        ahead.reset()  # with a step that was prepared ahead
+        assert ahead.get_seq_length() == 0
+        plain.reset()
+        equal(passes(model, ahead, steps), passes(model, plain, steps))
+        plain.close()
+        ahead.close()
+
+
+@pytest.mark.parametrize("how", [dict(do_sample=False), dict(num_beams=3)], ids=["greedy", "beams"])
+def test_generate_gives_the_same_tokens_with_steps_prepared_ahead(pool: processes.Broker, how: dict[str, Any]) -> None:
+    model = make("gemma3_text", torch.float32)
+    inputs = dict(input_ids=ids(2, 40), attention_mask=torch.ones(2, 40, dtype=torch.long), max_new_tokens=40)
+    expected = model.generate(**inputs, **how)
+    with attach(pool, model, max_seq=80) as session:  # no longer than that: the last step has none ahead of it
+        cache = swakv.transformers.Cache(session, model.config, ahead=True)
+        assert torch.equal(model.generate(**inputs, **how, past_key_values=cache), expected)
+        cache.close()
+
+
+def test_without_rewind_nothing_is_prepared_ahead(pool: processes.Broker) -> None:
+    model = make("mistral", torch.float32)
+    with attach(pool, model, max_rewind=0) as session, pytest.raises(ValueError, match="max_rewind"):
+        swakv.transformers.Cache(session, model.config, ahead=True)
+
+
 def test_crop_beyond_max_rewind_is_refused(pool: processes.Broker) -> None:
     model = make("mistral", torch.float32)
     with attach(pool, model, max_rewind=4) as session:

@@ -44,13 +44,14 @@ from .request import Request, Step
 from .session import Info, Session, Ticket, Update, attach
 from .state import RequestState, SequenceState
 from .stream import DONE, FAILED, Fence, Stream
+from .turn import Begin, Turn
 from .views import View
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "DONE", "FAILED", "MAX_PAGES", "Busy", "Denied", "DeviceFailed", "Error", "Fence", "Forked", "Gone", "Group", "Info",
+    "DONE", "FAILED", "MAX_PAGES", "Begin", "Busy", "Denied", "DeviceFailed", "Error", "Fence", "Forked", "Gone", "Group", "Info",
     "Invalid", "Layout", "LengthLimit", "Limits", "Model", "Never", "NoPages", "OutOfMemory", "Pages", "Pending", "Poisoned",
     "Request", "RequestState", "SequenceState", "Session", "Step", "Stream", "SystemFailure", "Take", "Ticket", "TimedOut",
-    "Unsupported", "Update", "View", "ViewsAlive", "Want", "WrongPhase", "WrongVersion", "__version__", "attach",
+    "Turn", "Unsupported", "Update", "View", "ViewsAlive", "Want", "WrongPhase", "WrongVersion", "__version__", "attach",
 ]  # fmt: skip

@@ -41,6 +41,7 @@ WRITER_AUTO, WRITER_STREAM_WRITE, WRITER_HOST_FUNCTION, WRITER_COUNTER = 0, 1, 2
 COMPACT_MOVE_ROWS = 1
 ATTACH_EVENTS, ATTACH_JOINABLE = 1, 2
 TAKE_OVERWRITES = 1
+TURN_COMPLETE, TURN_PREPARE, TURN_FINISH, TURN_BEGIN = 1, 2, 4, 8
 MAX_PAGES = 4096
 EAGAIN = -17
 CU_STREAM_LEGACY = 1  # cuda.h
@@ -207,6 +208,20 @@ class Step(_Struct):
     ]
 
 
+class Turn(_Struct):
+    _fields_ = [
+        ("size", c_uint32),
+        ("what", c_uint32),
+        ("request", c_void_p),
+        ("tokens", POINTER(c_int32)),
+        ("accepted", POINTER(c_int32)),
+        ("fence", Fence),
+        ("begin", POINTER(BeginOptions)),
+        ("completed", c_int32),
+        ("result", c_int32),
+    ]
+
+
 class RequestState(_Struct):
     _fields_ = [
         ("size", c_uint32),
@@ -336,6 +351,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "swakv_rewind": (c_int, _S, _INTS, c_uint32, _TICKET),
     "swakv_step_prepare": (c_int, _S, POINTER(Step), c_uint32, _TICKET),
     "swakv_step_complete": (c_int, _S, POINTER(Step), c_uint32, _TICKET),
+    "swakv_step_turn": (c_int, _S, POINTER(Turn), c_uint32, _TICKET),
     "swakv_compact_begin": (c_int, _S, _INTS, c_uint32, c_int32, c_uint32, c_uint64, _TICKET),
     "swakv_compact_complete": (c_int, _S, Fence, _TICKET),
     "swakv_pages_take": (
@@ -359,6 +375,7 @@ STRUCTS = {
     "swakv_group": Group, "swakv_model": Model, "swakv_update": Update, "swakv_attach_options": AttachOptions,
     "swakv_session_info": SessionInfo, "swakv_layout": Layout, "swakv_fence": Fence,
     "swakv_cuda_options": CudaOptions, "swakv_begin_options": BeginOptions, "swakv_step": Step,
+    "swakv_turn": Turn,
     "swakv_request_state": RequestState, "swakv_binding": Binding, "swakv_sequence_state": SequenceState,
     "swakv_token": Token, "swakv_export_rows": ExportRows, "swakv_export_style": ExportStyle,
 }  # fmt: skip

@@ -20,6 +20,7 @@ from .model import Model
 from .pages import Pages
 from .request import Request, Step
 from .stream import Fence, Stream
+from .turn import Begin, Turn
 from .views import ELEMENTS, Leases, View, packed
 
 TOKEN_BYTES = ctypes.sizeof(_abi.Token)
@@ -218,16 +219,20 @@ class Session:
     def locked(self) -> Iterator[int]:
         """The handle of the session, for the length of one call of the library."""
         with self._lock:
-            if self._handle is None:
-                raise errors.Gone("the session has been closed")
-            while self._orphans:
-                self._lib.swakv_request_free(self._orphans.popleft())
-            if self._calls.forgotten:
-                self._calls.collect_forgotten(self._handle)
-            yield self._handle
+            yield self._enter()
             if self._callback_error is not None:
                 error, self._callback_error = self._callback_error, None
                 raise error
+
+    def _enter(self) -> int:
+        """The first lines of a call, under the lock."""
+        if self._handle is None:
+            raise errors.Gone("the session has been closed")
+        while self._orphans:
+            self._lib.swakv_request_free(self._orphans.popleft())
+        if self._calls.forgotten:
+            self._calls.collect_forgotten(self._handle)
+        return self._handle
 
     def call(self, function: Callable[..., int], *arguments: Any) -> None:
         """One call of the library that takes the session first; raises what it refuses."""
@@ -364,6 +369,40 @@ class Session:
     def complete(self, steps: Sequence[Step], fence: Fence | None = None) -> None:
         """Completes steps of many requests in one command. fence: None: marks the stream of each."""
         Step.complete_many(self, steps, fence)
+
+    def turn(
+        self,
+        *,
+        complete: Sequence[Step | tuple[Step, Sequence[int]]] = (),
+        prepare: Sequence[tuple[Request, int | Sequence[int]]] = (),
+        finish: Sequence[Request] = (),
+        begin: Sequence[Begin] = (),
+        fence: Fence | None = None,
+    ) -> Turn:
+        """The end of one step and the beginning of the next, of many requests, in one command; Turn says what came of it.
+
+        complete: steps whose work has been enqueued, with what is accepted if that is not all. prepare: as of prepare().
+        finish: requests that are through, whose last step may stand in `complete`. begin: they do not wait.
+        fence: of the steps; None: marks the stream of each. First all steps are completed, then requests finish, then begin,
+        then steps are prepared. Where a step cannot be completed, its request is neither finished nor prepared: WrongPhase.
+        Raises when all was refused.
+        """
+        return self.start_turn(complete=complete, prepare=prepare, finish=finish, begin=begin, fence=fence).wait()
+
+    def start_turn(
+        self,
+        *,
+        complete: Sequence[Step | tuple[Step, Sequence[int]]] = (),
+        prepare: Sequence[tuple[Request, int | Sequence[int]]] = (),
+        finish: Sequence[Request] = (),
+        begin: Sequence[Begin] = (),
+        fence: Fence | None = None,
+    ) -> Turn:
+        """As turn(), without waiting: wait() for the Turn before the work of the next steps is enqueued."""
+        turn = Turn(self)
+        turn._ask(complete, prepare, finish, begin, fence)
+        turn._send()
+        return turn
 
 
 __all__ = ["Info", "Session", "Ticket", "Update", "attach"]

@@ -20,6 +20,7 @@ from .. import errors
 from .. import torch as swakv_torch
 from ..request import Request, Step
 from ..session import Session
+from ..turn import Ahead
 from .config import Placement, placement_of
 
 _slots: weakref.WeakKeyDictionary[Session, set[int]] = weakref.WeakKeyDictionary()  # in use by caches
@@ -156,11 +157,26 @@ class Cache(TransformersCache):
     stream: of the session. wait: seconds to wait for pages when the batch begins. max_tokens: what no sequence will
     exceed, 0: max_seq of the model; fewer pages are reserved.
 
+    ahead: behind a pass of one token a message ends its step and prepares the next one of one token, and the next pass takes
+    the answer: nothing waits for the broker. If something else comes, that step is taken back, for which the model needs a
+    max_rewind of 1 at least; crop() then has one token less.
+
     Close it, or drop it, to give the pages back. crop() takes back at most max_rewind tokens. Beam search and
     batch_repeat_interleave() copy K and V within the pool: no page is shared.
     """
 
-    def __init__(self, session: Session, config: Any, *, stream: int = 0, wait: float = 0.0, max_tokens: int = 0) -> None:
+    def __init__(
+        self,
+        session: Session,
+        config: Any,
+        *,
+        stream: int = 0,
+        wait: float = 0.0,
+        max_tokens: int = 0,
+        ahead: bool = False,
+    ) -> None:
+        if ahead and session.model.max_rewind < 1:
+            raise ValueError("ahead=True takes steps back that were prepared in vain: attach with max_rewind=1 or more")
         dtype = swakv_torch.DTYPES[session.layouts[0].dtype]
         placement = placement_of(config, dtype, session.layouts[0].page_tokens)
         _check_groups(session, placement)
@@ -168,6 +184,8 @@ class Cache(TransformersCache):
         self._tensors = [swakv_torch.group(layout) for layout in session.layouts]
         self._request: Request | None = None
         self._step: Step | None = None
+        self._turns_ahead = ahead
+        self._ahead: Ahead | None = None  # the next step, when it has been prepared before anybody asked for it
         self._rows: list[_Rows] = []
         self._updated: set[int] = set()
         self._length = 0  # tokens of each sequence, those of the step under way not included
@@ -220,18 +238,33 @@ class Cache(TransformersCache):
         else:
             if batch != len(self._slots):
                 raise ValueError(f"the cache holds {len(self._slots)} sequences, and the pass has {batch}")
-            self._step = self._request.step(tokens)
+            self._step = self._take_ahead(self._request, tokens) or self._request.step(tokens)
         self._chunk = tokens
         self._rows = [_Rows(t, self._slots) for t in self._tensors]
 
     def _complete(self) -> None:
         assert self._step is not None
         step, self._step = self._step, None
-        step.complete()
         self._length += self._chunk
+        if self._turns_ahead and self._chunk == 1 and self._length < (self._max_tokens or self.session.model.max_seq):
+            self._ahead = Ahead.of(self._ahead, step.request)
+            self._ahead.turn()
+        else:
+            step.complete()
         self._chunk = 0
         self._rows = []
         self._updated.clear()
+
+    def _take_ahead(self, request: Request, tokens: int) -> Step | None:
+        """The step that was prepared ahead, if it has @tokens tokens; another is taken back."""
+        if self._ahead is None or not self._ahead.under_way:
+            return None
+        step = self._ahead.collect()
+        if step is not None and tokens != 1:
+            step.complete()
+            request.rewind(1)
+            return None
+        return step
 
     def _copy_rows(self, source: Sequence[_Rows], target: Sequence[_Rows], order: torch.Tensor) -> None:
         """Sequence i of @target gets what sequence order[i] of @source holds. Only where a mark follows."""
@@ -248,6 +281,8 @@ class Cache(TransformersCache):
         """The request between two steps, all layers of the last pass seen or not."""
         if self._step is not None:
             self._complete()
+        if self._request is not None:
+            self._take_ahead(self._request, 0)
         return self._request
 
     def crop(self, tokens_to_remove: int) -> None:
@@ -264,7 +299,8 @@ class Cache(TransformersCache):
         if self._request is None:
             return
         request, self._request = self._request, None
-        if self._step is not None or not request.valid:
+        ahead, self._ahead = self._ahead, None
+        if self._step is not None or (ahead is not None and ahead.under_way) or not request.valid:
             request.free()
         else:
             request.finish()

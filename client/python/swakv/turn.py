@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One message a step: which steps have ended, who is through, who begins, what comes next (spec section 12)."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import _abi, errors
+from .call import Flight, Ticket
+from .request import Request, Step
+from .stream import Fence
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+@dataclass(frozen=True)
+class Begin:
+    """A request that begins with a turn. It does not wait for pages. Arguments: those of Session.begin()."""
+
+    slots: Sequence[int]
+    max_tokens: int = 0
+    stream: int = 0
+
+
+class Turn:
+    """Made by Session.start_turn(). wait() for its answer before the work of the next steps is enqueued.
+
+    Once it has been collected: `steps` are those that were to be prepared, in their order, Step.error where one was refused;
+    `begun` has a Request, or the error, for each begin; `unfinished` the error of each request that could not be finished. A
+    step that was to be completed has its own `error`.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.steps: list[Step] = []
+        self.begun: list[Request | errors.Error] = []
+        self.unfinished: dict[Request, errors.Error] = {}
+        self._session = session
+        self._keep: list[Any] = []
+        self._places: dict[Request, dict[str, Any]] = {}
+        self._begins: list[Begin] = []
+        self._completes: list[Step] = []
+        self._ticket: Ticket | None = None
+
+    # ---- what it says ------------------------------------------------------------------
+
+    def _entry(self, request: Request) -> dict[str, Any]:
+        return self._places.setdefault(request, {"what": 0, "request": request._handle})
+
+    def _ints(self, values: Any) -> Any:
+        self._keep.append(values)
+        return values
+
+    def _ask(
+        self,
+        complete: Sequence[Step | tuple[Step, Sequence[int]]],
+        prepare: Sequence[tuple[Request, int | Sequence[int]]],
+        finish: Sequence[Request],
+        begin: Sequence[Begin],
+        fence: Fence | None,
+    ) -> None:
+        marks: dict[int, Fence] = {}
+        for item in complete:
+            step, accepted = item if isinstance(item, tuple) else (item, None)
+            entry, stream = self._entry(step.request), step.request._stream
+            if fence is None and stream not in marks:
+                marks[stream] = step.request.stream.mark()
+            entry["what"] |= _abi.TURN_COMPLETE
+            entry["fence"] = (fence or marks[stream]).to_c()
+            if accepted is not None:
+                entry["accepted"] = self._ints(_abi.int32s(accepted))
+            self._completes.append(step)
+        for request in finish:
+            self._entry(request)["what"] |= _abi.TURN_FINISH
+        for request, tokens in prepare:
+            entry = self._entry(request)
+            entry["what"] |= _abi.TURN_PREPARE
+            if not (isinstance(tokens, int) and tokens == 1):
+                entry["tokens"] = self._ints(request._counts(tokens))
+            self.steps.append(Step(request, self._session._lib.swakv_extend_complete, extend=True))
+        self._begins = list(begin)
+
+    def _list(self) -> Any:
+        entries = list(self._places.values())
+        for b in self._begins:
+            slots = self._ints(_abi.int32s(b.slots))
+            options = _abi.BeginOptions(stream=b.stream, slots=slots, n_slots=len(slots), max_tokens=b.max_tokens)
+            entries.append({"what": _abi.TURN_BEGIN, "begin": ctypes.pointer(self._ints(options))})
+        turns = (_abi.Turn * len(entries))()
+        for c, entry in zip(turns, entries, strict=True):
+            c.size = ctypes.sizeof(_abi.Turn)
+            for name, value in entry.items():
+                setattr(c, name, value)
+        return turns
+
+    def _send(self) -> None:
+        turns = self._turns = self._list()
+        orphans, first = self._session._orphans, len(self._places)
+        self._ticket = self._session._calls.start(
+            self._session._lib.swakv_step_turn,
+            turns,
+            len(turns),
+            keep=self._keep,
+            undo=lambda: orphans.extend(c.request for c in turns[first:] if c.result == 0 and c.request),
+        )
+        for step in self._completes:
+            step.completed = True
+
+    # ---- what came of it ------------------------------------------------------------------
+
+    def wait(self) -> Turn:
+        """Waits for the broker. Raises when all that was asked for was refused. Returns itself."""
+        assert self._ticket is not None
+        refused = None
+        try:
+            self._ticket.wait()
+        except errors.TimedOut:
+            raise
+        except errors.Error as e:
+            refused = e
+        self._take(refused)
+        return self
+
+    def poll(self) -> bool:
+        """True when the answer is there; then it has been collected, and the rest is as with wait()."""
+        assert self._ticket is not None
+        refused = None
+        try:
+            if not self._ticket.poll():
+                return False
+        except errors.Error as e:
+            refused = e
+        self._take(refused)
+        return True
+
+    def _take(self, refused: errors.Error | None) -> None:
+        codes = [code for c in self._turns for code in self._codes(c)]
+        if self._begins and not self.begun:
+            self._take_begun(refused)
+        if refused is None:
+            return
+        results = dict(zip(self._places, self._turns, strict=False))
+        for step in self._completes:
+            step.error = self._error(results[step.request].completed, refused)
+            step.completed = step.error is None
+        for step in self.steps:
+            step.error = self._error(results[step.request].result, refused)
+        for request, c in results.items():
+            if c.what & _abi.TURN_FINISH and c.result:
+                self.unfinished[request] = self._error(c.result, refused) or refused
+        if all(codes):
+            raise refused
+
+    def _take_begun(self, refused: errors.Error | None) -> None:
+        for b, c in zip(self._begins, self._turns[len(self._places) :], strict=True):
+            if c.result == 0:
+                self.begun.append(Request(self._session, c.request, b.stream))
+            else:
+                self.begun.append(self._error(c.result, refused) or errors.of(c.result, ""))
+
+    @staticmethod
+    def _codes(c: _abi.Turn) -> list[int]:
+        """A result for each part of the entry."""
+        parts = [c.completed] if c.what & _abi.TURN_COMPLETE else []
+        return parts if c.what == _abi.TURN_COMPLETE else [*parts, c.result]
+
+    def _error(self, code: int, refused: errors.Error | None) -> errors.Error | None:
+        """The library has a sentence about the first entry that was refused only."""
+        if code == 0:
+            return None
+        if refused is not None and refused.code == code:
+            return refused
+        return errors.of(code, self._session._lib.swakv_error_text(code).decode())
+
+
+class Ahead:
+    """Steps of one token of one request, each prepared while the work of the one before runs.
+
+    turn() behind a step's work, collect() when the next is due: neither waits for a broker that answers within a step.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._session, self._request = request.session, request
+        self._turns = (_abi.Turn * 1)()
+        self._turn = self._turns[0]
+        self._turn.size = ctypes.sizeof(_abi.Turn)
+        self._turn.what = _abi.TURN_COMPLETE | _abi.TURN_PREPARE
+        self._turn.request = request._handle
+        self._fence = _abi.Fence()
+        self._fence_at, self._out = ctypes.byref(self._fence), ctypes.c_uint64()
+        self._out_at = ctypes.byref(self._out)
+        self._flight = Flight((self._turns, self._fence), None)
+        self._ticket: Ticket | None = None
+
+    @classmethod
+    def of(cls, before: Ahead | None, request: Request) -> Ahead:
+        """@before if that is of @request, else a new one."""
+        return before if before is not None and before._request is request else cls(request)
+
+    @property
+    def under_way(self) -> bool:
+        return self._ticket is not None
+
+    def turn(self) -> None:
+        """The work of the pending step has been enqueued: marks the stream, completes the step, prepares the next."""
+        session, lib = self._session, self._session._lib
+        with session._lock:
+            handle = session._enter()
+            session.check(lib.swakv_stream_mark(handle, self._request._stream, self._fence_at))
+            self._turn.fence = self._fence
+            session.check(lib.swakv_step_turn(handle, self._turns, 1, self._out_at))
+            value = self._out.value
+            session._calls.flights[value] = self._flight
+            self._ticket = Ticket(session._calls, value, self._flight)
+
+    def collect(self) -> Step | None:
+        """The next step; None: it was refused, as Request.step() will be. Raises when the last one could not be completed."""
+        assert self._ticket is not None
+        ticket, self._ticket = self._ticket, None
+        try:
+            if not ticket.poll():
+                ticket.wait()
+        except errors.TimedOut:
+            self._ticket = ticket
+            raise
+        except errors.Error:
+            if self._turn.completed:
+                raise
+            return None
+        return Step(self._request, self._session._lib.swakv_extend_complete, extend=True)
