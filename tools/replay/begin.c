@@ -18,8 +18,7 @@ void forget_waiting(struct worker *w)
 	}
 }
 
-/* The name now means @request; a refused begin leaves a name that has a meaning alone. */
-static int name_request(struct worker *w, const char *name, swakv_request *request)
+int name_request(struct worker *w, const char *name, swakv_request *request)
 {
 	struct worker_request *r = worker_request_find(w, name);
 

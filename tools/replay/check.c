@@ -12,39 +12,14 @@
 
 #include <swakv/error.h>
 
+#include "check.h"
 #include "forms.h"
 #include "page_shape.h"
-#include "script.h"
-
-/* A name that has been declared: of a worker, of one of its requests, a label. */
-struct name {
-	const char *text;
-	const char *worker; /* of a request; NULL otherwise */
-	const struct script_model *model;
-	int line;     /* where it was declared */
-	int end_line; /* where the worker or request ended, 0: it lives */
-	bool stopped;
-};
-
-struct names {
-	size_t n;
-	struct name *list;
-};
-
-struct walk {
-	struct script *script;
-	struct script_error *error;
-	const struct statement *at;
-	struct names workers, requests, labels, pages;
-	uint32_t page_tokens; /* the broker's default for models */
-};
 
 /* Largest pool that pages= may ask for, in bytes of a half: far more than any machine has. */
 #define MAX_HALF (1ull << 44)
 
-#define FAIL(w, ...) script_fail((w)->error, (w)->at->line, __VA_ARGS__)
-
-static struct name *name_find(struct names *names, const char *worker, const char *text)
+struct name *name_find(struct names *names, const char *worker, const char *text)
 {
 	for (size_t i = 0; i < names->n; i++)
 		if (!strcmp(names->list[i].text, text) && (!worker || !strcmp(names->list[i].worker, worker)))
@@ -52,8 +27,7 @@ static struct name *name_find(struct names *names, const char *worker, const cha
 	return NULL;
 }
 
-/* Declares it, or declares it anew. NULL: out of memory. */
-static struct name *name_put(struct names *names, const char *worker, const char *text, int line)
+struct name *name_put(struct names *names, const char *worker, const char *text, int line)
 {
 	struct name *n = name_find(names, worker, text);
 
@@ -398,7 +372,8 @@ static int check_statement(struct walk *w)
 		break;
 	}
 	if ((r = check_worker(w, &worker)) || (w->at->request && (r = check_request(w))) ||
-	    (r = check_place(w, worker->model)) || (r = check_label(w)) || (r = check_pages(w)))
+	    (w->at->kind == ST_TURN && (r = check_turn(w))) || (r = check_place(w, worker->model)) ||
+	    (r = check_label(w)) || (r = check_pages(w)))
 		return r;
 	note_worker(w, worker);
 	return 0;

@@ -28,6 +28,8 @@ static const char *const yes_words[] = { "no", "yes", NULL };
 #define WORD(words)   TYPE_WORD, 0, 0, words
 #define WORDS(words)  TYPE_WORDS, 0, 0, words
 #define NAME          TYPE_NAME, 0, 0, no_words
+#define NAMES_OF      TYPE_NAMES, 0, 0, no_words
+#define RESULTS       TYPE_RESULTS, 0, 0, no_words
 #define BYTES         TYPE_BYTES, 0, INT64_MAX, no_words
 
 /* What a broker can refuse passes here: only what does not fit the field is no number. */
@@ -41,12 +43,14 @@ static const struct key_form keys[KEY_COUNT] = {
 	[KEY_BYTES] = { "bytes", BYTES },
 	[KEY_CEILING] = { "ceiling", BYTES },
 	[KEY_CHUNK] = { "chunk", WORD(chunk_words) },
+	[KEY_COMPLETE] = { "complete", NAMES_OF },
 	[KEY_DTYPE] = { "dtype", WORD(dtype_words) },
 	[KEY_END] = { "end", COUNT },
 	[KEY_ENDPOINT] = { "endpoint", COUNT },
 	[KEY_ENTRIES] = { "entries", COUNT },
 	[KEY_EXTRA_BYTES] = { "extra_bytes", TYPE_LIST, 0, UINT32_MAX, no_words },
 	[KEY_FENCE] = { "fence", WORD(fence_words) },
+	[KEY_FINISH] = { "finish", NAMES_OF },
 	[KEY_FLOOR] = { "floor", BYTES },
 	[KEY_FORM] = { "form", WORDS(form_words) },
 	[KEY_FREE] = { "free", COUNT },
@@ -76,7 +80,9 @@ static const struct key_form keys[KEY_COUNT] = {
 	[KEY_PAGE_TOKENS] = { "page_tokens", COUNT32 },
 	[KEY_PENDING] = { "pending", TYPE_INT, 0, INT64_MAX, none_word },
 	[KEY_PHASE] = { "phase", WORD(phase_words) },
+	[KEY_PREPARE] = { "prepare", NAMES_OF },
 	[KEY_QUARANTINED] = { "quarantined", COUNT },
+	[KEY_REFUSED] = { "refused", RESULTS },
 	[KEY_REQUESTS] = { "requests", COUNT },
 	[KEY_RESERVED] = { "reserved", COUNT },
 	[KEY_ROWS] = { "rows", WORD(rows_words) },
@@ -94,6 +100,8 @@ static const struct key_form keys[KEY_COUNT] = {
 
 /* `pending` of a request is yes or no, of a sequence an endpoint. */
 static const struct key_form pending_of_request = { "pending", WORD(yes_words) };
+/* `begin` of a turn is a request. */
+static const struct key_form begin_of_turn = { "begin", NAMES_OF };
 /* Of pages that a worker takes and gives there may be none, or more than there are: that is the broker's to say. */
 static const struct key_form pages_of_worker = { "pages", COUNT32 };
 
@@ -143,6 +151,8 @@ static const struct form forms[] = {
 	FORM("compact", COMPACT, "WR", true, NEED(MAP), NEED(NEW), MAY(ROWS)),
 	FORM("compact_begin", COMPACT_BEGIN, "WR", true, NEED(MAP), NEED(NEW), MAY(ROWS)),
 	FORM("compact_complete", COMPACT_COMPLETE, "WR", true, MAY(FENCE)),
+	FORM("turn", TURN, "W", true, MAY(COMPLETE), MAY(ACCEPTED), MAY(FENCE), MAY(FINISH), MAY(BEGIN), MAY(SLOTS),
+	     MAY(MAX_TOKENS), MAY(PREPARE), MAY(TOKENS), MAY(REFUSED)),
 	FORM("signal", SIGNAL, "W", false),
 	FORM("finish", FINISH, "WR", true),
 	FORM("abandon", ABANDON, "WR", true),
@@ -172,6 +182,8 @@ const struct key_form *key_form_of(const struct form *form, enum key key)
 {
 	if (form->kind == ST_EXPECT_REQUEST && key == KEY_PENDING)
 		return &pending_of_request;
+	if (form->kind == ST_TURN && key == KEY_BEGIN)
+		return &begin_of_turn;
 	if (key == KEY_PAGES && form->kind != ST_BROKER && form->kind != ST_EXPECT_PRIVATE_PAGES)
 		return &pages_of_worker;
 	return &keys[key];

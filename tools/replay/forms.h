@@ -12,8 +12,10 @@ enum key_type {
 	TYPE_WORD,         /* one of `words`: its index */
 	TYPE_WORDS,        /* a list of them */
 	TYPE_NAME,
-	TYPE_MODEL, /* the name of one */
-	TYPE_BYTES, /* a size with an optional suffix K, M, G, T */
+	TYPE_NAMES,   /* a list of them */
+	TYPE_RESULTS, /* the same, with an error each: NAME:ERROR */
+	TYPE_MODEL,   /* the name of one */
+	TYPE_BYTES,   /* a size with an optional suffix K, M, G, T */
 };
 
 struct key_form {

@@ -15,6 +15,8 @@ typedef int operation(struct worker *w, const json_t *command, json_t *answer);
 /* ---- begin.c: a request comes, waits and goes ---- */
 
 operation do_begin, do_queue, do_admitted, do_withdraw, do_reserve, do_finish, do_abandon, do_last_updates;
+/* From now on @name means @request; NULL: its begin was refused, and a name that has a meaning keeps it. */
+int name_request(struct worker *w, const char *name, swakv_request *request);
 /*
  * True when @call, which may wait, is answered as soon as the broker has looked at
  * it: *@code is its result, and the answer says "at_once". False: it waits, or did
@@ -30,6 +32,10 @@ void forget_waiting(struct worker *w);
 
 operation do_prefill_prepare, do_prefill_complete, do_prefill, do_decode_prepare, do_decode_complete, do_decode,
 	do_extend_prepare, do_extend_complete, do_extend, do_rewind, do_compact_begin, do_compact_complete, do_compact;
+
+/* ---- turn.c: the end of steps and the beginning of the next, in one message ---- */
+
+operation do_turn;
 
 /* ---- manage.c: pages that it manages itself ---- */
 

@@ -65,15 +65,6 @@ static int split(struct line *l, char *text)
 	return 0;
 }
 
-/* An error by its name, among those that the protocol gives; 0: none. */
-static int find_error(const char *name)
-{
-	for (int code = SWAKV_EDENIED; code >= SWAKV_ELIMIT; code--)
-		if (!strcmp(swakv_error_name(code), name))
-			return code;
-	return 0;
-}
-
 /* Takes `-> error=NAME` off the end. */
 static int take_refusal(struct line *l, const struct form *form, struct statement *st)
 {
@@ -89,7 +80,7 @@ static int take_refusal(struct line *l, const struct form *form, struct statemen
 	if (!form->refusable)
 		return FAIL(l, "%s cannot be refused: -> is not allowed here", form->words);
 	value = l->words[arrow + 1] + 6;
-	st->error = find_error(value);
+	st->error = error_find(value);
 	if (!st->error)
 		return FAIL(l,
 			    "error=%s: allowed is denied, gone, poisoned, phase, invalid, busy, pending, never, "

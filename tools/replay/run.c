@@ -21,6 +21,7 @@
 #include "interrupt.h"
 #include "json_put.h"
 #include "message.h"
+#include "value.h"
 
 /* How long anything may take before the tool gives up on it. */
 #define PATIENCE_MS 120000
@@ -161,11 +162,14 @@ int run_fresh_status(struct run *r)
 
 static json_t *json_of(const struct value *v)
 {
+	struct named name;
 	json_t *list;
 
-	if (!v->list)
+	if (!v->list && !v->names)
 		return json_integer(v->number);
 	list = json_array();
+	for (const char *at = v->names ? v->text : ""; named_next(&at, &name);)
+		json_array_append_new(list, json_string(name.name));
 	for (size_t i = 0; i < v->n; i++)
 		json_array_append_new(list, json_integer(v->list[i]));
 	return list;
@@ -241,6 +245,28 @@ static bool fails_on_purpose(const struct statement *st, const json_t *answer)
 	       json_is_true(json_object_get(answer, "lost"));
 }
 
+/* Of a turn: what was refused is what the statement names, by as many names. */
+static int check_refused(struct run *r, const json_t *answer)
+{
+	const struct value *said = statement_value(r->at, KEY_REFUSED);
+	json_t *refused = json_object_get(answer, "refused"), *code;
+	char got[256] = "", expected[256];
+	size_t n = 0, len = 0;
+	bool same = true;
+	struct named name;
+	const char *key;
+
+	for (const char *at = said ? said->text : ""; named_next(&at, &name); n++)
+		same &= json_integer_value(json_object_get(refused, name.name)) == name.error;
+	if (same && n == json_object_size(refused))
+		return 0;
+	json_object_foreach(refused, key, code) if (len < sizeof(got)) len +=
+		(size_t)snprintf(got + len, sizeof(got) - len, "%s%s:%s", len ? "," : "", key,
+				 swakv_error_name((int)json_integer_value(code)));
+	snprintf(expected, sizeof(expected), "%s%s", n ? "refused=" : "nothing refused", n ? said->text : "");
+	return run_difference(r, expected, "%s%s", len ? "refused=" : "nothing refused", got);
+}
+
 /* What the statement said would come of it. */
 static int check_answer(struct run *r, const json_t *answer)
 {
@@ -265,7 +291,7 @@ static int check_answer(struct run *r, const json_t *answer)
 	if (r->at->error && calls > 0)
 		return run_difference(r, expected, "error=%s, but only behind %" PRId64 " calls that succeeded",
 				      swakv_error_name(code), calls);
-	return 0;
+	return r->at->kind == ST_TURN && code == 0 ? check_refused(r, answer) : 0;
 }
 
 static int gone(struct run *r, const struct player *p)

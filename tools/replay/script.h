@@ -42,6 +42,7 @@ enum statement_kind {
 	ST_COMPACT,
 	ST_COMPACT_BEGIN,
 	ST_COMPACT_COMPLETE,
+	ST_TURN,
 	ST_SIGNAL,
 	ST_FINISH,
 	ST_ABANDON,
@@ -77,12 +78,14 @@ enum key {
 	KEY_BYTES,
 	KEY_CEILING,
 	KEY_CHUNK,
+	KEY_COMPLETE,
 	KEY_DTYPE,
 	KEY_END,
 	KEY_ENDPOINT,
 	KEY_ENTRIES,
 	KEY_EXTRA_BYTES,
 	KEY_FENCE,
+	KEY_FINISH,
 	KEY_FLOOR,
 	KEY_FORM,
 	KEY_FREE,
@@ -112,7 +115,9 @@ enum key {
 	KEY_PAGE_TOKENS,
 	KEY_PENDING,
 	KEY_PHASE,
+	KEY_PREPARE,
 	KEY_QUARANTINED,
+	KEY_REFUSED,
 	KEY_REQUESTS,
 	KEY_RESERVED,
 	KEY_ROWS,
@@ -143,8 +148,9 @@ enum rows_word { ROWS_KEEP, ROWS_MOVE, ROWS_WORD_COUNT };
 struct value {
 	enum key key;
 	int64_t number;   /* or the index of the word */
-	const char *text; /* as written */
-	size_t n;         /* of a list */
+	const char *text; /* as written; of names it is read by named_next() (value.h) */
+	bool names;
+	size_t n; /* of a list */
 	int64_t *list;
 };
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <swakv/error.h>
+
 #include "size.h"
 #include "wire.h"
 
@@ -191,6 +193,47 @@ bool model_valid(const char *text)
 	return consists_of(text, NAME_BYTES "/:", WIRE_MODEL_NAME - 1);
 }
 
+int error_find(const char *name)
+{
+	for (int code = SWAKV_EDENIED; code >= SWAKV_ELIMIT; code--)
+		if (!strcmp(swakv_error_name(code), name))
+			return code;
+	return 0;
+}
+
+bool named_next(const char **at, struct named *out)
+{
+	size_t len = strcspn(*at, ","), name_len = strcspn(*at, ":,");
+	char error[16] = "";
+
+	*out = (struct named){ 0 };
+	if (name_len == 0 || name_len > NAME_MAX_BYTES || len - name_len > sizeof(error))
+		return false;
+	memcpy(out->name, *at, name_len);
+	if (len > name_len) {
+		memcpy(error, *at + name_len + 1, len - name_len - 1);
+		out->error = error_find(error);
+	}
+	if (!name_valid(out->name) || (len > name_len && out->error == 0) || !strcmp(*at + len, ","))
+		return false;
+	*at += len + ((*at)[len] == ',');
+	return true;
+}
+
+static int read_names(const struct value_place *p, const struct key_form *form, const char *text, struct value *v)
+{
+	const char *at = text;
+	struct named n;
+
+	v->names = true;
+	while (named_next(&at, &n) && (form->type == TYPE_RESULTS) == (n.error != 0))
+		if (*at == '\0')
+			return 0;
+	return fail(p, text,
+		    form->type == TYPE_RESULTS ? "a list (a:phase,b:limit) of names, each with an error"
+					       : "a list (a,b) of names");
+}
+
 int value_read(const struct value_place *p, const struct key_form *form, const char *text, struct value *v)
 {
 	v->text = text;
@@ -204,6 +247,9 @@ int value_read(const struct value_place *p, const struct key_form *form, const c
 		return read_word(p, form, text, v);
 	case TYPE_WORDS:
 		return read_words(p, form, text, v);
+	case TYPE_NAMES:
+	case TYPE_RESULTS:
+		return read_names(p, form, text, v);
 	case TYPE_BYTES:
 		return bytes_read(text, &v->number) ? 0 : fail(p, text, SIZE_RULE);
 	case TYPE_MODEL:

@@ -171,6 +171,7 @@ static const struct {
 	{ "compact", do_compact },
 	{ "compact_begin", do_compact_begin },
 	{ "compact_complete", do_compact_complete },
+	{ "turn", do_turn },
 	{ "take", do_take },
 	{ "queue_take", do_queue_take },
 	{ "taken", do_taken },
