@@ -41,6 +41,11 @@ class Bench(unittest.TestCase):
         for name in ("turn_1", "turn_256", "turn_256_requests"):
             self.assertGreater(f[name + "_ratio"], 0)
 
+    def test_a_step_of_milliseconds_is_measured(self):
+        f = figures("--only", "step_5ms")
+        for name in ("turn", "calls", "bell"):
+            self.assertGreater(f[f"step_5ms_{name}_ns"], 0)
+
     def test_a_command_beside_a_flooder_waits_at_most_two_rounds(self):
         f = figures("--only", "victim")
         self.assertGreaterEqual(f["victim_rounds"], 1)

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One call a step on a real broker: completes, finishes, begins and prepares together (spec section 12). */
 #include <criterion/criterion.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "live.h"
@@ -366,4 +370,135 @@ Test(live_turn, mark_between_two_prepares_is_proof_of_the_first_alone)
 	cr_expect_eq(endpoint(a), 20, "nothing has been sent");
 	swakv_request_free(a);
 	swakv_request_free(b);
+}
+
+/* ---- sent when the step's work has been enqueued, collected when the next one is due ---- */
+
+/* Behind an uncollected turn come others' commands, and its request's own: in the order in which they were given. */
+Test(live_turn, what_comes_behind_a_turn_that_was_not_collected_comes_after_it)
+{
+	swakv_request *a = begin_at(0, 20, 0), *b = begin_at(1, 20, 0);
+	struct swakv_turn t[2] = { turn(a, SWAKV_TURN_PREPARE), turn(b, SWAKV_TURN_PREPARE) };
+	swakv_ticket first, second;
+
+	LIVE_OK(s, swakv_step_turn(s, &t[0], 1, &first));
+	LIVE_OK(s, swakv_step_turn(s, &t[1], 1, &second));
+	cr_expect_eq(swakv_decode_prepare(a, NULL), SWAKV_EPHASE);
+	cr_expect_eq(endpoint(a), 20);
+	LIVE_OK(s, swakv_wait(s, second)); /* in any order */
+	LIVE_OK(s, swakv_wait(s, first));
+	cr_expect_eq(t[0].result, 0);
+	cr_expect_eq(t[1].result, 0);
+	LIVE_OK(s, swakv_decode_complete(a, SWAKV_DONE, NULL));
+	cr_expect_eq(endpoint(a), 21);
+	live_expect_tables_equal(s, BATCH);
+	swakv_request_free(a);
+	swakv_request_free(b);
+}
+
+/* What was refused is told when the turn is collected, entry by entry. */
+Test(live_turn, results_are_told_when_it_is_collected)
+{
+	swakv_request *a = begin_at(0, 20, 0), *end = begin_at(1, 20, 20);
+	struct swakv_turn t[2] = { turn(a, SWAKV_TURN_PREPARE), turn(end, SWAKV_TURN_PREPARE) };
+	swakv_ticket ticket;
+
+	LIVE_OK(s, swakv_step_turn(s, t, 2, &ticket));
+	LIVE_OK(s, swakv_session_ping(s, NULL));
+	cr_expect_eq(t[1].result, 77, "nobody has asked");
+	cr_expect_eq(swakv_wait(s, ticket), SWAKV_ELIMIT);
+	cr_expect_eq(t[0].result, 0);
+	cr_expect_eq(t[1].result, SWAKV_ELIMIT);
+	cr_expect_eq(swakv_wait(s, ticket), SWAKV_EINVALID, "a ticket is collected once");
+	swakv_request_free(a);
+	swakv_request_free(end);
+}
+
+/* Handles that are freed, and a ticket that nobody collects, keep nothing: not the request, not the session. */
+Test(live_turn, a_ticket_that_nobody_collects_keeps_nothing)
+{
+	int64_t before;
+
+	LIVE_OK(s, swakv_session_free_pages(s, &before));
+	for (int i = 0; i < 40; i++) {
+		swakv_request *a = begin_at(0, 20, 0);
+		struct swakv_turn *t = malloc(sizeof(*t));
+		swakv_ticket ticket;
+
+		*t = turn(a, SWAKV_TURN_PREPARE);
+		LIVE_OK(s, swakv_step_turn(s, t, 1, &ticket));
+		swakv_request_free(a);
+		LIVE_OK(s, swakv_session_ping(s, NULL)); /* answered; only a collected turn writes to the list */
+		free(t);
+	}
+	live_expect_free(s, before);
+}
+
+Test(live_turn, a_broker_that_dies_before_the_answer_is_told_at_the_next_step)
+{
+	swakv_request *a = begin_at(0, 20, 0);
+	struct swakv_turn t = turn(a, SWAKV_TURN_PREPARE);
+	swakv_ticket ticket;
+
+	LIVE_OK(s, swakv_step_turn(s, &t, 1, NULL));
+	live_kill(&live);
+	t.what = SWAKV_TURN_COMPLETE | SWAKV_TURN_PREPARE;
+	if (swakv_step_turn(s, &t, 1, &ticket) == 0)
+		cr_expect_eq(swakv_wait(s, ticket), SWAKV_EGONE);
+	cr_expect_eq(t.completed, SWAKV_EGONE);
+	cr_expect_eq(t.result, SWAKV_EGONE);
+	swakv_request_free(a);
+}
+
+/* ---- a worker that dies with a turn under way ---- */
+
+static int word[2]; /* a pipe: the worker begins when it can be read */
+static pid_t worker;
+
+static void die_with_a_turn_under_way(void)
+{
+	const int32_t slot = 0, length = 20;
+	const struct swakv_begin_options o = { .size = sizeof(o), .slots = &slot, .n_slots = 1 };
+	struct swakv_turn t = { .size = sizeof(t), .what = SWAKV_TURN_PREPARE };
+	swakv_session *own;
+	swakv_ticket ticket;
+	char go;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (read(word[0], &go, 1) != 1)
+		_exit(1);
+	own = live_attach(NULL, WINDOW, PAGE_TOKENS, 1, BATCH, MAX_SEQ);
+	if (swakv_request_begin(own, &o, &t.request, NULL) || swakv_prefill_prepare(t.request, &length, 1, NULL) ||
+	    swakv_prefill_complete(t.request, SWAKV_DONE, NULL) || swakv_step_turn(own, &t, 1, NULL))
+		_exit(1);
+	t.what = SWAKV_TURN_COMPLETE | SWAKV_TURN_PREPARE;
+	if (swakv_step_turn(own, &t, 1, &ticket))
+		_exit(1);
+	kill(getpid(), SIGKILL);
+}
+
+/* It is forked before this process knows the driver. */
+static void setup_with_a_worker(void)
+{
+	live_start_with(&live, "16M", "--reclaim-grace-ms=1");
+	cr_assert_eq(pipe(word), 0);
+	worker = fork();
+	if (worker == 0)
+		die_with_a_turn_under_way();
+	cr_assert_gt(worker, 0);
+	s = live_attach(NULL, WINDOW, PAGE_TOKENS, 1, BATCH, MAX_SEQ);
+}
+
+TestSuite(live_turn_death, .init = setup_with_a_worker, .fini = teardown, .timeout = 100);
+
+Test(live_turn_death, a_worker_that_dies_before_it_collects_loses_its_pages_to_others)
+{
+	int64_t before;
+	int status;
+
+	LIVE_OK(s, swakv_session_free_pages(s, &before));
+	cr_assert_eq(write(word[1], "", 1), 1);
+	cr_assert_eq(waitpid(worker, &status, 0), worker);
+	cr_assert(WIFSIGNALED(status), "status %d", status);
+	live_expect_free(s, before);
 }

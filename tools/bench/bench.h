@@ -110,6 +110,6 @@ void bench_ok(swakv_session *s, int code, const char *what);
 typedef void figure_fn(struct bench *b);
 figure_fn figure_spin, figure_noop, figure_oneway, figure_decode, figure_begin, figure_prefill, figure_compact,
 	figure_wake, figure_scale, figure_victim, figure_long, figure_attach, figure_kill, figure_idle, figure_memory,
-	figure_trace, figure_pages, figure_turn;
+	figure_trace, figure_pages, figure_turn, figure_step;
 
 #endif

@@ -26,6 +26,7 @@ static const struct {
 	{ "workers", figure_scale },   { "victim", figure_victim },   { "long", figure_long },
 	{ "attach", figure_attach },   { "kill", figure_kill },       { "idle", figure_idle },
 	{ "memory", figure_memory },   { "trace", figure_trace },     { "pages", figure_pages },
+	{ "step_5ms", figure_step },
 };
 
 static struct bench bench = { .options = { .pin = true, .cpu = { -1, -1 } } };
