@@ -29,6 +29,7 @@
 #include "log/log.h"
 #include "process/process.h"
 #include "process/ready.h"
+#include "process/sandbox.h"
 #include "ring/ring_thread.h"
 #include "session/listener.h"
 #include "size.h"
@@ -64,7 +65,7 @@ static int prepare_process(struct broker *b)
 	sigset_t set;
 	int r;
 
-	process_raise_limits(b->config);
+	process_set_limits(b->config);
 	process_block_signals(&set); /* before the first thread: all inherit it */
 	r = log_start();
 	if (r < 0) {
@@ -157,6 +158,7 @@ static int start_pool(struct broker *b)
 		log_warning("%s", b->device.backend.caution);
 	if (b->device.code)
 		log_error("%s", b->device.why);
+	sandbox_no_new_privileges(); /* the device thread did so when its driver had what it wanted */
 	return b->device.code;
 }
 
@@ -271,6 +273,29 @@ static void say_ready(const struct broker *b, int ready_fd)
 	ready_notify(ready_fd);
 }
 
+/* With all threads there, and every file open. */
+static int give_up_the_rest(struct broker *b)
+{
+	const struct backend_pool *pool = &b->device.backend.pool;
+	uint32_t choice = b->config->sandbox;
+	char why[256];
+
+	if (choice != CONFIG_SANDBOX_YES && choice != CONFIG_SANDBOX_TRAP)
+		return 0;
+	if (pool->mps) {
+		log_error("sandbox: under the Multi-Process Service the broker has nvidia-cuda-mps-control end the "
+			  "work of "
+			  "dead workers, and a sandbox starts no program: set sandbox = no");
+		return EXIT_CODE_CONFIG;
+	}
+	if (sandbox_enter(pool->backend == WIRE_BACKEND_CUDA ? SANDBOX_CUDA : SANDBOX_HOST,
+			  choice == CONFIG_SANDBOX_TRAP, why, sizeof(why)) < 0) {
+		log_error("%s", why);
+		return EXIT_CODE_CONFIG;
+	}
+	return 0;
+}
+
 static int start(struct broker *b)
 {
 	int r = prepare_process(b);
@@ -281,7 +306,9 @@ static int start(struct broker *b)
 		r = start_pool(b);
 	if (r == 0)
 		r = start_threads(b);
-	return r ? r : start_serving(b);
+	if (r == 0)
+		r = start_serving(b);
+	return r ? r : give_up_the_rest(b);
 }
 
 /* @may_free: no worker can have the pool mapped. */

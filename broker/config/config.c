@@ -29,6 +29,7 @@ NAMES(export_choices, CONFIG_EXPORT_COUNT + 1, CONFIG_EXPORT_NAMES, NULL);
 NAMES(scrub_choices, WIRE_SCRUB_COUNT + 1, WIRE_SCRUB_NAMES, NULL);
 NAMES(answers, CONFIG_ANSWER_COUNT + 1, CONFIG_ANSWER_NAMES, NULL);
 NAMES(lost_choices, CONFIG_LOST_COUNT + 1, CONFIG_LOST_NAMES, NULL);
+NAMES(sandbox_choices, CONFIG_SANDBOX_COUNT + 1, CONFIG_SANDBOX_NAMES, NULL);
 NAMES(dtype_choices, WIRE_DTYPE_COUNT + 1, "", WIRE_DTYPE_NAMES, NULL);
 NAMES(form_choices, WIRE_FORM_COUNT + 1, WIRE_FORM_NAMES, NULL);
 NAMES(order_choices, WIRE_ORDER_COUNT + 1, WIRE_ORDER_NAMES, NULL);
@@ -51,6 +52,8 @@ static const struct config_key keys[] = {
 	  "test at the start whether other processes can use the pool; cuda only [yes]", false },
 	{ BROKER(device_lost), KEY_CHOICE, AT(device_lost), 0, 0, lost_choices, "exit|stay",
 	  "when the device is lost: end with code 8, or refuse new work and stay; cuda only [exit]", false },
+	{ BROKER(sandbox), KEY_CHOICE, AT(sandbox), 0, 0, sandbox_choices, "no|yes|trap",
+	  "keep only the system calls that a serving broker needs; trap: another one is a crash [no]", false },
 	{ BROKER(dump_file), KEY_PATH, AT(dump_file), 0, CONFIG_PATH, NULL, "PATH",
 	  "append crash reports to this file, too [standard error only]", false },
 	{ BROKER(cuda_library), KEY_PATH, AT(cuda_library), 0, 0, NULL, "PATH",
@@ -176,6 +179,7 @@ void config_init(struct config *c)
 	*c = (struct config){
 		.name = "default",
 		.self_test = CONFIG_YES,
+		.sandbox = CONFIG_SANDBOX_NO,
 		.scrub = WIRE_SCRUB_OWNER_CHANGE,
 		.spin_us = 50,
 		.budget = 32,

@@ -43,6 +43,9 @@ enum config_export { CONFIG_EXPORT_IPC, CONFIG_EXPORT_FD, CONFIG_EXPORT_COUNT };
 #define CONFIG_EXPORT_NAMES "ipc", "fd"
 enum config_answer { CONFIG_NO, CONFIG_YES, CONFIG_ANSWER_COUNT };
 #define CONFIG_ANSWER_NAMES "no", "yes"
+/* trap: what is not allowed is a crash, which says what it was. */
+enum config_sandbox { CONFIG_SANDBOX_NO, CONFIG_SANDBOX_YES, CONFIG_SANDBOX_TRAP, CONFIG_SANDBOX_COUNT };
+#define CONFIG_SANDBOX_NAMES "no", "yes", "trap"
 /* What a broker does that has lost its device, besides refusing new work. */
 enum config_lost { CONFIG_LOST_EXIT, CONFIG_LOST_STAY, CONFIG_LOST_COUNT };
 #define CONFIG_LOST_NAMES "exit", "stay"
@@ -96,6 +99,7 @@ struct config {
 	uint32_t export_kind; /* enum config_export; cuda only */
 	uint32_t self_test;   /* enum config_answer; cuda only */
 	uint32_t device_lost; /* enum config_lost; cuda only */
+	uint32_t sandbox;     /* enum config_sandbox */
 	char cuda_library[CONFIG_PATH];
 	char dump_file[CONFIG_PATH];
 	uint32_t scrub; /* enum wire_scrub_policy */

@@ -90,6 +90,8 @@ static void write_signal(struct dump *d, const siginfo_t *info)
 		dump_count(d, " of uid ", info->si_uid, "");
 		return;
 	}
+	if (info->si_signo == SIGSYS) /* the sandbox's: which call it does not have */
+		dump_count(d, ", system call ", (uint64_t)info->si_syscall, "");
 	dump_text(d, " at address ");
 	dump_hex(d, (uintptr_t)info->si_addr);
 	dump_count(d, ", code ", (uint64_t)info->si_code, "");

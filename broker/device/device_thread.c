@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "crash/crash.h"
 #include "plan.h"
+#include "process/sandbox.h"
 
 enum { BEAT_MS = 500, STOP_MS = 1000 };
 
@@ -24,6 +25,7 @@ static void run_job(struct device_thread *t, enum device_job job)
 			t->code = backend_alloc(&t->backend, t->config, t->why);
 		if (t->code == 0 && t->backend.pool.backend == WIRE_BACKEND_CUDA)
 			gpu_watch_open(&t->watch, t->backend.pool.device_uuid, t->backend.pool.mps);
+		sandbox_no_new_privileges(); /* not before: the driver has nvidia-modprobe make device files */
 		break;
 	case DEVICE_JOB_RELEASE:
 		gpu_watch_close(&t->watch);

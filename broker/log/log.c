@@ -218,6 +218,7 @@ static void *log_main(void *arg)
 	eventfd_t n;
 
 	prctl(PR_SET_NAME, "swakvd-log");
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* see process/sandbox.h */
 	crash_thread("log", false);
 	for (;;) {
 		bool last = load_acquire(&stopping); /* pairs with log_stop(): what was put before is seen below */
@@ -245,6 +246,7 @@ int log_start(void)
 {
 	int r;
 
+	with_levels(); /* while it may still be asked: see process/sandbox.h */
 	bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (bell < 0)
 		return -errno;

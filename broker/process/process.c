@@ -26,12 +26,14 @@ static void raise_limit(int resource, struct rlimit *limit)
 	setrlimit((__rlimit_resource_t)resource, limit);
 }
 
-void process_raise_limits(const struct config *c)
+void process_set_limits(const struct config *c)
 {
 	uint64_t needed = OWN_DESCRIPTORS + c->max_half_open +
 			  (uint64_t)c->max_sessions * (SESSION_DESCRIPTORS + LINGERING_DESCRIPTORS);
+	const struct rlimit none = { 0 };
 	struct rlimit files, size;
 
+	setrlimit(RLIMIT_CORE, &none);
 	raise_limit(RLIMIT_FSIZE, &size);
 	raise_limit(RLIMIT_NOFILE, &files);
 	if (files.rlim_max < needed)

@@ -8,10 +8,11 @@
 #include "config/config.h"
 
 /*
- * As many open files, and files as large, as the system allows. Logs a warning
- * when that is not enough for all sessions of @c.
+ * As many open files, and files as large, as the system allows, and no core: what
+ * a broker knows when it crashes is in its dump. Logs a warning when that is not enough for
+ * all sessions of @c.
  */
-void process_raise_limits(const struct config *c);
+void process_set_limits(const struct config *c);
 
 /*
  * Blocks, for this thread and those that it starts, every signal that would end
