@@ -60,6 +60,7 @@ void claim_end(struct engine *e, struct quota *q, bool admitted)
 	}
 	TAILQ_REMOVE(&e->claims, &q->claim, link);
 	e->n_claims--;
+	e->shifts++;
 	claim_drop(e, &q->claim);
 	e->retry = true; /* what was kept may admit others */
 }
@@ -121,6 +122,7 @@ static void claim_begin(struct engine *e, struct wait *w)
 		c->since = c->moved = c->first = e->stamp;
 		TAILQ_INSERT_TAIL(&e->claims, c, link);
 		e->n_claims++;
+		e->shifts++;
 	} else {
 		/* Nothing that may be kept would do. */
 		claim_drop(e, c);

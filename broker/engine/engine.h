@@ -245,6 +245,11 @@ struct admission {
 bool engine_admit(struct engine *e, struct admission *out);
 /* How many wait. */
 uint32_t engine_waiting(const struct engine *e);
+/*
+ * Moves when engine_admit() or engine_press() has changed what nobody is answered: what is claimed or asked for, and
+ * which class holds an extent.
+ */
+uint64_t engine_shifts(const struct engine *e);
 /* The stamp at which engine_admit() is to be asked at the latest; 0: none wait. */
 uint64_t engine_due(const struct engine *e);
 /*

@@ -37,6 +37,7 @@ struct engine {
 	uint64_t stamps_a_ms, wait_claim, claim_hold, claim_max;
 	struct claim_list claims; /* the oldest first */
 	uint32_t n_claims;
+	uint64_t shifts;              /* claims that began or ended, and changes of what a session is asked for */
 	uint64_t claims_paused_until; /* stamp: after some that gave nothing */
 	bool claims_lifted;           /* some of them */
 	void (*look)(void *arg);      /* who wants to see them, see engine_on_claims() */

@@ -320,6 +320,7 @@ static void decide(struct session *s, struct group *g)
 	if ((g->wanted > 0) != (g->asked > 0))
 		note_turn(g, s->engine->stamp);
 	g->n_rises += is_more(g);
+	s->engine->shifts += g->wanted != g->asked;
 	g->wanted = g->asked;
 	g->given_seen = g->n_given;
 	s->engine->pressed |= g->wanted > 0;

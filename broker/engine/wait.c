@@ -430,6 +430,11 @@ uint32_t engine_waiting(const struct engine *e)
 	return e->n_waiting;
 }
 
+uint64_t engine_shifts(const struct engine *e)
+{
+	return e->shifts + e->pool.hands;
+}
+
 uint64_t engine_due(const struct engine *e)
 {
 	if (e->n_waiting == 0)

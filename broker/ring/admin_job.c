@@ -63,7 +63,7 @@ static void drain(struct admin_job *job, struct ring_thread *t)
 	struct channel *c;
 
 	t->drained = job->drained;
-	t->changed = true;
+	ring_changed(t);
 	TAILQ_FOREACH (c, &t->channels, link) {
 		if (r->model[0] && strcmp(r->model, c->model_name) != 0)
 			continue;
@@ -136,7 +136,7 @@ static void limit(struct admin_job *job, struct ring_thread *t)
 	if (!engine_quota_of(t->engine, r->model, &n))
 		memcpy(n.name, r->model, sizeof(n.name)); /* neither a session nor a limit */
 	tell_limits(&job->reply, &n, engine_floor_lacks(t->engine, r->model));
-	t->changed = true;
+	ring_changed(t);
 }
 
 void admin_job_run(struct admin_job *job, struct ring_thread *t)

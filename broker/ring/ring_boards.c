@@ -76,7 +76,6 @@ void ring_boards(struct ring_thread *t)
 	uint64_t before, share;
 	struct channel *c;
 
-	t->boards_due |= t->changed;
 	if (t->now < t->next_boards || !(t->boards_due || engine_presses(t->engine)))
 		return;
 	before = t->edge.computed(t->edge.arg);
@@ -85,11 +84,12 @@ void ring_boards(struct ring_thread *t)
 			if (has_board(c))
 				read_offers(c);
 		engine_press(t->engine);
+		ring_look_for_shifts(t);
 	}
+	t->boards_due = false; /* now: what others do in the middle of it may be missing */
 	TAILQ_FOREACH (c, &t->channels, link)
 		if (write_boards(t, c))
 			tell(t, c);
-	t->boards_due = false;
 	share = (t->edge.computed(t->edge.arg) - before) * BOARDS_SHARE;
 	t->next_boards = t->now + (share > BOARDS_EVERY ? share : BOARDS_EVERY);
 }

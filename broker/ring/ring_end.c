@@ -10,7 +10,7 @@ static void reclaim(struct ring_thread *t, struct channel *c)
 	channel_leave(c);             /* the control thread frees what was large */
 	c->state = CHANNEL_RECLAIMED;
 	t->counters.reclaimed_pages += (uint64_t)pages;
-	t->changed = true;
+	ring_changed(t);
 	mailbox_post_spsc(t->outbox, MAIL_RECLAIMED, c, pages);
 }
 
@@ -23,7 +23,7 @@ void ring_end_session(struct ring_thread *t, struct channel *c, enum channel_sta
 		c->n_waiting = 0;
 		c->waiting_slots = 0;
 		c->ended_ns = t->now;
-		t->changed = true;
+		ring_changed(t);
 	}
 	c->state = state;
 }

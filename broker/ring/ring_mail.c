@@ -24,7 +24,7 @@ static void attach(struct ring_thread *t, struct channel *c)
 		c->listed = true;
 		TAILQ_INSERT_TAIL(&t->channels, c, link);
 		t->counters.attaches++;
-		t->changed = true;
+		ring_changed(t);
 	}
 	mailbox_post_spsc(t->outbox, MAIL_ATTACHED, c, code);
 }
@@ -45,7 +45,7 @@ static void device_lost(struct ring_thread *t, uint64_t since)
 	struct channel *c;
 
 	t->device_lost_ns = since;
-	t->changed = true;
+	ring_changed(t);
 	TAILQ_FOREACH (c, &t->channels, link) {
 		c->device_lost = true;
 		if (c->state == CHANNEL_ATTACHED)

@@ -39,7 +39,8 @@ bool ring_poll(struct ring_thread *t)
 	TAILQ_FOREACH (c, &t->channels, link)
 		if (needs_polling(c))
 			ring_refresh(t, c, &progress);
-	t->changed |= progress;
+	if (progress)
+		ring_changed(t);
 	return progress;
 }
 

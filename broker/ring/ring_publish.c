@@ -16,11 +16,11 @@ void ring_publish(struct ring_thread *t)
 	struct status_snapshot *s = status_writer_begin(t->status);
 	char why[160];
 
+	t->snapshot_due = false; /* now: what others do in the middle of it may be missing */
 	status_fill(s, t);
 	if (!status_sums_hold(s, why, sizeof(why)))
 		engine_bug(__FILE__, __LINE__, why); /* and no page of it is given out again */
 	status_writer_commit(t->status);
-	t->changed = false;
 	share = (t->edge.computed(t->edge.arg) - before) * SNAPSHOT_SHARE;
 	t->next_snapshot = t->now + (share > SNAPSHOT_EVERY ? share : SNAPSHOT_EVERY);
 }

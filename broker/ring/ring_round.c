@@ -73,9 +73,10 @@ static void admit_waiting(struct ring_thread *t)
 			t->counters.refusals_by[a.fault.reason]++;
 		}
 		ring_wake_note(t, c);
-		t->changed = true;
+		ring_changed(t);
 	}
 	t->worked |= n > 0; /* nobody sleeps: there may be more */
+	ring_look_for_shifts(t);
 }
 
 /* ---- commands ----------------------------------------------------------------- */
@@ -88,7 +89,7 @@ static bool defer(struct ring_thread *t, struct channel *c, uint32_t n_slots)
 	c->n_commands++;
 	channel_release(c, n_slots);
 	t->counters.commands++;
-	t->changed = true;
+	ring_changed(t);
 	if (t->in_pause)
 		t->next_poll = t->now;
 	else
@@ -281,7 +282,7 @@ static uint32_t serve_all(struct ring_thread *t)
 		look_if_idle(t, c);
 	}
 	if (n)
-		t->changed = true;
+		ring_changed(t);
 	if (engine_waiting(t->engine) > 0) {
 		engine_looked(t->engine);
 		admit_waiting(t);
@@ -307,7 +308,7 @@ static void glance(struct ring_thread *t)
 
 	for (int i = 0; i < GLANCE && c; i++) {
 		if (worth_a_glance(c) && serve(t, c, GLANCE_BUDGET)) {
-			t->changed = true;
+			ring_changed(t);
 			ring_wake_glance(t, c);
 			look_if_idle(t, c);
 		}
@@ -379,7 +380,7 @@ static void look_up(struct ring_thread *t)
 		admit_waiting(t);
 	ring_watch_points(t);
 	ring_boards(t);
-	if ((t->changed && t->now >= t->next_snapshot) || t->now >= t->idle_snapshot) {
+	if ((t->snapshot_due && t->now >= t->next_snapshot) || t->now >= t->idle_snapshot) {
 		ring_publish(t);
 		t->idle_snapshot = t->now + HEARTBEAT;
 	}

@@ -45,7 +45,7 @@ static uint64_t sleep_ns(const struct ring_thread *t)
 
 	if (ring_any_open(t) && t->next_poll < until)
 		until = t->next_poll;
-	if (t->changed && t->next_snapshot < until)
+	if (t->snapshot_due && t->next_snapshot < until)
 		until = t->next_snapshot;
 	if (due && due < until)
 		until = due;
@@ -60,7 +60,7 @@ static uint64_t sleep_ns(const struct ring_thread *t)
 static void tidy(struct ring_thread *t)
 {
 	if (engine_trim(t->engine, TRIM_AT_ONCE) > 0)
-		t->changed = true;
+		ring_changed(t);
 }
 
 /* Until somebody rings or something is due. True: for long, and nothing happened. */
@@ -85,7 +85,7 @@ static bool sleep_until_due(struct ring_thread *t)
 void ring_sleep(struct ring_thread *t)
 {
 	if (prepare_sleep(t)) {
-		if (t->changed && t->now >= t->next_snapshot)
+		if (t->snapshot_due && t->now >= t->next_snapshot)
 			ring_publish(t);
 		if (sleep_until_due(t))
 			tidy(t);

@@ -82,12 +82,12 @@ struct ring_thread {
 	uint64_t next_poll;
 	uint64_t next_watch;
 	uint64_t next_boards;
-	bool boards_due; /* something has changed since they were written */
 	uint64_t next_snapshot;
-	uint64_t idle_snapshot; /* at the latest */
-	int32_t credit;         /* turns until the next look at the clock */
-	bool worked;            /* since the last look */
-	bool changed;           /* since the last snapshot */
+	uint64_t idle_snapshot;        /* at the latest */
+	int32_t credit;                /* turns until the next look at the clock */
+	bool worked;                   /* since the last look */
+	uint64_t shifts;               /* engine_shifts(), as of the last look */
+	bool snapshot_due, boards_due; /* something has changed since the last was begun */
 
 	/* ---- written by the control thread, shown on the status page ---- */
 	shm_u64 refused_attaches;
@@ -107,5 +107,22 @@ int ring_thread_make(struct ring_thread *t, const struct ring_options *o, struct
 		     const struct ring_edge *edge, struct fault *f);
 /* Stops the thread, if there is one, and frees all it owns; channels stay their owners'. Safe to repeat. */
 void ring_thread_deinit(struct ring_thread *t);
+
+/* What the status page and the boards show has changed. */
+static inline void ring_changed(struct ring_thread *t)
+{
+	t->snapshot_due = true;
+	t->boards_due = true;
+}
+
+/* So has what the engine decides by itself. */
+static inline void ring_look_for_shifts(struct ring_thread *t)
+{
+	uint64_t now = engine_shifts(t->engine);
+
+	if (now != t->shifts)
+		ring_changed(t);
+	t->shifts = now;
+}
 
 #endif

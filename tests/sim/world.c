@@ -238,7 +238,7 @@ static void change_limits(struct world *w)
 	ceiling = rng_one_in(&w->rng, 2) ? 0 : pool / (uint64_t)rng_between(&w->rng, 1, 4);
 	if (engine_limit(w->ring->engine, name, &floor, &ceiling, &f) != 0)
 		return;
-	w->ring->changed = true; /* as the order that comes by mail says, which wakes it */
+	ring_changed(w->ring); /* as the order that comes by mail says, which wakes it */
 	world_bell(w, NULL);
 	w->floors[i] = floor;
 	w->limited[i] |= ceiling != 0;

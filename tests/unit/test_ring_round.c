@@ -6,6 +6,7 @@
  * edges, and is all the workers.
  */
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -451,6 +452,75 @@ Test(ring_round, pages_that_are_wanted_make_the_socket_of_an_event_loop_readable
 	send_begin(other, 2, 60000);
 	boards_are_written();
 	cr_expect_eq(world.n_notified, 2, "it has not come back since");
+}
+
+/* What readers see while the broker sleeps for long: the heartbeat alone is no reason to write it. */
+static struct {
+	uint32_t n;
+	int64_t leased, takeable, wanted;
+	uint32_t claims;
+} shown;
+
+static void note_what_is_shown(void)
+{
+	if (world.slept[(world.n_sleeps - 1) % 64] < 100 * NS_PER_MS)
+		return;
+	world.at_sleep = NULL;
+	shown.n++;
+	shown.leased = status.draft->classes[0].leased;
+	shown.takeable = (int64_t)load_relaxed(&workers[0].channel.boards[0].takeable);
+	shown.wanted = status.draft->sessions[0].groups[0].wanted;
+	shown.claims = status.draft->models[0].claims;
+}
+
+static void turns_until_a_long_sleep(void)
+{
+	world.at_sleep = note_what_is_shown;
+	for (int i = 0; i < 100 && world.at_sleep; i++)
+		turns(1);
+	cr_assert_eq(shown.n, 1);
+}
+
+/* All is written, and the status page is due before the boards are. */
+static void page_is_due_first(struct worker *w)
+{
+	world.now += NS_PER_S;
+	send_nop(w);
+	turns(1); /* whoever has worked does not sleep at once */
+	world.now = ring.next_snapshot - NS_PER_MS;
+	send_nop(w);
+	turns(2);
+	cr_assert_geq(world.now, ring.next_snapshot);
+	cr_assert_lt(world.now, ring.next_boards);
+}
+
+Test(ring_round, pages_that_are_wanted_are_soon_on_the_status_page)
+{
+	struct worker *w = attach(), *other = attach();
+
+	take_pages(w, PAGES);
+	page_is_due_first(w);
+	send_begin(other, 0, 60000);
+	turns_until_a_long_sleep();
+	cr_expect_eq(wanted(w), RESERVED);
+	cr_expect_eq(shown.wanted, RESERVED, "%" PRId64, shown.wanted);
+}
+
+/* Time alone does that. */
+Test(ring_round, a_claim_that_begins_is_soon_on_the_status_page)
+{
+	struct worker *holder = attach(), *waiter = attach();
+	uint64_t handles[PAGES];
+
+	fill_pool(holder, handles);
+	send_begin(waiter, 0, 60000);
+	turns_until_a_long_sleep();
+	cr_assert_eq(shown.claims, 0);
+	while (status.draft->models[0].oldest_wait_ns + NS_PER_S > world.now)
+		turns(1);
+	shown.n = 0;
+	turns_until_a_long_sleep();
+	cr_expect_eq(shown.claims, 1);
 }
 
 /* Whatever it writes where the broker counts. */
@@ -1059,6 +1129,61 @@ Test(ring_long, others_are_served_in_the_middle_of_a_snapshot)
 	cr_expect_eq(brief2->channel.state, CHANNEL_RECLAIMED);
 	world.at_now = NULL;
 	turns(2);
+}
+
+static void take_in_between(void)
+{
+	const struct wire_take take = { .min = 100 };
+
+	if (n_served++ == 0)
+		send(brief, WIRE_OP_TAKE, 0, 100, &take, sizeof(take));
+}
+
+static void is_shown(int64_t leased)
+{
+	world.now += NS_PER_S; /* boards and status page are due */
+	turns_until_a_long_sleep();
+	world.at_now = NULL;
+	cr_assert_gt(n_served, 0);
+	cr_expect(answered(brief) && brief->code == 0);
+	cr_expect_eq(shown.leased, leased, "%" PRId64, shown.leased);
+	cr_expect_eq(shown.takeable, LARGE - leased, "%" PRId64, shown.takeable);
+}
+
+Test(ring_long, what_happens_in_the_middle_of_a_snapshot_is_shown_soon)
+{
+	int32_t lengths[LONG_BATCH];
+
+	at_length = attach_model(WIRE_GROUP_FULL, LONG_BATCH);
+	brief2 = attach();
+	brief = attach();
+	send_begin_of(at_length, LONG_BATCH);
+	turns(4);
+	cr_assert(answered(at_length) && at_length->code == 0);
+	for (int i = 0; i < LONG_BATCH; i++)
+		lengths[i] = 4096;
+	send(at_length, WIRE_OP_PREFILL_PREPARE, at_length->handle, LONG_BATCH, lengths, sizeof(lengths));
+	turns(1);
+	cr_assert(answered(at_length) && at_length->code == 0);
+	world.at_now = take_in_between;
+	is_shown(LONG + 100);
+}
+
+static void take_as_boards_begin(void)
+{
+	world.at_computed = NULL;
+	take_in_between();
+}
+
+Test(ring_long, what_happens_in_the_middle_of_writing_boards_is_shown_soon)
+{
+	brief2 = attach();
+	brief = attach();
+	for (int i = 2; i < MOST; i++)
+		attach();
+	send_nop(brief2);
+	world.at_computed = take_as_boards_begin;
+	is_shown(100);
 }
 
 static uint64_t random_state = 88172645463325252ull;
