@@ -16,6 +16,7 @@
 #include "front.h"
 #include "quota.h"
 #include "ring/ring_round.h"
+#include "shown.h"
 #include "want.h"
 #include "worker.h"
 
@@ -198,6 +199,8 @@ static int edge_sleep(void *arg, uint64_t ns, void *rung[RING_EDGE_EVENTS])
 	uint64_t until = w->now + ns;
 	uint32_t n;
 
+	if (w->n_rung == 0)
+		shown_check(w, ns);
 	while (w->n_rung == 0 && !over(w) && world_run_next(w, until))
 		;
 	if (over(w))
@@ -227,6 +230,13 @@ static void on_turn(void *arg)
 
 /* ---- what happens to the world --------------------------------------------------------------- */
 
+/* As the order that comes by mail says, which wakes the ring thread. */
+static void limits_changed(struct world *w)
+{
+	ring_changed(w->ring);
+	world_bell(w, NULL);
+}
+
 static void change_limits(struct world *w)
 {
 	uint32_t i = (uint32_t)rng_between(&w->rng, 0, w->plan.n_models - 1);
@@ -238,8 +248,7 @@ static void change_limits(struct world *w)
 	ceiling = rng_one_in(&w->rng, 2) ? 0 : pool / (uint64_t)rng_between(&w->rng, 1, 4);
 	if (engine_limit(w->ring->engine, name, &floor, &ceiling, &f) != 0)
 		return;
-	ring_changed(w->ring); /* as the order that comes by mail says, which wakes it */
-	world_bell(w, NULL);
+	limits_changed(w);
 	w->floors[i] = floor;
 	w->limited[i] |= ceiling != 0;
 	world_trace(w, "limits of model %u: floor %" PRIu64 ", ceiling %" PRIu64, i, floor, ceiling);
@@ -317,6 +326,7 @@ static void heal(struct world *w)
 		uint64_t none = 0;
 
 		engine_limit(w->ring->engine, name, NULL, &none, NULL);
+		limits_changed(w);
 		w->limited[i] = false;
 	}
 	w->kernel.limit = KERNEL_FILES;
