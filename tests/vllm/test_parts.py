@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from swakv_vllm import Refused, plan, seams, settings
+from swakv_vllm.sweep import Sweep
 
 import swakv
 
@@ -245,6 +248,32 @@ def test_cached_blocks_are_kept_until_others_lack_pages(pool: Any, pages: Pages)
     assert all(pool.blocks[i].block_hash is None for i in pages.free), "a page that was given is in the cache"
     pool.tend()
     assert pool.get_num_free_blocks() == free - 60, "what is wanted is old: the same is not given twice"
+
+
+def test_what_is_given_are_neighbours_in_both_halves_of_the_pool(pool: Any, pages: Pages) -> None:
+    """Only an extent that is free as a whole helps engines with pages of another size."""
+    blocks = get(pool, N - 1)
+    cache(pool, blocks)
+    random.Random(1).shuffle(blocks)
+    pool.free_blocks(blocks)
+    places: set[int] = set()
+    for wanted in (10, 6, 40):
+        before = set(pages.free)
+        pages.wanted, pool._next_answer = swakv.Want(wanted, 0.0), time.monotonic()
+        pool.tend()
+        given = set(pages.free) - before
+        assert len(given) == wanted
+        places |= {i % (N // 2) for i in given}
+        assert max(places) - min(places) <= (N - pool.get_num_free_blocks()) // 2 + 1, "gaps"
+
+
+@pytest.mark.parametrize(("n", "start"), [(1, 0), (2, 1), (7, 3), (8, 0), (8, 7), (200, 150)])
+def test_a_sweep_comes_by_every_page_once_and_by_neighbours_in_turn(n: int, start: int) -> None:
+    ids = list(Sweep(n, start))
+    assert sorted(ids) == list(range(n))
+    places = [i % ((n + 1) // 2) for i in ids]
+    assert places[0] == start % ((n + 1) // 2)
+    assert all(max(places[:i]) - min(places[:i]) < i for i in range(1, n + 1))
 
 
 def test_blocks_of_requests_are_not_given(pool: Any, pages: Pages) -> None:

@@ -9,6 +9,7 @@ between steps.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -19,12 +20,14 @@ from vllm.v1.core.kv_cache_utils import FreeKVCacheBlockQueue, KVCacheBlock
 
 from . import Refused
 from .holder import Holder, Steps
+from .sweep import Sweep
 
 # In vLLM's tree of names, so that VLLM_CONFIGURE_LOGGING and --log-level cover it.
 logger = init_logger("vllm.plugins.swakv")
 
 AHEAD = 16  # blocks that are taken beyond need, so that not every step asks the broker
 ANSWER_EVERY = 0.005  # seconds: what is wanted is some milliseconds old, and the same is not to be given twice
+REST = 1.0  # seconds without a want, after which giving begins at another place of the pool
 RESERVE = 2 * AHEAD  # free blocks without a hash that are kept; what is beyond goes back
 
 
@@ -60,6 +63,7 @@ class SwakvBlockPool(block_pool.BlockPool):
         self._freed_in: dict[int, int] = {}
         self._complained: type | None = None
         self._next_answer = 0.0
+        self._sweep: Sweep | None = None
         self._grow(1, 1)
         if not self.free_block_queue.num_free_blocks:
             raise Refused(f"the broker has no page for vLLM's null block: {self.holder.refusal}")
@@ -122,11 +126,15 @@ class SwakvBlockPool(block_pool.BlockPool):
     def tend(self) -> None:
         """Gives back what is free beyond the reserve, and what others lack as far as nothing refers to it."""
         now = time.monotonic()
-        if now >= self._next_answer and (wanted := self.holder.wanted) > 0 and self._shed(wanted, cached=True):
-            self._next_answer = now + ANSWER_EVERY
+        if now >= self._next_answer and (wanted := self.holder.wanted) > 0:
+            if self._sweep is None or self._sweep.over or now > self._next_answer + REST:
+                self._sweep = self._begin_sweep()
+            self._give(self._of_sweep(self._sweep), wanted)
+            # A sweep that finds nothing looks at every block: a tenth of the time at most.
+            self._next_answer = now + max(ANSWER_EVERY, 10 * (time.monotonic() - now))
         surplus = self._count_unhashed(self.holder.held) - RESERVE
         if surplus > 0:
-            self._shed(surplus, cached=False)
+            self._give(self._unhashed(), surplus)
         self.holder.offer(self.get_num_free_blocks())
 
     def _free(self) -> Iterator[KVCacheBlock]:
@@ -138,14 +146,21 @@ class SwakvBlockPool(block_pool.BlockPool):
             yield block
             block = after
 
+    def _unhashed(self) -> Iterator[KVCacheBlock]:
+        return itertools.takewhile(lambda block: block.block_hash is None, self._free())
+
     def _count_unhashed(self, most: int) -> int:
         """How many free blocks in front of the queue have no hash, counted up to @most."""
-        n = 0
-        for block in self._free():
-            if n >= most or block.block_hash is not None:
-                break
-            n += 1
-        return n
+        return sum(1 for _ in itertools.islice(self._unhashed(), most))
+
+    def _begin_sweep(self) -> Sweep | None:
+        """From the block that was used least recently. None: no block is free."""
+        oldest = next((b for b in self._free() if b.block_hash is not None), None) or next(self._free(), None)
+        return None if oldest is None else Sweep(len(self.blocks), oldest.block_id)
+
+    def _of_sweep(self, sweep: Sweep | None) -> Iterator[KVCacheBlock]:
+        """Free blocks, cached or not, as @sweep comes by them. Those of others and of requests are in no queue."""
+        return (self.blocks[i] for i in sweep or () if self.blocks[i].next_free_block is not None)
 
     def _grow(self, least: int, most: int) -> None:
         taken = self.holder.take(least, most)
@@ -163,12 +178,10 @@ class SwakvBlockPool(block_pool.BlockPool):
         self._complained = type(why)
         logger.warning("swakv: requests wait, since the broker refuses pages: %s", why)
 
-    def _shed(self, n: int, cached: bool) -> int:
-        """Gives back up to @n free blocks that no step can touch any more, those that vLLM would reuse first. How many."""
+    def _give(self, blocks: Iterator[KVCacheBlock], n: int) -> None:
+        """Gives back up to @n of the free @blocks, but for those that a step may still touch."""
         given: list[int] = []
-        for block in self._free():
-            if len(given) >= n or (not cached and block.block_hash is not None):
-                break
+        while len(given) < n and (block := next(blocks, None)) is not None:
             if self._freed_in.get(block.block_id, 0) > self.steps.ended:
                 continue
             self.free_block_queue.remove(block)
@@ -178,4 +191,3 @@ class SwakvBlockPool(block_pool.BlockPool):
             given.append(block.block_id)
         if given:
             self.holder.give(given)
-        return len(given)
