@@ -11,8 +11,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,15 @@ Tokens = list[list[int]]  # of each prompt
 # Shorter and longer than the window of 128, at its edges, and at those of blocks of 32.
 LENGTHS = (40, 100, 127, 128, 129, 200, 300, 447, 33, 64, 90, 111, 222, 333, 20, 260)
 TOKENS = 100
+SEEDS = range(5)
+# More than half of a small pool at a time, and for long.
+BURST = 5
+BURST_LENGTHS = (200, 270, 310, 240) * 6
 
 
-def prompts(seed: int, lengths: Sequence[int] = LENGTHS) -> Tokens:
+def prompts(seed: int) -> Tokens:
     rnd = random.Random(seed)
+    lengths = BURST_LENGTHS if seed == BURST else LENGTHS
     return [[rnd.randrange(3, models.VOCABULARY) for _ in range(n)] for n in lengths]
 
 
@@ -43,6 +49,19 @@ def wait_until(condition: Callable[[], Any], what: str) -> Any:
         assert time.monotonic() < end, f"waited {PATIENCE} s for {what}"
         time.sleep(0.01)
     return found
+
+
+def settled(look: Callable[[], int]) -> int:
+    """What @look sees, once it sees the same twice with some time between: what was under way has arrived."""
+    seen = [-1]
+
+    def twice() -> bool:
+        seen.append(look())
+        time.sleep(0.2)
+        return seen[-1] == seen[-2]
+
+    wait_until(twice, "a number to settle")
+    return seen[-1]
 
 
 class Engine:
@@ -141,9 +160,14 @@ def running(*engines: Engine) -> Iterator[None]:
                 e.close()
 
 
+def of(status: dict[str, Any], model: str) -> dict[str, Any]:
+    """What @status says of the sessions of @model together."""
+    nothing = {"managed": 0, "offered": 0, "wanted": 0, "wanted_ms": None, "used_bytes": 0}
+    return next((m for m in status["models"] if m["name"] == model), nothing)
+
+
 def said_of(broker: processes.Broker, model: str) -> dict[str, Any]:
-    """What the broker says of the sessions of @model together."""
-    return next((m for m in broker.status()["models"] if m["name"] == model), {"managed": 0, "wanted": 0, "used_bytes": 0})
+    return of(broker.status(), model)
 
 
 def blocks(broker: processes.Broker, model: str) -> int:
@@ -175,29 +199,98 @@ def ended(pid: int) -> bool:
         return True
 
 
+class Watch:
+    """Looks again and again at the pages of one engine and of another while its block runs.
+
+    used: the most that requests of @model referred to at a time, so neither cached nor free. moved: seconds from the moment
+    that @other was asked for pages to the moment that it held fewer; None: it was not asked, or held no fewer.
+    """
+
+    def __init__(self, broker: processes.Broker, model: str, other: str) -> None:
+        self._broker, self._model, self._other, self._over = broker, model, other, threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.used = 0
+        self.moved: float | None = None
+
+    def _run(self) -> None:
+        asked, most = None, 0
+        while not self._over.is_set():
+            status = self._broker.status()
+            mine, theirs = of(status, self._model), of(status, self._other)
+            self.used = max(self.used, mine["managed"] - mine["offered"])
+            if asked is None and theirs["wanted"]:
+                asked, most = time.monotonic() - theirs["wanted_ms"] / 1000, theirs["managed"]
+            if asked is not None and self.moved is None and theirs["managed"] < most:
+                self.moved = time.monotonic() - asked
+            self._over.wait(0.02)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+
 NAN = """
-import contextlib, sys, numpy, swakv
-page, tokens = int(sys.argv[2]), 32
+import contextlib, sys, time, numpy, swakv
+page, tokens, again = int(sys.argv[2]), 32, sys.argv[3] == "again"
 group = swakv.Group(layers=1, page_tokens=tokens, k_bytes=page // tokens, form="joined")
 with swakv.attach(swakv.Model("nan", [group], max_seq=tokens), socket=sys.argv[1]) as session:
     session.stream().bind_host()
-    pages, ids = session.pages(), []
-    with contextlib.suppress(swakv.NoPages):
-        while True:
-            ids += pages.take(1, swakv.MAX_PAGES)
-    all = numpy.asarray(session.layouts[0].pages).view(numpy.uint32)
-    all[ids] = 0x7FC00000
-    del all
-    for i in range(0, len(ids), swakv.MAX_PAGES):
-        pages.give(ids[i:i + swakv.MAX_PAGES])
-    print(len(ids))
+    pages, filled = session.pages(), 0
+    while True:
+        ids = []
+        with contextlib.suppress(swakv.NoPages, swakv.Pending, swakv.Busy):
+            while len(ids) < 4096:
+                ids += pages.take(1, swakv.MAX_PAGES)
+        all = numpy.asarray(session.layouts[0].pages).view(numpy.uint32)
+        all[ids] = 0x7FC00000
+        del all
+        for i in range(0, len(ids), swakv.MAX_PAGES):
+            pages.give(ids[i:i + swakv.MAX_PAGES])
+        filled += len(ids)
+        print(filled, flush=True)
+        if not again:
+            break
+        time.sleep(0.005)
 """
+
+
+def _nan(broker: processes.Broker, page_bytes: int, how: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-B", "-c", NAN, broker.socket_path, str(page_bytes), how], stdout=subprocess.PIPE, text=True,
+        env=dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, PACKAGES))),
+    )  # fmt: skip
 
 
 def fill_with_nan(broker: processes.Broker, page_bytes: int) -> int:
     """Fills every page that can be had with NaN, as another session that has used them. Returns how many."""
-    run = subprocess.run(
-        [sys.executable, "-B", "-c", NAN, broker.socket_path, str(page_bytes)], check=True, stdout=subprocess.PIPE, text=True,
-        env=dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, PACKAGES))),
-    )  # fmt: skip
-    return int(run.stdout)
+    with _nan(broker, page_bytes, "once") as run:
+        said, _ = run.communicate()
+    assert run.returncode == 0
+    return int(said)
+
+
+@contextlib.contextmanager
+def filling_with_nan(broker: processes.Broker, page_bytes: int) -> Iterator[Callable[[], int]]:
+    """The same again and again, as long as the block lasts. Yields a function: how many were filled until now."""
+    filled = 0
+    with _nan(broker, page_bytes, "again") as run:
+        lines = run.stdout
+        assert lines is not None
+
+        def read() -> None:
+            nonlocal filled
+            for line in lines:
+                filled = int(line)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            yield lambda: filled
+            assert run.poll() is None, "it has ended"
+        finally:
+            run.kill()
+            reader.join()

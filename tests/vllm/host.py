@@ -30,7 +30,7 @@ def main() -> None:
     from vllm import LLM, SamplingParams
 
     llm = LLM(
-        skip_tokenizer_init=True, dtype="float32", enforce_eager=True, block_size=32, max_model_len=1024, max_num_seqs=16,
+        skip_tokenizer_init=True, dtype="float32", enforce_eager=True, block_size=32, max_model_len=1024, max_num_seqs=24,
         max_num_batched_tokens=256, seed=0, disable_log_stats=False, **options,
     )  # fmt: skip
 
