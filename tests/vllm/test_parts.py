@@ -7,11 +7,12 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pages import Pages
 from swakv_vllm import Refused, plan, seams, settings
 from swakv_vllm.sweep import Sweep
 
@@ -74,58 +75,8 @@ def test_a_seam_that_there_is_not_is_refused_by_its_name() -> None:
 # ---- configurations --------------------------------------------------------------------------------
 
 
-def config(**change: Any) -> Any:
-    """As much of a VllmConfig as is looked at; change: "parallel_config.tensor_parallel_size"=2 and so on."""
-    c = SimpleNamespace(
-        parallel_config=SimpleNamespace(
-            tensor_parallel_size=1, pipeline_parallel_size=1, data_parallel_size=1, decode_context_parallel_size=1,
-            prefill_context_parallel_size=1, enable_eplb=False,
-        ),
-        kv_transfer_config=None,
-        cache_config=SimpleNamespace(kv_offloading_size=None),
-        speculative_config=None,
-        attention_config=SimpleNamespace(hisparse_config=None),
-        model_config=SimpleNamespace(enable_sleep_mode=False, served_model_name=["a", "b"], model="path"),
-        use_v2_model_runner=False,
-    )  # fmt: skip
-    for path, value in change.items():
-        *where, last = path.split("__")
-        target = c
-        for name in where:
-            target = getattr(target, name)
-        setattr(target, last, value)
-    return c
-
-
-def test_a_plain_configuration_is_not_refused() -> None:
-    plan.check(config())
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"parallel_config__tensor_parallel_size": 2}, "tensor_parallel_size is 2"),
-        ({"parallel_config__pipeline_parallel_size": 2}, "pipeline_parallel_size is 2"),
-        ({"parallel_config__data_parallel_size": 2}, "data_parallel_size is 2"),
-        ({"parallel_config__enable_eplb": True}, "expert load balancing"),
-        ({"kv_transfer_config": SimpleNamespace(kv_connector="NixlConnector")}, "NixlConnector"),
-        ({"cache_config__kv_offloading_size": 4.0}, "KV offload"),
-        ({"speculative_config": SimpleNamespace(method="eagle")}, "eagle"),
-        ({"attention_config__hisparse_config": object()}, "HiSparse"),
-        ({"model_config__enable_sleep_mode": True}, "sleep mode"),
-        ({"use_v2_model_runner": True}, "VLLM_USE_V2_MODEL_RUNNER=0"),
-    ],
-)
-def test_what_would_go_wrong_is_refused(change: dict[str, Any], words: str) -> None:
-    with pytest.raises(Refused, match=words):
-        plan.check(config(**change))
-
-
-def test_a_state_that_is_no_attention_over_blocks_is_refused() -> None:
-    class MambaSpec: ...
-
-    with pytest.raises(Refused, match="layer ssm has a KV cache of kind MambaSpec"):
-        plan.check_specs([{"ssm": MambaSpec()}])
+def config(served: list[str] | None) -> Any:
+    return SimpleNamespace(model_config=SimpleNamespace(served_model_name=served, model="path"))
 
 
 def test_layouts() -> None:
@@ -138,11 +89,11 @@ def test_layouts() -> None:
 
 
 def test_the_name_of_the_model() -> None:
-    assert plan.name(config(), None) == "a"
-    assert plan.name(config(), "mine") == "mine"
-    assert plan.name(config(model_config__served_model_name=None), None) == "path"
+    assert plan.name(config(["a", "b"]), None) == "a"
+    assert plan.name(config(["a", "b"]), "mine") == "mine"
+    assert plan.name(config(None), None) == "path"
     with pytest.raises(Refused, match="SWAKV_MODEL"):
-        plan.name(config(), "m\u00f6del")
+        plan.name(config(None), "m\u00f6del")
 
 
 def test_a_model_whose_blocks_are_no_power_of_two() -> None:
@@ -151,31 +102,6 @@ def test_a_model_whose_blocks_are_no_power_of_two() -> None:
 
 
 # ---- the block pool ------------------------------------------------------------------------------
-
-
-class Pages:
-    """A broker's pages, in no order."""
-
-    def __init__(self, n: int) -> None:
-        self.free = [*range(n - 1, 0, -2), *range(0, n, 2)]
-        self.wanted, self.offered = swakv.Want(0, 0.0), 0
-        self.session = SimpleNamespace(info=SimpleNamespace(cuda=False))
-
-    def take(self, least: int, most: int, stream: int = 0) -> list[int]:
-        if len(self.free) < least:
-            raise swakv.NoPages("others have them")
-        return [self.free.pop() for _ in range(min(most, len(self.free)))]
-
-    def give(self, ids: Sequence[int], fences: Sequence[swakv.Fence] = ()) -> None:
-        assert not set(ids) & set(self.free)
-        self.free += ids
-
-    def offer(self, n: int) -> None:
-        self.offered = n
-
-    @property
-    def takeable(self) -> int:
-        return len(self.free)
 
 
 N = 200

@@ -21,28 +21,39 @@ def _wrong(what: str, do: str) -> Refused:
     return Refused(f"{what}: swakv-vllm has not been tried with that; {do}, or unset SWAKV_BROKER")
 
 
+def _value(config: Any, path: str) -> Any:
+    """What is at @path ("parallel_config.enable_eplb"). One that is not there may have another name in this version."""
+    for name in path.split("."):
+        try:
+            config = getattr(config, name)
+        except AttributeError:
+            raise Refused(f"the configuration of this vLLM has no {path}: swakv-vllm does not know this version") from None
+    return config
+
+
 def check(config: Any) -> None:
     """Refuses what swakv-vllm would get wrong, or what nobody has tried. config: a VllmConfig."""
-    parallel = config.parallel_config
     for name in (
         "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "decode_context_parallel_size",
         "prefill_context_parallel_size",
     ):  # fmt: skip
-        if getattr(parallel, name, 1) != 1:
-            raise _wrong(f"{name} is {getattr(parallel, name)}", f"set {name} to 1")
-    if getattr(parallel, "enable_eplb", False):
+        if (n := _value(config, f"parallel_config.{name}")) != 1:
+            raise _wrong(f"{name} is {n}", f"set {name} to 1")
+    if _value(config, "parallel_config.enable_eplb"):
         raise _wrong("expert load balancing writes to block 0, which may be another engine's", "turn enable_eplb off")
-    if config.kv_transfer_config is not None:
-        raise _wrong(f"a KV connector is configured ({config.kv_transfer_config.kv_connector})", "leave kv_transfer_config out")
-    if config.cache_config.kv_offloading_size:
+    if (connector := _value(config, "kv_transfer_config")) is not None:
+        raise _wrong(f"a KV connector is configured ({connector.kv_connector})", "leave kv_transfer_config out")
+    if _value(config, "cache_config.kv_offloading_size"):
         raise _wrong("KV offload is configured", "leave kv_offloading_size out")
-    if config.speculative_config is not None:
-        raise _wrong(f"speculative decoding ({config.speculative_config.method}) is configured", "leave speculative_config out")
-    if getattr(config.attention_config, "hisparse_config", None) is not None:
+    if (drafts := _value(config, "speculative_config")) is not None:
+        raise _wrong(f"speculative decoding ({drafts.method}) is configured", "leave speculative_config out")
+    if _value(config, "attention_config.hisparse_config") is not None:
         raise _wrong("HiSparse is configured", "leave hisparse_config out")
-    if getattr(config.model_config, "enable_sleep_mode", False):
+    if _value(config, "model_config.enable_sleep_mode"):
         raise _wrong("sleep mode would discard memory that is the broker's", "turn enable_sleep_mode off")
-    if config.use_v2_model_runner:
+    if (scheduler := _value(config, "scheduler_config.scheduler_cls")) is not None:
+        raise _wrong(f"scheduler_cls is {scheduler}, which may plan steps in a way of its own", "leave scheduler_cls out")
+    if _value(config, "use_v2_model_runner"):
         raise Refused(
             "model runner V2 warms up with made-up requests on blocks 1, 2, ..., which are other engines'; "
             "set VLLM_USE_V2_MODEL_RUNNER=0, or unset SWAKV_BROKER"

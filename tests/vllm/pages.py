@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A broker's pages without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+import swakv
+
+
+class Pages:
+    """A broker's pages, in no order."""
+
+    def __init__(self, n: int) -> None:
+        self.free = [*range(n - 1, 0, -2), *range(0, n, 2)]
+        self.wanted, self.offered = swakv.Want(0, 0.0), 0
+        self.session = SimpleNamespace(info=SimpleNamespace(cuda=False))
+
+    def take(self, least: int, most: int, stream: int = 0) -> list[int]:
+        if len(self.free) < least:
+            raise swakv.NoPages("others have them")
+        return [self.free.pop() for _ in range(min(most, len(self.free)))]
+
+    def give(self, ids: Sequence[int], fences: Sequence[swakv.Fence] = ()) -> None:
+        assert not set(ids) & set(self.free)
+        self.free += ids
+
+    def offer(self, n: int) -> None:
+        self.offered = n
+
+    @property
+    def takeable(self) -> int:
+        return len(self.free)
