@@ -33,7 +33,9 @@ class Engine:
     def __init__(self, settings: Settings, block: plan.Block, model: swakv.Model, override: int | None, device: int) -> None:
         self.settings, self.block = settings, block
         self.session = swakv.attach(model, settings.broker, streams=STREAMS, joinable=True, events=True, cuda_device=device)
-        if not self.session.info.cuda:
+        if self.session.info.cuda:
+            self.session.stream(0).bind_cuda()  # one that the library makes
+        else:
             self.session.stream(0).bind_host()
         layout = self.session.layouts[0]
         if layout.page_stride != block.bytes:
