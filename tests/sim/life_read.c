@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "deliver.h"
+#include "want.h"
 
 #define ANSWER_NS (5 * NS_PER_MS)
 
@@ -319,6 +320,20 @@ static struct life *life_of(struct worker *v, const struct call *c)
 	return c->lives ? &v->lives[__builtin_ctz(c->lives)] : NULL;
 }
 
+/* @c, which was not refused, has got pages beyond all doubt. */
+static bool got_pages(const struct worker *v, const struct life *l, const struct call *c)
+{
+	bool got = c->op == WIRE_OP_BEGIN || c->op == WIRE_OP_TAKE;
+
+	for (uint32_t i = 0; i < v->model->n_groups && c->op == WIRE_OP_RESERVE; i++) {
+		const struct wire_group *g =
+			&v->model->groups[i]; /* of full attention: a page for each so many tokens */
+
+		got |= g->kind == WIRE_GROUP_FULL && up(c->value, g->page_tokens) > up(l->capacity, g->page_tokens);
+	}
+	return got;
+}
+
 static void read_answer(struct worker *v, struct call *c, const struct message *m)
 {
 	const struct wire_reply *head = (const struct wire_reply *)m->bytes;
@@ -333,6 +348,8 @@ static void read_answer(struct worker *v, struct call *c, const struct message *
 				    v->number);
 		return;
 	}
+	if (!f && got_pages(v, l, c))
+		want_check_given(v);
 	switch (c->op) {
 	case WIRE_OP_BEGIN:
 		life_read_begin(v, l, c, head, f);

@@ -6,7 +6,7 @@
 
 #include "clock.h"
 #include "engine/internal.h"
-#include "sim.h"
+#include "worker.h"
 
 /* Boards are written every 2 ms at most, and a broker that sleeps wakes up for it. */
 #define LATE_NS (20 * NS_PER_MS)
@@ -212,4 +212,25 @@ void want_check_ends(struct world *w)
 			    (double)(w->now - w->asked_seen) / 1e6);
 	w->lacked = lack;
 	w->fine = fine;
+}
+
+/* Something is under way that may be refused for want of pages. */
+static bool asks_for_pages(const struct worker *v)
+{
+	for (int i = 0; i < WORKER_CALLS; i++) {
+		const struct call *c = &v->calls[i];
+
+		if (c->used && (c->op == WIRE_OP_BEGIN || c->op == WIRE_OP_TAKE || c->op == WIRE_OP_RESERVE ||
+				c->op == WIRE_OP_STEP_PREPARE || c->op == WIRE_OP_STEP_TURN))
+			return true;
+	}
+	return false;
+}
+
+void want_check_given(struct worker *v)
+{
+	const struct channel *c = v->connection->doorbell->who;
+
+	if (!asks_for_pages(v) && c && c->state == CHANNEL_ATTACHED && was_refused(c->session, v->world->now))
+		world_break(v->world, "worker %u has got pages, and counts as one that was refused some", v->number);
 }

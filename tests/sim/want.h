@@ -8,11 +8,14 @@
 #ifndef SWAKV_SIM_WANT_H
 #define SWAKV_SIM_WANT_H
 
+struct worker;
 struct world;
 
 /* When the ring thread may just have decided who is asked: what of whom. */
 void want_check_asked(struct world *w);
 /* At any time: nobody is asked without a cause for long, and who could give is asked before long. */
 void want_check_ends(struct world *w);
+/* @v reads that it got pages: unless it has asked for something since, what it was refused before counts no longer. */
+void want_check_given(struct worker *v);
 
 #endif
