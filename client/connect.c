@@ -267,7 +267,10 @@ static int connection_send(struct connection *c, const struct wire_hello *hello,
 		n = sendmsg(c->sock, &m, MSG_NOSIGNAL);
 		if (n == (ssize_t)sizeof(*hello) || (n < 0 && is_cut_off(errno)))
 			return 0;
-		if (n < 0 && errno == EAGAIN) {
+		if (n < 0 && errno == EPERM && m.msg_control) { /* the broker takes no descriptors, and needs none */
+			m.msg_control = NULL;
+			m.msg_controllen = 0;
+		} else if (n < 0 && errno == EAGAIN) {
 			int r = connection_wait(c, POLLOUT, why);
 
 			if (r < 0)

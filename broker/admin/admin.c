@@ -59,7 +59,7 @@ static void hang_up(struct admin_connection *c)
 	const struct session_edge *e = &c->admin->control->edge;
 
 	e->unwatch(e->arg, &c->source);
-	e->close(e->arg, &c->socket);
+	e->drop(e->arg, &c->socket);
 	c->deadline = 0;
 	if (c->state != ADMIN_WORKING)
 		c->state = ADMIN_ENDED;
@@ -222,7 +222,7 @@ static void on_socket(void *owner, uint32_t events)
 	ssize_t n = e->receive(e->arg, c->socket, message, sizeof(message), &origin);
 
 	(void)events;
-	e->close(e->arg, &origin.fd); /* nobody asked for one */
+	e->drop(e->arg, &origin.fd); /* nobody asked for one */
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n > 0 && c->state == ADMIN_ASKING)

@@ -42,7 +42,7 @@ static int accept_one(struct acceptor *a, int (*take)(void *owner, int *fd, cons
 			a->calls->unknown(a->owner);
 		r = 0;
 	}
-	e->close(e->arg, &fd);
+	e->drop(e->arg, &fd);
 	return r;
 }
 

@@ -55,7 +55,7 @@ void client_free_session(struct client *c)
 	channel_stop(c->channel);
 	e->free_memory(e->arg, &c->channel->memory);
 	e->close(e->arg, &c->channel->doorbell);
-	e->close(e->arg, &c->channel->socket);
+	e->drop(e->arg, &c->channel->socket);
 	registry_forget(&c->control->registry, c->channel->id);
 	free(c->channel);
 	c->channel = NULL;
@@ -66,9 +66,10 @@ static void client_close_connection(struct client *c)
 	const struct session_edge *e = &c->control->edge;
 
 	e->unwatch(e->arg, &c->socket_source);
-	if (c->channel && c->channel->events && c->socket >= 0)
-		e->end_sending(e->arg, c->socket); /* the channel still has it open */
-	e->close(e->arg, &c->socket);
+	if (c->socket >= 0)
+		e->end_sending(e->arg,
+			       c->socket); /* the channel may still have it open, and its close may take a while */
+	e->drop(e->arg, &c->socket);
 	charge_release(&c->half_open);
 	c->connection = CONNECTION_ENDED;
 }
@@ -223,7 +224,7 @@ void client_on_socket(void *owner, uint32_t events)
 		c->cut = true;
 		client_connection_ended(c, "was disconnected");
 	}
-	e->close(e->arg, &origin.fd);
+	e->drop(e->arg, &origin.fd);
 }
 
 static void reclaimed(struct client *c, int64_t pages)

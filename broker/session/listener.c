@@ -11,8 +11,14 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "peer.h"
+#include "process/closer.h"
 #include "process/process.h"
 #include "takeover.h"
+
+#ifndef SO_PASSRIGHTS /* Linux 6.16 */
+#define SO_PASSRIGHTS 83
+#endif
 
 enum { BACKLOG = 128 };
 
@@ -27,6 +33,22 @@ void listener_beside(struct listener *l, const struct listener *first, const cha
 {
 	*l = (struct listener){ .fd = -1, .lock = -1 };
 	snprintf(l->path, sizeof(l->path), "%.*s%s", (int)(sizeof(l->path) - 1 - strlen(suffix)), first->path, suffix);
+}
+
+/*
+ * Whatever a client sends, the broker has to close. Where no hello needs a
+ * descriptor, none can be sent: what is accepted inherits it. Kernels before
+ * Linux 6.16 cannot do that, and threads close what comes. 0 or -1.
+ */
+static int refuse_descriptors(int fd)
+{
+	int no = 0, r;
+
+	if (peer_pidfd_is_told() && setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no)) == 0)
+		return 0;
+	r = closer_start();
+	errno = -r;
+	return r < 0 ? -1 : 0;
 }
 
 static int bind_socket(struct listener *l, bool everyone)
@@ -48,7 +70,7 @@ static int bind_socket(struct listener *l, bool everyone)
 		return -1;
 	if (setsockopt(l->fd, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes)) < 0) /* what is accepted inherits it */
 		return -1;
-	return listen(l->fd, BACKLOG);
+	return refuse_descriptors(l->fd) < 0 ? -1 : listen(l->fd, BACKLOG);
 }
 
 int listener_open(struct listener *l, bool everyone, char *why, size_t size)
@@ -101,7 +123,9 @@ void listener_close(struct listener *l)
 {
 	struct stat st;
 
-	close_fd(&l->fd);
+	if (l->fd >= 0)
+		shutdown(l->fd, SHUT_RDWR); /* whoever waits to be accepted is closed with it */
+	closer_close(&l->fd);
 	if (l->bound && lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino)
 		unlink(l->path);
 	l->bound = false;

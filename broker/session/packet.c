@@ -3,9 +3,10 @@
 
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-enum { MAX_RECEIVED = 4, MAX_SENT = 8, MAX_UNREAD = 64 };
+#include "process/closer.h"
+
+enum { MAX_RECEIVED = 253, MAX_SENT = 8 }; /* all that a message can have: the kernel closes what finds no room */
 
 /* The first descriptor of @h goes to *@fd when that has none yet, the others are closed. */
 static void take_fds(struct cmsghdr *h, int *first)
@@ -19,7 +20,7 @@ static void take_fds(struct cmsghdr *h, int *first)
 		if (*first < 0)
 			*first = fd;
 		else
-			close(fd);
+			closer_close(&fd);
 	}
 }
 
@@ -80,15 +81,11 @@ bool packet_send(int socket, const struct iovec *parts, uint32_t n_parts, const 
 
 /*
  * A socket closed over unread messages gives its peer an error before what was
- * sent to it. So nothing more may come in, and what has come is taken out.
+ * sent to it. So nothing more may come in, and what has come the closer takes out.
  */
 void packet_send_last(int socket, const void *buf, size_t size)
 {
-	char byte;
-
 	if (send(socket, buf, size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return; /* it has left already */
 	shutdown(socket, SHUT_RD);
-	for (int i = 0; i < MAX_UNREAD && recv(socket, &byte, sizeof(byte), MSG_DONTWAIT) > 0; i++)
-		;
 }

@@ -29,7 +29,7 @@ ssize_t packet_receive(int socket, void *buf, size_t size, struct packet_origin 
 bool packet_send(int socket, const struct iovec *parts, uint32_t n_parts, const int *fds, uint32_t n_fds);
 /*
  * The last word on a connection: sends @buf so that the peer reads it whatever it
- * is just sending itself, and takes nothing more from it. @socket is still to be closed.
+ * is just sending itself, and takes nothing more from it. @socket is still to be closed, by closer_close().
  */
 void packet_send_last(int socket, const void *buf, size_t size);
 

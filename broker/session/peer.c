@@ -145,6 +145,21 @@ static int sent_pidfd(const struct peer *p, const struct packet_origin *hello, c
 	return fd < 0 ? doubt(why, size, "the pidfd of process %d: %s", p->pid, process_error(errno)) : fd;
 }
 
+bool peer_pidfd_is_told(void)
+{
+	AUTO_CLOSE int pidfd = -1;
+	AUTO_CLOSE int one = -1;
+	AUTO_CLOSE int other = -1;
+	socklen_t len = sizeof(pidfd);
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return false;
+	one = pair[0];
+	other = pair[1];
+	return getsockopt(one, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) == 0;
+}
+
 int peer_pidfd(const struct peer *p, int socket, const struct packet_origin *hello, char *why, size_t size)
 {
 	AUTO_CLOSE int fd = -1;

@@ -43,4 +43,7 @@ int peer_pidfd(const struct peer *p, int socket, const struct packet_origin *hel
 /* True when @fd is a pidfd of the process that this pid namespace calls @pid. */
 bool pidfd_is_of(int fd, pid_t pid);
 
+/* True where the kernel gives the pidfd of whoever connected (Linux 6.5): then none need come with a hello. */
+bool peer_pidfd_is_told(void);
+
 #endif

@@ -16,6 +16,7 @@
 #include "clock.h"
 #include "control.h"
 #include "log/log_queue.h"
+#include "process/closer.h"
 
 void session_say(const struct session_edge *e, uint32_t uid, enum log_level level, const char *format, ...)
 {
@@ -58,6 +59,11 @@ static void real_unwatch(void *arg, struct source *s)
 static void real_close(void *arg, int *fd)
 {
 	close_fd(fd);
+}
+
+static void real_drop(void *arg, int *fd)
+{
+	closer_close(fd);
 }
 
 static int real_spare(void *arg)
@@ -186,6 +192,7 @@ struct session_edge session_edge_real(struct control *c)
 		.watch = real_watch,
 		.unwatch = real_unwatch,
 		.close = real_close,
+		.drop = real_drop,
 		.spare = real_spare,
 		.accept = real_accept,
 		.stop_listening = real_stop_listening,

@@ -40,6 +40,8 @@ struct session_edge {
 	void (*unwatch)(void *arg, struct source *s);
 	/* *@fd becomes -1; safe to repeat. */
 	void (*close)(void *arg, int *fd);
+	/* The same of what a client has had in its hands: a connection, what came over it. Never waits. */
+	void (*drop)(void *arg, int *fd);
 	/* One that can be given up when none is left; -1: there is none now. */
 	int (*spare)(void *arg);
 	/* The next connection of the listening socket @fd, or a negative errno; -EAGAIN: none is waiting. */

@@ -93,6 +93,14 @@ def own_pidfd():
     return PIDFDS[os.getpid()]
 
 
+def say(s, message, fds):
+    """Sends @message, and @fds where the broker lets descriptors come: it does on kernels that it needs one on."""
+    try:
+        socket.send_fds(s, [message], fds)
+    except PermissionError:
+        s.send(message)
+
+
 class Worker:
     """An attached session. A hello carries this process's pidfd unless @fds says what else it carries."""
 
@@ -100,7 +108,7 @@ class Worker:
         self.socket = connect(path)
         message = message if message is not None else hello(**change)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # refused before: the answer lies there
-            socket.send_fds(self.socket, [message], [own_pidfd()] if fds is None else list(fds))
+            say(self.socket, message, [own_pidfd()] if fds is None else list(fds))
         data, self.fds = receive_welcome(self.socket)
         if not data:
             raise Gone("no welcome")

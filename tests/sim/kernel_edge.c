@@ -404,6 +404,7 @@ struct session_edge kernel_edge(struct world *w)
 		.watch = edge_watch,
 		.unwatch = edge_unwatch,
 		.close = edge_close,
+		.drop = edge_close,
 		.spare = edge_spare,
 		.accept = edge_accept,
 		.stop_listening = edge_stop_listening,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "process/closer.h"
 #include "session/packet.h"
 
 static int pair[2];
@@ -95,7 +96,7 @@ Test(packet, the_last_word_is_read_whatever_was_sent_before)
 		cr_assert_eq(send(pair[1], "hello", 5, 0), 5);
 	packet_send_last(pair[0], "no", 3);
 	cr_assert_eq(send(pair[1], "more", 4, MSG_NOSIGNAL), -1, "nobody will read it");
-	close_fd(&pair[0]);
+	closer_close(&pair[0]);
 	cr_assert_eq(recv(pair[1], buf, sizeof(buf), 0), 3, "%s", strerror(errno));
 	cr_assert_str_eq(buf, "no");
 	cr_assert_eq(recv(pair[1], buf, sizeof(buf), 0), 0);

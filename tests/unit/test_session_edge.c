@@ -158,6 +158,7 @@ static void setup(void)
 		.watch = play_watch,
 		.unwatch = play_unwatch,
 		.close = play_close,
+		.drop = play_close,
 		.spare = play_spare,
 		.accept = play_accept,
 		.stop_listening = play_stop_listening,
