@@ -16,6 +16,20 @@ void dirty_forget_users(struct page_class *c, const int32_t *pages, int32_t n)
 			c->user[pages[i]] = PAGE_USED;
 }
 
+void page_class_bind_strip(struct page_class *c, struct strip s, uint32_t serial, bool anew, int32_t *ids)
+{
+	uint32_t *user = c->user + s.first, former = user[0];
+
+	if (strip_count(user, s.n, former, 0) < s.n) { /* they had several users */
+		for (int32_t i = 0; i < s.n; i++)
+			if (page_is_dirty(c, c->user[ids[i]], serial, anew))
+				ids[i] = ~ids[i];
+	} else if (page_is_dirty(c, former, serial, anew)) {
+		strip_invert((uint32_t *)ids, s.n);
+	}
+	strip_write(user, s.n, serial, 0);
+}
+
 /*
  * Columns [first, end) have been bound: the delivery says which must be scrubbed,
  * from the first dirty one on. A page that an earlier step may still read is none

@@ -9,6 +9,7 @@
 #define SWAKV_DIRTY_H
 
 #include "page_class.h"
+#include "strip.h"
 
 struct delivery;
 struct group;
@@ -17,6 +18,11 @@ struct session;
 
 enum { PAGE_FRESH = 0, PAGE_USED = UINT32_MAX }; /* nobody yet; somebody, whoever asks */
 
+/* What @former had is dirty for the session of @serial; with @anew also what it had itself. */
+static inline bool page_is_dirty(const struct page_class *c, uint32_t former, uint32_t serial, bool anew)
+{
+	return (anew || former != serial) && (former != PAGE_FRESH || c->fresh_is_dirty);
+}
 /*
  * A leased page has been bound by the session of @serial: true when it is dirty,
  * that is when it must be scrubbed first. From then on it counts as clean for
@@ -29,16 +35,10 @@ static inline bool page_class_bind(struct page_class *c, int32_t page, uint32_t 
 	uint32_t former = c->user[page];
 
 	c->user[page] = serial;
-	return former != serial && (former != PAGE_FRESH || c->fresh_is_dirty);
+	return page_is_dirty(c, former, serial, false);
 }
-/* The same where the page counts as dirty for the one that had it last, too. */
-static inline bool page_class_bind_anew(struct page_class *c, int32_t page, uint32_t serial)
-{
-	uint32_t *user = &c->user[page], former = *user;
-
-	*user = serial;
-	return former != PAGE_FRESH || c->fresh_is_dirty;
-}
+/* The same of all pages of @s, as page_is_dirty() says: their @ids become complements where they are dirty. */
+void page_class_bind_strip(struct page_class *c, struct strip s, uint32_t serial, bool anew, int32_t *ids);
 /* The users of @n pages are strangers to whoever asks from now on. */
 void dirty_forget_users(struct page_class *c, const int32_t *pages, int32_t n);
 /* Binds the pages in columns [@first, @end) of @q's row; the answer @d tells where to begin scrubbing, if anywhere. */

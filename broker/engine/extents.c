@@ -11,7 +11,8 @@
 
 #include "bug.h"
 
-void extent_enlist(struct page_class *c, int32_t x, enum extent_kind kind)
+/* The two, as part of extent_move(). */
+static inline void enlist(struct page_class *c, int32_t x, enum extent_kind kind)
 {
 	struct extent_list *l = &c->lists[kind];
 	struct extent *e = &c->extents[x];
@@ -28,7 +29,7 @@ void extent_enlist(struct page_class *c, int32_t x, enum extent_kind kind)
 		c->partial |= UINT32_C(1) << (kind - EXTENT_PARTIAL);
 }
 
-void extent_unlist(struct page_class *c, int32_t x)
+static inline void unlist(struct page_class *c, int32_t x)
 {
 	struct extent_list *l = &c->lists[c->extents[x].kind];
 	const struct extent *e = &c->extents[x];
@@ -45,6 +46,16 @@ void extent_unlist(struct page_class *c, int32_t x)
 		c->partial &= ~(UINT32_C(1) << (e->kind - EXTENT_PARTIAL));
 }
 
+void extent_enlist(struct page_class *c, int32_t x, enum extent_kind kind)
+{
+	enlist(c, x, kind);
+}
+
+void extent_unlist(struct page_class *c, int32_t x)
+{
+	unlist(c, x);
+}
+
 bool extent_kind_is_empty(enum extent_kind kind)
 {
 	return kind == EXTENT_EMPTY || kind == EXTENT_BARE;
@@ -54,8 +65,8 @@ void extent_move(struct page_class *c, int32_t x, enum extent_kind kind)
 {
 	int32_t more = extent_kind_is_empty(kind) - extent_kind_is_empty(c->extents[x].kind);
 
-	extent_unlist(c, x);
-	extent_enlist(c, x, kind);
+	unlist(c, x);
+	enlist(c, x, kind);
 	c->n_empty += more;
 	c->pool->n_empty += more;
 	c->turns += more != 0;
@@ -126,7 +137,8 @@ void extent_assign(struct pool *p, struct page_class *c, int index, int32_t x)
 	c->n_extents++;
 	c->n_empty++;
 	e->n_live = e->n_free = 0;
-	e->top = -1;
+	e->back.n = 0;
+	e->rest = -1;
 	e->n_owed = 0;
 	for (int r = 0; r < c->n_runs; r++) {
 		struct extent_run *run = &e->runs[r];

@@ -10,6 +10,7 @@
 
 #include "pool.h"
 #include "split_joined.h"
+#include "strip.h"
 
 struct choice;
 
@@ -28,7 +29,8 @@ struct extent {
 	int32_t n_quarantined; /* of the live pages */
 	int32_t n_live;        /* live pages that touch it */
 	int32_t n_free;        /* free pages that start in it, but for one that ends in a chosen one */
-	int32_t top;           /* free page that came back last, chained by the class's link; -1: none */
+	struct strip back;     /* free pages that came back last; none: n is 0 */
+	int32_t rest;          /* first page of the strip before it, chained by the class's link; -1: none */
 	int32_t n_owed;        /* of n_live: promised, and still among the free pages as far as these can be seen */
 	int32_t next_owed;     /* extent of the class that owes, too; -1: none */
 	int32_t prev, next;    /* in the list of its kind */

@@ -4,6 +4,10 @@
  *
  * An extent counts the pages that it never gave (fresh) instead of listing them,
  * so memory of its class is touched only for pages that were really handed out.
+ * Those that came back are strips (strip.h): one that goes on where the last one
+ * ends makes that longer, any other is laid on top of it. Of those below, the class
+ * keeps at the first page how many they are, as its owner; negative: in order from
+ * the highest id on.
  */
 #include "free_stack.h"
 #include "dirty.h"
@@ -11,6 +15,7 @@
 #include "bug.h"
 #include "choice.h"
 #include "extents.h"
+#include "strip.h"
 
 /* A page that starts in extent @x and ends beyond it became live (@delta 1) or free (-1): those behind @x count it. */
 static void straddler_count(struct page_class *c, int32_t x, int32_t page, int32_t delta)
@@ -63,30 +68,30 @@ static int32_t straddler_take(struct page_class *c, struct extent_run *r)
 	return r->straddler;
 }
 
-/* The fresh pages of @r below @end have been taken: whoever had them wrote what is not known here. */
-static void forget_taken(struct page_class *c, struct extent_run *r, int32_t end)
+/* The fresh pages [@first, @end) of @r have been taken: whoever had them wrote what is not known here. */
+static void forget_taken(struct page_class *c, struct extent_run *r, int32_t first, int32_t end)
 {
-	for (int32_t page = r->unknown > r->fresh ? r->unknown : r->fresh; page < end; page++)
-		c->user[page] = PAGE_USED;
+	if (r->unknown > first)
+		first = r->unknown;
+	strip_write(c->user + first, end - first, PAGE_USED, 0);
 	r->unknown = end;
 }
 
 /* Leases fresh pages of run @r of extent @x to @out[-1] and so on down to @stop; where it ends. */
 static int32_t *run_pop(struct page_class *c, int32_t x, struct extent_run *r, int32_t *out, const int32_t *stop)
 {
-	int32_t fresh = r->fresh, fresh_end = r->end, *place = c->place;
-	uint8_t *state = c->state;
+	int32_t most = (int32_t)(out - stop), n = r->end - r->fresh < most ? r->end - r->fresh : most;
+	struct strip fresh = { r->fresh, n, true };
 
-	for (; out > stop && fresh < fresh_end; fresh++) {
-		MUST(state[fresh] <= PAGE_FREE);
-		state[fresh] = PAGE_LEASED;
-		place[fresh] = x;
-		*--out = fresh;
-	}
-	if (fresh > r->unknown)
-		forget_taken(c, r, fresh);
-	r->fresh = fresh;
-	return out;
+	if (n == 0)
+		return out;
+	MUST(strip_turn(c->state + fresh.first, n, PAGE_ABSENT, PAGE_FREE, PAGE_LEASED));
+	strip_write((uint32_t *)c->place + fresh.first, n, (uint32_t)x, 0);
+	strip_list(fresh, out - n);
+	r->fresh += n;
+	if (r->fresh > r->unknown)
+		forget_taken(c, r, fresh.first, r->fresh);
+	return out - n;
 }
 
 /* The same of all its runs. Apart from pop(), which most calls do not leave. */
@@ -97,21 +102,76 @@ static __attribute__((noinline)) int32_t *pop_fresh(struct page_class *c, int32_
 	return out;
 }
 
-/* Leases the pages of extent @x that came back last, then fresh ones, to @out[-1] and so on down to @stop; where it
+/* The strip of @e that came back last is gone: the one before it is. */
+static void next_strip(const struct page_class *c, struct extent *e)
+{
+	int32_t first = e->rest, n;
+
+	if (first < 0)
+		return;
+	n = c->owner[first];
+	e->back = (struct strip){ first, n < 0 ? -n : n, n < 0 };
+	e->rest = c->link[first];
+}
+
+/* Pages of @s came back after those of @b: both are one strip in that order, *@b. */
+static bool strip_grows(struct strip *b, struct strip s)
+{
+	if (s.first == b->first + b->n && (s.n == 1 || !s.down) && (b->n == 1 || !b->down)) {
+		*b = (struct strip){ b->first, b->n + s.n, false };
+		return true;
+	}
+	if (s.first + s.n == b->first && (s.n == 1 || s.down) && (b->n == 1 || b->down)) {
+		*b = (struct strip){ s.first, b->n + s.n, true };
+		return true;
+	}
+	return false;
+}
+
+/* @s came back to @e, in its order. */
+static void put_strip(struct page_class *c, struct extent *e, struct strip s)
+{
+	const struct strip *b = &e->back;
+
+	if (b->n > 0) {
+		if (strip_grows(&e->back, s))
+			return;
+		c->link[b->first] = e->rest;
+		c->owner[b->first] = b->down ? -b->n : b->n;
+		e->rest = b->first;
+	}
+	e->back = s;
+}
+
+/* Takes @n pages of @e->back, of as many: those that came back last, in the order in which they came. */
+static struct strip back_take(struct extent *e, int32_t n)
+{
+	struct strip s = { e->back.first, n, e->back.down };
+
+	e->back.n -= n;
+	if (s.down)
+		e->back.first += n;
+	else
+		s.first += e->back.n;
+	return s;
+}
+
+/* Leases pages of extent @x, those that came back last, then fresh ones, to @out[-1] and so on down to @stop; where it
  * ends. */
 static int32_t *pop(struct page_class *c, int32_t x, int32_t *out, const int32_t *stop)
 {
 	struct extent *e = &c->extents[x];
-	int32_t page = e->top;
-	const int32_t *link = c->link;
-	uint8_t *state = c->state;
 
-	for (; out > stop && page >= 0; page = link[page]) {
-		MUST(state[page] == PAGE_FREE);
-		state[page] = PAGE_LEASED;
-		*--out = page;
+	while (out > stop && e->back.n > 0) {
+		int32_t most = (int32_t)(out - stop);
+		struct strip s = back_take(e, e->back.n < most ? e->back.n : most);
+
+		MUST(strip_turn(c->state + s.first, s.n, PAGE_FREE, 0, PAGE_LEASED));
+		out -= s.n;
+		strip_list(s, out);
+		if (e->back.n == 0)
+			next_strip(c, e);
 	}
-	e->top = page;
 	return out > stop ? pop_fresh(c, x, out, stop) : out;
 }
 
@@ -248,26 +308,35 @@ static void straddler_put(struct page_class *c, int32_t x, int32_t page)
 	straddler_count(c, x, page, -1);
 }
 
+/* Of @pages, which are leased, the first strip that lies in extent @x, as the first of them does. */
+static struct strip strip_within(const struct page_class *c, int32_t x, const int32_t *pages, int32_t n)
+{
+	struct strip s = strip_find(pages, n);
+	int32_t last = pages[s.n - 1];
+
+	MUST(last >= 0 && last < c->num_pages);
+	/* What lies between two pages of one extent and half does, too. */
+	if (c->place[last] == x && page_run(c, last) == page_run(c, pages[0]))
+		return s;
+	for (n = 1; n < s.n && c->place[pages[n]] == x; n++)
+		;
+	return (struct strip){ s.down ? pages[n - 1] : pages[0], n, s.down };
+}
+
 /* Gives back as many of @pages as lie in extent @x, up to the first that does not; how many. */
 static int32_t extent_put(struct page_class *c, int32_t x, const int32_t *pages, int32_t n)
 {
 	struct extent *e = &c->extents[x];
-	int32_t top = e->top, i = 0, *link = c->link;
 	uint32_t num_pages = (uint32_t)c->num_pages;
-	const int32_t *place = c->place;
-	uint8_t *state = c->state;
+	int32_t i = 0;
 
-	for (; i < n; i++) {
-		int32_t page = pages[i];
+	while (i < n && (uint32_t)pages[i] < num_pages && c->place[pages[i]] == x) {
+		struct strip s = strip_within(c, x, pages + i, n - i);
 
-		if ((uint32_t)page >= num_pages || place[page] != x)
-			break;
-		MUST(state[page] == PAGE_LEASED);
-		state[page] = PAGE_FREE;
-		link[page] = top;
-		top = page;
+		MUST(strip_turn(c->state + s.first, s.n, PAGE_LEASED, 0, PAGE_FREE));
+		put_strip(c, e, s);
+		i += s.n;
 	}
-	e->top = top;
 	e->n_free += i;
 	e->n_live -= i;
 	if (e->choice)
@@ -301,8 +370,7 @@ void free_stack_put_one(struct page_class *c, int32_t page)
 	}
 	e = &c->extents[x];
 	c->state[page] = PAGE_FREE;
-	c->link[page] = e->top;
-	e->top = page;
+	put_strip(c, e, (struct strip){ page, 1, false });
 	e->n_free++;
 	e->n_live--;
 	if (e->choice)

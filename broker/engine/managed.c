@@ -14,24 +14,18 @@
 #include "internal.h"
 #include "quarantine.h"
 #include "slice.h"
+#include "strip.h"
 #include "transition.h"
 #include "wait.h"
 
-enum { WORD_BITS = 64 };
-
 size_t managed_words(const struct session *s, const struct group *g)
 {
-	return ((size_t)s->geometry[g->index].num_pages + WORD_BITS - 1) / WORD_BITS;
+	return ((size_t)s->geometry[g->index].num_pages + STRIP_WORD - 1) / STRIP_WORD;
 }
 
-static inline uint64_t bit(int32_t page)
+static bool is_managed(const struct group *g, struct strip s)
 {
-	return UINT64_C(1) << (page % WORD_BITS);
-}
-
-static inline bool is_managed(const struct group *g, int32_t page)
-{
-	return page >= 0 && page < g->class->num_pages && (g->managed[page / WORD_BITS] & bit(page));
+	return s.first >= 0 && s.first <= g->class->num_pages - s.n && strip_is_set(g->managed, s);
 }
 
 /* ---- take ------------------------------------------------------------------------ */
@@ -51,12 +45,22 @@ static int check_take(const struct session *s, const struct take *t, struct faul
 	return 0;
 }
 
-static int provide(struct session *s, uint32_t group, int64_t n, struct fault *f)
+static __attribute__((noinline)) int provide_beside(struct session *s, uint32_t group, int64_t n, struct fault *f)
 {
 	int64_t needs[WIRE_MAX_GROUPS] = { 0 };
 
 	needs[group] = n;
 	return session_provide(s, needs, NULL, CLAIMS_ALL, f);
+}
+
+static inline int provide(struct session *s, uint32_t group, int64_t n, struct fault *f)
+{
+	const struct engine *e = s->engine;
+
+	/* Nothing is kept for anybody, and nothing has to move: as most often. */
+	if (n <= s->groups[group].class->n_free && !e->n_floors && !e->n_claims && !s->quota->ceiling)
+		return 0;
+	return provide_beside(s, group, n, f);
 }
 
 /* As many pages as can be had are free: *@n of them. */
@@ -74,43 +78,14 @@ static int provide_most(struct session *s, const struct take *t, uint32_t *n, st
 	return provide(s, t->group, *n = t->min, f);
 }
 
-/* The session has the @n pages from @ids on: their bits, word by word, as most lie side by side. */
-static void note_taken(struct group *g, const int32_t *ids, int32_t n)
-{
-	uint32_t at = (uint32_t)ids[0] / WORD_BITS;
-	uint64_t *managed = g->managed, bits = 0;
-
-	for (int32_t i = 0; i < n; i++) {
-		uint32_t word = (uint32_t)ids[i] / WORD_BITS;
-
-		if (word != at) {
-			managed[at] |= bits;
-			at = word;
-			bits = 0;
-		}
-		bits |= bit(ids[i]);
-	}
-	managed[at] |= bits;
-	g->n_managed += n;
-}
-
-/* Those of them that are dirty become their complements. */
-static void note_bound(struct group *g, uint32_t flags, int32_t *ids, int32_t n)
+/* The session has the pages of @strip, which @ids names: those that are dirty become their complements. */
+static inline void note_taken(struct group *g, uint32_t flags, struct strip strip, int32_t *ids)
 {
 	struct page_class *c = g->class;
-	uint32_t serial = g->serial;
 
-	if (c->scrub == WIRE_SCRUB_NEVER)
-		return;
-	if (!(flags & WIRE_TAKE_OVERWRITES)) {
-		for (int32_t i = 0; i < n; i++)
-			if (page_class_bind_anew(c, ids[i], serial))
-				ids[i] = ~ids[i];
-		return;
-	}
-	for (int32_t i = 0; i < n; i++)
-		if (page_class_bind(c, ids[i], serial))
-			ids[i] = ~ids[i];
+	strip_set(g->managed, strip);
+	if (c->scrub != WIRE_SCRUB_NEVER)
+		page_class_bind_strip(c, strip, g->serial, !(flags & WIRE_TAKE_OVERWRITES), ids);
 }
 
 static __attribute__((noinline)) void promise(struct session *s, uint32_t group, int64_t n)
@@ -122,30 +97,34 @@ static __attribute__((noinline)) void promise(struct session *s, uint32_t group,
 }
 
 /* The pages are free. */
-static void take(struct session *s, const struct take *t, int32_t *ids, int32_t n)
+static inline void take(struct session *s, const struct take *t, int32_t *ids, int32_t n)
 {
 	struct group *g = &s->groups[t->group];
+	struct strip strip;
 
 	if (!slice_holds(s, (SLICE_PLACE + 1) * (int64_t)n))
 		promise(s, t->group, n);
 	group_take(s, g, ids, n);
-	for (int32_t i = 0, part; i < n; i += part) {
-		part = slice_part(s, n - i);
-		note_taken(g, ids + i, part);
-		note_bound(g, t->flags, ids + i, part);
-		slice_spend(s, part);
+	for (int32_t i = 0; i < n; i += strip.n) {
+		strip = strip_find(ids + i, slice_share(s, n - i));
+		note_taken(g, t->flags, strip, ids + i);
+		slice_spend(s, strip.n);
 	}
+	g->n_managed += n;
 	s->change++;
 	press_given(s);
 }
 
-int pages_admit(struct session *s, const struct take *t, int32_t *ids, uint32_t *n, struct fault *f)
+/* Takes what can be had now. Not @in_turn: nothing, as others of the model wait. */
+static int admit(struct session *s, const struct take *t, bool in_turn, int32_t *ids, uint32_t *n, struct fault *f)
 {
 	int code = check_take(s, t, f);
 
 	*n = 0;
 	if (code)
 		return code;
+	if (!in_turn)
+		return fault_set(f, FAULT_QUEUE, -1, s->quota->n_waiting, 0);
 	code = provide_most(s, t, n, f);
 	if (code)
 		*n = 0;
@@ -154,17 +133,9 @@ int pages_admit(struct session *s, const struct take *t, int32_t *ids, uint32_t 
 	return code;
 }
 
-/* As pages_admit(), if it is its turn: not while others of the model wait. */
-static int admit_in_turn(struct session *s, const struct take *t, bool in_turn, int32_t *ids, uint32_t *n,
-			 struct fault *f)
+int pages_admit(struct session *s, const struct take *t, int32_t *ids, uint32_t *n, struct fault *f)
 {
-	int code;
-
-	*n = 0;
-	if (in_turn)
-		return pages_admit(s, t, ids, n, f);
-	code = check_take(s, t, f);
-	return code ? code : fault_set(f, FAULT_QUEUE, -1, s->quota->n_waiting, 0);
+	return admit(s, t, true, ids, n, f);
 }
 
 /* There are no pages for it now. */
@@ -182,7 +153,7 @@ static __attribute__((noinline)) int wait_or_refuse(struct session *s, const str
 int pages_take(struct session *s, const struct take *t, int32_t *ids, uint32_t *n, struct fault *f)
 {
 	bool in_turn = !wait_holds_up(s->quota);
-	int code = admit_in_turn(s, t, in_turn, ids, n, f);
+	int code = admit(s, t, in_turn, ids, n, f);
 
 	return code == SWAKV_ENOPAGES ? wait_or_refuse(s, t, in_turn, f) : code;
 }
@@ -221,7 +192,8 @@ static int check_give(const struct session *s, const struct give *give, const ui
 {
 	int code = 0;
 
-	*p = (struct proofs){ 0 };
+	p->n = 0;
+	p->failed = 0;
 	if (s->ended)
 		return fault_set(f, FAULT_SESSION_ENDED, -1, 0, 0);
 	if (give->group >= s->n_groups)
@@ -238,11 +210,12 @@ static int check_give(const struct session *s, const struct give *give, const ui
 /* The first @n pages of @ids are the session's again. */
 static void undo_given(struct session *s, struct group *g, const int32_t *ids, int32_t n)
 {
-	for (int32_t i = 0, part; i < n; i += part) {
-		part = slice_part(s, n - i);
-		for (int32_t k = i; k < i + part; k++)
-			g->managed[ids[k] / WORD_BITS] |= bit(ids[k]);
-		slice_spend(s, part);
+	struct strip strip;
+
+	for (int32_t i = 0; i < n; i += strip.n) {
+		strip = strip_find(ids + i, slice_share(s, n - i));
+		strip_set(g->managed, strip);
+		slice_spend(s, strip.n);
 	}
 }
 
@@ -261,24 +234,34 @@ static int refuse_page(struct session *s, const struct group *g, const int32_t *
 	return fault_set(f, FAULT_GIVE_PAGE, -1, ids[i], g->index);
 }
 
+/* How many of the @ids in @strip, which lie side by side, are the session's, from the first on. */
+static int32_t managed_first(const struct group *g, const int32_t *ids, struct strip strip)
+{
+	int32_t n = 0;
+
+	while (n < strip.n && is_managed(g, (struct strip){ ids[n], 1, false }))
+		n++;
+	return n;
+}
+
 /* The pages are the session's no longer. 0, or the code of why one of them never was: then nothing has changed. */
 static int note_given(struct session *s, struct group *g, const struct give *give, struct fault *f)
 {
-	int32_t n = (int32_t)give->n, left = slice_part(s, INT32_MAX);
+	int32_t n = (int32_t)give->n;
+	struct strip strip;
 
-	for (int32_t i = 0; i < n; i++) {
-		int32_t page = give->ids[i];
-
-		if (!is_managed(g, page)) {
-			int code = refuse_page(s, g, give->ids, i, f);
+	for (int32_t i = 0; i < n; i += strip.n) {
+		strip = strip_find(give->ids + i, slice_share(s, n - i));
+		if (!is_managed(g, strip)) {
+			int32_t wrong = i + managed_first(g, give->ids + i, strip);
+			int code = refuse_page(s, g, give->ids, wrong, f);
 
 			undo_given(s, g, give->ids, i);
 			return code;
 		}
-		g->managed[page / WORD_BITS] &= ~bit(page);
-		slice_step(s, &left, 1);
+		strip_clear(g->managed, strip);
+		slice_spend(s, strip.n);
 	}
-	slice_rest(s, left);
 	g->n_managed -= n;
 	return 0;
 }
@@ -345,7 +328,7 @@ int64_t session_managed_pages(const struct session *s, uint32_t group)
 static void dissolve_word(struct session *s, struct group *g, size_t w, struct page_chain *chain)
 {
 	for (uint64_t word = g->managed[w]; word; word &= word - 1) {
-		page_chain_add(g->class, chain, (int32_t)(w * WORD_BITS) + __builtin_ctzll(word), -1);
+		page_chain_add(g->class, chain, (int32_t)(w * STRIP_WORD) + __builtin_ctzll(word), -1);
 		slice_spend(s, 1);
 	}
 	g->managed[w] = 0;

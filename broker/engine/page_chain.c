@@ -32,7 +32,7 @@ void page_chain_return(struct session *s, struct group *g, const struct page_cha
 void pages_out(struct session *s, struct group *g, const int32_t *pages, int32_t n, struct page_chain *chain)
 {
 	for (int32_t i = 0, part; i < n; i += part) {
-		part = slice_part(s, n - i);
+		part = slice_share(s, n - i);
 		if (!chain) {
 			page_class_put_many(g->class, pages + i, part);
 			g->n_held -= part;

@@ -61,7 +61,7 @@ struct page_class {
 	int32_t n_empty; /* of these: no live page touches them, and they are not chosen */
 	int32_t n_sessions;
 	int32_t *link;  /* [num_pages], chains leased pages in lists of their holder, and free ones */
-	int32_t *owner; /* [num_pages], the holder's mark while a page is chained */
+	int32_t *owner; /* [num_pages], the holder's mark while a page is chained; of a strip of free ones: extents.h */
 	int32_t *place; /* [num_pages], the extent it starts in, its complement when it ends in another */
 	uint8_t *state; /* [num_pages], enum page_state */
 	uint32_t *user; /* [num_pages], who bound the page last: see dirty.h */

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "extents.h"
 
@@ -93,19 +94,38 @@ static bool check_page(const struct view *v, int32_t page, int32_t count[COUNTS]
 	return true;
 }
 
-/* Every free page in the extent @x is fresh, or in its chain, once. */
+/* The pages of @s are free and lie in the extent @x; *@n counts them, @most at most. */
+static bool check_strip(const struct view *v, int32_t x, struct strip s, int32_t *n, int32_t most)
+{
+	for (int32_t page = s.first; page < s.first + s.n; page++) {
+		if (++*n > most || page < 0 || page >= v->c->num_pages)
+			return wrong(v, "extent %" PRId32 ": its chain has more than its %" PRId32 " free pages", x,
+				     most);
+		if (v->c->state[page] != PAGE_FREE || is_fresh(v, page, x) || !lies_in(v, page, x))
+			return wrong(v, "extent %" PRId32 ": page %" PRId32 " in state %d is in its chain", x, page,
+				     v->c->state[page]);
+	}
+	return true;
+}
+
+/* Every free page in the extent @x is fresh, or in a strip of its chain, once. */
 static bool check_chain(const struct view *v, int32_t x, int32_t n_returned)
 {
 	const struct extent *e = &v->p->extents[x];
-	int32_t n = 0;
+	struct strip s = e->back;
+	int32_t n = 0, rest = e->rest;
 
-	for (int32_t page = e->top; page >= 0; page = v->c->link[page], n++) {
-		if (n >= n_returned || page >= v->c->num_pages)
-			return wrong(v, "extent %" PRId32 ": its chain has more than its %" PRId32 " free pages", x,
-				     n_returned);
-		if (v->c->state[page] != PAGE_FREE || !lies_in(v, page, x))
-			return wrong(v, "extent %" PRId32 ": page %" PRId32 " in state %d is in its chain", x, page,
-				     v->c->state[page]);
+	if (s.n == 0 && rest >= 0)
+		return wrong(v, "extent %" PRId32 ": nothing came back last, and page %" PRId32 " before", x, rest);
+	for (;; rest = v->c->link[rest]) {
+		if (!check_strip(v, x, s, &n, n_returned))
+			return false;
+		if (rest < 0)
+			break;
+		s = (struct strip){ rest, rest < v->c->num_pages ? abs(v->c->owner[rest]) : 0, false };
+		if (s.n < 1)
+			return wrong(v, "extent %" PRId32 ": %" PRId32 " pages came back from page %" PRId32 " on", x,
+				     s.n, rest);
 	}
 	if (n != n_returned)
 		return wrong(v, "extent %" PRId32 ": %" PRId32 " of %" PRId32 " free pages are in its chain", x, n,

@@ -101,14 +101,8 @@ void group_promise(struct session *s, const int64_t *needs)
 	}
 }
 
-void group_take(struct session *s, struct group *g, int32_t *out, int32_t n)
+void group_take_promised(struct session *s, struct group *g, int32_t *out, int32_t n)
 {
-	if (g->n_promised == 0) {
-		page_class_take_many(g->class, out, n);
-		g->n_held += n;
-		slice_spend(s, SLICE_PLACE * n);
-		return;
-	}
 	MUST(g->n_promised >= n);
 	while (n > 0) {
 		int32_t part = slice_part(s, n);

@@ -83,13 +83,30 @@ static inline bool slice_holds(const struct session *s, int64_t n)
 	return w->spent + (uint64_t)n <= w->most - 2 * w->part;
 }
 
+/* As slice_part(), where nothing else is unspent: then it may be all of them. */
+static inline int32_t slice_share(const struct session *s, int32_t n)
+{
+	return slice_holds(s, n) ? n : slice_part(s, n);
+}
+
 /*
  * @needs (one a group) are free in their classes, and the call may be paused
  * before it has taken them all: they count as leased from now on, so nobody else
  * gets them meanwhile, and group_take() finds them.
  */
 void group_promise(struct session *s, const int64_t *needs);
-/* Takes @n pages as page_class_take_many() does; the group holds them. */
-void group_take(struct session *s, struct group *g, int32_t *out, int32_t n);
+/* Takes @n pages as page_class_take_many() does, of those that were promised to it if some were; the group holds them.
+ */
+void group_take_promised(struct session *s, struct group *g, int32_t *out, int32_t n);
+static inline void group_take(struct session *s, struct group *g, int32_t *out, int32_t n)
+{
+	if (g->n_promised > 0) {
+		group_take_promised(s, g, out, n);
+		return;
+	}
+	page_class_take_many(g->class, out, n);
+	g->n_held += n;
+	slice_spend(s, SLICE_PLACE * n);
+}
 
 #endif

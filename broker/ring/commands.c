@@ -36,7 +36,7 @@ struct workspace *workspace_free(struct workspace *w)
 	return NULL;
 }
 
-static void reply_put(struct reply *r, const void *src, size_t bytes)
+static inline void reply_put(struct reply *r, const void *src, size_t bytes)
 {
 	ring_producer_write_spsc(&r->channel->replies, r->bytes, src, bytes);
 	r->bytes += bytes;

@@ -120,7 +120,7 @@ static int do_take(struct workspace *w, struct channel *c, uint64_t now_ns)
 	struct take t;
 	int code;
 
-	w->room = waited_slots(true, head->n);
+	w->room = take->wait_ms ? waited_slots(true, head->n) : 0;
 	if ((code = check_closed(w, c)))
 		return code;
 	if (take->reserved)

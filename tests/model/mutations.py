@@ -147,12 +147,12 @@ MUTATIONS = [
     ("a duplicate slot is admitted", "begin.c", [
         ("\t\tif (s->slots[slots[seen]].seen)\n", "\t\tif (s->slots[slots[seen]].seen && n > 2)\n")]),
     ("a page of another session counts as clean", "dirty.h", [
-        ("return former != serial &&", "return former != serial && former + 1 != serial &&")]),
+        ("return (anew || former != serial) &&", "return (anew || (former != serial && former + 1 != serial)) &&")]),
     ("a page stays dirty after it was scrubbed", "dirty.h", [
         ("\tc->user[page] = serial;\n", "\tif (former == PAGE_FRESH)\n\t\tc->user[page] = serial;\n")]),
     ("a page that was never bound forgets its user", "free_stack.c", [
-        ("\tc->link[page] = e->top;\n",
-         "\tif (page % 5 == 0)\n\t\tc->user[page] = PAGE_FRESH;\n\tc->link[page] = e->top;\n")]),
+        ("\tput_strip(c, e, (struct strip){ page, 1, false });\n",
+         "\tif (page % 5 == 0)\n\t\tc->user[page] = PAGE_FRESH;\n\tput_strip(c, e, (struct strip){ page, 1, false });\n")]),
     ("two groups have one name", "group.c", [
         ("\tg->serial = ++s->engine->last_serial;\n", "\tg->serial = 1 + ++s->engine->last_serial % 2;\n")]),
     ("always does not mean always", "dirty.c", [
@@ -222,10 +222,12 @@ MUTATIONS = [
         ("\tleaving_init(s, r, 0, &leaving);\n", "\tleaving_init(s, r, 0, &leaving);\n\tleaving.through = true;\n")]),
     # pages that a session manages itself
     ("a page that somebody else holds can be given", "managed.c", [
-        ("return page >= 0 && page < g->class->num_pages && (g->managed[page / WORD_BITS] & bit(page));",
-         "return page >= 0 && page < g->class->num_pages && g->class->state[page] == PAGE_LEASED;")]),
+        ("<= g->class->num_pages - s.n && strip_is_set(g->managed, s);",
+         "<= g->class->num_pages - s.n &&\n\t\t"
+         "(s.n > 1 ? strip_is_set(g->managed, s) : g->class->state[s.first] == PAGE_LEASED);")]),
     ("a page that is given twice is taken once", "managed.c", [
-        ("\t\tif (!is_managed(g, page)) {\n", "\t\tif (!is_managed(g, page) && !(i > 0 && page == give->ids[0])) {\n")]),
+        ("\t\tif (!is_managed(g, strip)) {\n",
+         "\t\tif (!is_managed(g, strip) && !(i > 0 && strip.first == give->ids[0])) {\n")]),
     ("a give that is refused keeps what came before", "managed.c", [
         ("\t\t\tundo_given(s, g, give->ids, i);\n", "")]),
     ("given pages are free before their point", "managed.c", [
@@ -242,12 +244,16 @@ MUTATIONS = [
          "\treturn session_provide(s, needs, NULL, CLAIMS_ALL, f);\n")]),
     ("a take gets fewer pages than there are", "managed.c", [
         ("most < t->max ? most : t->max - 1", "most < t->max ? most - 1 : t->max - 1")]),
-    ("a take of what the session had last is never scrubbed, whoever had it since", "managed.c", [
-        ("if (page_class_bind(c, ids[i], serial))", "if ((page_class_bind(c, ids[i], serial), false))")]),
+    ("a take of what the session had last is never scrubbed, whoever had it since", "dirty.c", [
+        ("} else if (page_is_dirty(c, former, serial, anew)) {",
+         "} else if (anew && page_is_dirty(c, former, serial, anew)) {")]),
+    ("of neighbours all are as clean as the first", "dirty.c", [
+        ("if (strip_count(user, s.n, former, 0) < s.n) {", "if (s.n > c->num_pages) {")]),
     ("a take that does not overwrite is not scrubbed of its own pages", "managed.c", [
-        ("if (page_class_bind_anew(c, ids[i], serial))", "if ((page_class_bind)(c, ids[i], serial))")]),
-    ("pages of a take beyond its first word are nobody's", "managed.c", [
-        ("\t\t\tmanaged[at] |= bits;\n\t\t\tat = word;", "\t\t\tat = word;")]),
+        ("g->serial, !(flags & WIRE_TAKE_OVERWRITES), ids", "g->serial, false, ids")]),
+    ("pages of a take beyond its first word are nobody's", "strip.h", [
+        ("\tfor (int32_t n; s.n > 0; s.first += n, s.n -= n)\n\t\tbits[(uint32_t)s.first / STRIP_WORD] |=",
+         "\tfor (int32_t n, first = s.first; s.first == first; s.first += n)\n\t\tbits[(uint32_t)s.first / STRIP_WORD] |=")]),
     ("a take overtakes one that waits", "managed.c", [
         ("bool in_turn = !wait_holds_up(s->quota);", "bool in_turn = true;")]),
     ("who is at its model's floor is asked for pages", "press.c", [

@@ -521,6 +521,22 @@ Test(managed, used_pages_are_scrubbed_unless_their_last_holder_overwrites)
 	cr_expect_eq(dirty(&a, PAGES, WIRE_TAKE_OVERWRITES), PAGES);
 }
 
+Test(managed, of_pages_side_by_side_those_of_others_are_dirty)
+{
+	enum { FIRST = 3, BETWEEN = 18 }; /* in the middle of extents */
+	int32_t ids[PAGES];
+
+	cr_assert_eq(take(&a, 0, PAGES, PAGES, WIRE_TAKE_OVERWRITES), 0);
+	cr_expect_eq(clean_up(), 0);
+	memcpy(ids, got, sizeof(ids));
+	cr_assert_eq(give(&a, ids + FIRST, BETWEEN, NULL, 0), 0);
+	cr_expect_eq(dirty(&b, BETWEEN, WIRE_TAKE_OVERWRITES), BETWEEN);
+	cr_assert_eq(give(&a, ids, FIRST, NULL, 0), 0);
+	cr_assert_eq(give(&a, ids + FIRST + BETWEEN, PAGES - FIRST - BETWEEN, NULL, 0), 0);
+	cr_expect_eq(dirty(&b, PAGES, WIRE_TAKE_OVERWRITES), PAGES - BETWEEN,
+		     "what it had itself is clean, wherever it lies");
+}
+
 Test(managed, a_request_of_another_session_finds_them_dirty)
 {
 	int32_t slot = 0, length = TOKENS;
