@@ -330,8 +330,8 @@ MUTATIONS = [
     ("a begin waits beyond its time", "wait.c", [
         ("\t\tif (e->stamp >= w->deadline && !w->session->busy)\n", "\t\tif (e->stamp > w->deadline && !w->session->busy)\n")]),
     ("a turn prepares before it begins", "turn.c", [
-        ("\tfinish_all(s, turn, armed, n_completes, answer);\n\tbegin_all(s, turn, answer);\n",
-         "\tbegin_all(s, turn, answer);\n\tfinish_all(s, turn, armed, n_completes, answer);\n")]),
+        ("\tfinish_all(s, t, armed, n_completes, a);\n\tbegin_all(s, t, a);\n",
+         "\tbegin_all(s, t, a);\n\tfinish_all(s, t, armed, n_completes, a);\n")]),
     ("what comes after a refused complete is tried", "turn.c", [
         ("\t\tif (before) {\n\t\t\tbefore->skipped = s->poisoned ? SWAKV_EPOISONED : SWAKV_EPHASE;\n\t\t\tcontinue;\n\t\t}\n",
          "\t\tif (before)\n\t\t\tbefore->skipped = s->poisoned ? SWAKV_EPOISONED : SWAKV_EPHASE;\n")]),
