@@ -33,7 +33,7 @@ from swakv_vllm import engine, memory, plan, settings  # noqa: E402
 from swakv_vllm.blocks import SwakvBlockPool  # noqa: E402
 
 TOKENS, LAYERS = 16, 2
-SEQUENCES, LONGEST, KEYS = 32, 300, 48
+SEQUENCES, LONGEST, KEYS = 32, 500, 48
 
 Row = tuple[int, int, list[int], int]  # key, length before the step, blocks, position whose K and V are written
 
