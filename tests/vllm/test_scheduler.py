@@ -6,6 +6,7 @@ Asynchronous scheduling and sleep are tested here only: vLLM turns the first off
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from typing import Any
 import models
 import pytest
 from pages import Pages
-from swakv_vllm import Refused, engine, plan, seams
+from swakv_vllm import Refused, engine, memory, plan, seams, settings
 from swakv_vllm.blocks import SwakvBlockPool
 from swakv_vllm.holder import Holder, Steps
 
@@ -93,6 +94,28 @@ def test_a_setting_that_vllm_has_no_more_is_refused_by_its_name(config: Any) -> 
 
     with pytest.raises(Refused, match=r"no parallel_config\.pipeline_parallel_size"):
         plan.check(Config())
+
+
+def test_an_engine_within_the_callers_process_is_refused(config: Any) -> None:
+    """VLLM_ENABLE_V1_MULTIPROCESSING=0: nothing would wake it when others lack pages."""
+    with pytest.raises(Refused, match="the engine is a SimpleNamespace.*leave VLLM_ENABLE_V1_MULTIPROCESSING at 1"):
+        engine._attach(SimpleNamespace(), config, settings.Settings("nobody", None, True))
+
+
+@pytest.mark.parametrize("change", [{"session_id": 2}, {"layers": 0}, {"outside": ("layer 3",)}, None])
+def test_a_worker_whose_kv_cache_lies_elsewhere_is_refused(change: dict[str, Any] | None) -> None:
+    session = SimpleNamespace(info=SimpleNamespace(session_id=1))
+    core: Any = SimpleNamespace(session=session, settings=SimpleNamespace(broker="kv"))
+    right = memory.Report(pid=5, session_id=1, num_pages=N, page_bytes=4096, layers=4, outside=())
+    engine._check_workers(core, [right])
+    with pytest.raises(Refused, match="KV cache does not lie in the pool"):
+        engine._check_workers(core, [None if change is None else dataclasses.replace(right, **change)])
+
+
+def test_blocks_of_two_sizes_are_refused() -> None:
+    tensors = [SimpleNamespace(block_stride=n) for n in (4096, 8192)]
+    with pytest.raises(Refused, match=r"different sizes \(\[4096, 8192\] bytes\)"):
+        plan.Block.of(SimpleNamespace(kv_cache_tensors=tensors))
 
 
 def specs() -> list[type]:
