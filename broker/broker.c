@@ -31,6 +31,7 @@
 #include "process/ready.h"
 #include "process/sandbox.h"
 #include "ring/ring_thread.h"
+#include "session/activation.h"
 #include "session/listener.h"
 #include "size.h"
 
@@ -117,7 +118,9 @@ static int take_names(struct broker *b)
 {
 	const struct config *c = b->config;
 	char why[512];
-	int r = listener_lock(&b->listener, c->socket, anyone(c), why, sizeof(why));
+	int r = activation_begin(why, sizeof(why)) < 0
+			? EXIT_CODE_CONFIG
+			: listener_lock(&b->listener, c->socket, anyone(c), why, sizeof(why));
 
 	if (r) {
 		log_error("%s", why);
@@ -230,6 +233,13 @@ static int start_serving(struct broker *b)
 	if (r) {
 		log_error("%s", why);
 		return r;
+	}
+	if (activation_left()) {
+		log_error("a socket was passed that listens on %s, where no worker or administrator looks for this "
+			  "broker: "
+			  "it has to be %s or %s",
+			  activation_left(), b->listener.path, b->admin_listener.path);
+		return EXIT_CODE_CONFIG;
 	}
 	r = control_init(&b->control, b->config, &b->device.backend.pool, &b->device.watch, &b->listener, &b->ring,
 			 &b->status, b->boot_id, b->signals, NULL);

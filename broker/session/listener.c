@@ -2,6 +2,7 @@
 #include "listener.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "activation.h"
 #include "cleanup.h"
 #include "peer.h"
 #include "process/closer.h"
@@ -73,10 +75,34 @@ static int bind_socket(struct listener *l, bool everyone)
 	return refuse_descriptors(l->fd) < 0 ? -1 : listen(l->fd, BACKLOG);
 }
 
+/* One that was passed listens already. Again, so that those who connect see who this process is (SO_PEERCRED). */
+static int adopt(struct listener *l)
+{
+	int yes = 1, flags = fcntl(l->fd, F_GETFL), r;
+
+	if (flags < 0 || fcntl(l->fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+	    setsockopt(l->fd, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes)) < 0)
+		return -1;
+	r = closer_start(); /* for those that connected before: they may have sent some */
+	if (r == 0)
+		return refuse_descriptors(l->fd) < 0 ? -1 : listen(l->fd, BACKLOG);
+	errno = -r;
+	return -1;
+}
+
 int listener_open(struct listener *l, bool everyone, char *why, size_t size)
 {
-	int r = takeover_socket(l->path, why, size);
+	int r;
 
+	l->fd = activation_take(l->path);
+	if (l->fd >= 0) {
+		if (adopt(l) == 0)
+			return 0;
+		snprintf(why, size, "cannot listen on the socket %s, which was passed: %s", l->path,
+			 process_error(errno));
+		return EXIT_CODE_FAILURE;
+	}
+	r = takeover_socket(l->path, why, size);
 	if (r)
 		return r;
 	l->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -123,7 +149,7 @@ void listener_close(struct listener *l)
 {
 	struct stat st;
 
-	if (l->fd >= 0)
+	if (l->fd >= 0 && l->bound)
 		shutdown(l->fd, SHUT_RDWR); /* whoever waits to be accepted is closed with it */
 	closer_close(&l->fd);
 	if (l->bound && lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino)

@@ -2,8 +2,9 @@
 /*
  * listener.h - the broker's socket in the file system
  *
- * It takes the place of a dead broker's (takeover.h), and one that is not ours
- * any more is never unlinked. The lock also covers a second socket beside the
+ * One that listens already is taken where the process was passed it (activation.h), and
+ * stays when the broker ends: it is its starter's. Otherwise it takes the place of a dead broker's
+ * (takeover.h), and one that is not ours any more is never unlinked. The lock also covers a second socket beside the
  * first.
  */
 #ifndef SWAKV_BROKER_LISTENER_H
@@ -18,8 +19,8 @@
 struct listener {
 	int fd;
 	int lock;
-	bool bound;
-	dev_t dev; /* of the bound socket's name */
+	bool bound; /* by this process */
+	dev_t dev;  /* of the bound socket's name */
 	ino_t ino;
 	char path[CONFIG_SOCKET];
 };
@@ -32,7 +33,7 @@ int listener_lock(struct listener *l, const char *path, bool everyone, char *why
 /* A second socket beside the first, under the same lock: "<socket><suffix>", which must fit. */
 void listener_beside(struct listener *l, const struct listener *first, const char *suffix);
 /*
- * Replaces a stale socket and listens; every message over it names its sender
+ * Takes the socket that was passed, or replaces a stale one and listens; every message over it names its sender
  * (SO_PASSCRED). 0, or an enum exit_code with the sentence in @why.
  */
 int listener_open(struct listener *l, bool everyone, char *why, size_t size);

@@ -73,9 +73,13 @@ static int real_spare(void *arg)
 
 static int real_accept(void *arg, int fd)
 {
-	int r = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int r = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), yes = 1;
 
-	return r < 0 ? -errno : r;
+	if (r < 0)
+		return -errno;
+	/* It has it from the listener, but for one who connected before the listener was ours. */
+	setsockopt(r, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes));
+	return r;
 }
 
 static void real_stop_listening(void *arg, struct listener *l)

@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "activation.h"
 #include "cleanup.h"
 #include "config/config.h"
 #include "process/process.h"
@@ -44,12 +45,12 @@ static bool is_bound(const char *path)
 			   (errno != ECONNREFUSED && errno != ENOENT));
 }
 
-/* Whatever stands at the path must be a dead process's socket, or nothing. */
+/* Whatever stands at the path must be a dead process's socket, one that was passed to this process, or nothing. */
 static int check_in_the_way(const char *path, char *why, size_t size)
 {
 	struct stat st;
 
-	if (lstat(path, &st) < 0)
+	if (activation_has(path) || lstat(path, &st) < 0)
 		return 0;
 	if (S_ISSOCK(st.st_mode)) {
 		if (!is_bound(path))

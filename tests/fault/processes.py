@@ -85,8 +85,9 @@ class Broker:
 
     counter = itertools.count(1)  # also for tests with threads
 
-    def __init__(self, size="64M", arguments=(), name=None, expect_ready=True, env=None, wrapper=(), beside=False):
-        """@beside: the wrapper stays as its parent."""
+    def __init__(self, size="64M", arguments=(), name=None, expect_ready=True, env=None, wrapper=(), beside=False,
+                 descriptors=()):
+        """@beside: the wrapper stays as its parent. @descriptors: that it inherits."""
         self.name = name or f"test-{os.getpid()}-{next(Broker.counter)}"
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="swakv-test."))
         self.env = dict(os.environ, XDG_RUNTIME_DIR=str(self.folder), **(env or {}))
@@ -98,6 +99,7 @@ class Broker:
         self.expect_ready = expect_ready
         self.wrapper = wrapper
         self.beside = beside
+        self.descriptors = descriptors
 
     def __enter__(self):
         try:
@@ -111,8 +113,8 @@ class Broker:
         ready, ready_child = os.pipe()
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [*self.wrapper, program("swakvd"), *self.arguments, "-n", str(ready_child)], env=self.env, pass_fds=[ready_child],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                [*self.wrapper, program("swakvd"), *self.arguments, "-n", str(ready_child)], env=self.env,
+                pass_fds=[ready_child, *self.descriptors], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         os.close(ready_child)
         try:
             if self.expect_ready:
