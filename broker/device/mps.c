@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "mps_list.h"
 #include "process/subprocess.h"
 
 #define PROGRAM "nvidia-cuda-mps-control"
@@ -95,19 +96,15 @@ static int give_order(const char *order, char answer[ANSWER_BYTES], char *why)
 /* The pids that an order lists, a line each; -1 with the reason in @why. */
 static int give_list_order(const char *order, uint32_t *pids, int most, char *why)
 {
-	char answer[ANSWER_BYTES], *end, *at = answer;
-	int n = 0;
+	char answer[ANSWER_BYTES];
+	int n;
 
 	if (give_order(order, answer, why) < 0)
 		return -1;
-	while (n < most) {
-		unsigned long pid = strtoul(at, &end, 10);
-
-		if (end == at)
-			break;
-		pids[n++] = (uint32_t)pid;
-		at = end;
-	}
+	n = mps_list_parse(answer, pids, most);
+	if (n < 0)
+		snprintf(why, MPS_WHY, PROGRAM " gave no list to \"%.*s\" but \"%.60s\"", (int)strcspn(order, "\n"),
+			 order, answer);
 	return n;
 }
 
