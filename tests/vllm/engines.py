@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,11 @@ BURST_LENGTHS = (200, 270, 310, 240) * 6
 
 
 def prompts(seed: int) -> Tokens:
+    return random_prompts(seed, BURST_LENGTHS if seed == BURST else LENGTHS)
+
+
+def random_prompts(seed: int, lengths: Sequence[int]) -> Tokens:
     rnd = random.Random(seed)
-    lengths = BURST_LENGTHS if seed == BURST else LENGTHS
     return [[rnd.randrange(3, models.VOCABULARY) for _ in range(n)] for n in lengths]
 
 
@@ -76,10 +79,11 @@ class Engine:
         env = dict(
             os.environ, VLLM_CPU_KVCACHE_SPACE="1", HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1",
             VLLM_CPU_OMP_THREADS_BIND="nobind", OMP_NUM_THREADS="1",
-            PYTHONPATH=os.pathsep.join(map(str, PACKAGES)), **(environ or {}),
+            PYTHONPATH=os.pathsep.join(map(str, PACKAGES)),
         )  # fmt: skip
         if broker is not None:
-            env |= {"SWAKV_BROKER": broker.name, "SWAKV_REQUIRED": "1", "XDG_RUNTIME_DIR": str(broker.folder)} | (environ or {})
+            env |= {"SWAKV_BROKER": broker.name, "SWAKV_REQUIRED": "1", "XDG_RUNTIME_DIR": str(broker.folder)}
+        env |= environ or {}
         answers, theirs = os.pipe()
         self.process = subprocess.Popen(
             [sys.executable, "-B", str(HERE / "host.py"), json.dumps(options), str(theirs)],
@@ -126,6 +130,9 @@ class Engine:
 
     def pid(self, which: str) -> int:
         return self._pids[which]
+
+    def pids(self) -> list[int]:
+        return list(self._pids.values())
 
     def generate(self, prompts: Tokens, tokens: int = TOKENS) -> Tokens:
         return self.call("generate", prompts=prompts, tokens=tokens)  # type: ignore[no-any-return]

@@ -29,10 +29,11 @@ def main() -> None:
 
     from vllm import LLM, SamplingParams
 
-    llm = LLM(
+    plain: dict[str, Any] = dict(
         skip_tokenizer_init=True, dtype="float32", enforce_eager=True, block_size=32, max_model_len=1024, max_num_seqs=24,
-        max_num_batched_tokens=256, seed=0, disable_log_stats=False, **options,
+        max_num_batched_tokens=256, seed=0, disable_log_stats=False,
     )  # fmt: skip
+    llm = LLM(**(plain | options))
 
     def generate(prompts: list[list[int]], tokens: int) -> list[list[int]]:
         parameters = SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True, detokenize=False)

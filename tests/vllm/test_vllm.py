@@ -220,3 +220,11 @@ def test_killed_in_the_middle_of_a_step(
     pair["mistral"] = Engine("mistral", broker).started()
     assert pair["mistral"].generate(engines.prompts(0)) == expected["mistral"][0]
     assert other.generate(engines.prompts(0)) == expected["gemma3"][0]
+
+
+def test_when_the_broker_ends_so_do_its_engines_and_say_why(pair: dict[str, Engine], broker: processes.Broker) -> None:
+    """Idle ones, too. The last test of the pair."""
+    processes.end(broker.process)
+    for engine in pair.values():
+        engines.wait_until(lambda engine=engine: all(map(engines.ended, engine.pids())), "the engine to end")  # type: ignore[misc]
+        assert f"the KV cache is lost: broker '{broker.name}' has ended" in engine.text()
