@@ -79,6 +79,7 @@ void ring_boards(struct ring_thread *t)
 	if (t->now < t->next_boards || !(t->boards_due || engine_presses(t->engine)))
 		return;
 	before = t->edge.computed(t->edge.arg);
+	t->boards_due = false; /* now: what others do in the middle of it may be missing */
 	if (engine_presses(t->engine)) {
 		TAILQ_FOREACH (c, &t->channels, link)
 			if (has_board(c))
@@ -86,7 +87,6 @@ void ring_boards(struct ring_thread *t)
 		engine_press(t->engine);
 		ring_look_for_shifts(t);
 	}
-	t->boards_due = false; /* now: what others do in the middle of it may be missing */
 	TAILQ_FOREACH (c, &t->channels, link)
 		if (write_boards(t, c))
 			tell(t, c);

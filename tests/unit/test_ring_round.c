@@ -1106,6 +1106,32 @@ Test(ring_long, others_are_served_in_the_middle_of_asking_many_for_pages)
 	cr_expect_eq(wanted(holder), RESERVED);
 }
 
+static void withdraw_as_the_decision_begins(void)
+{
+	world.at_computed = NULL;
+	send(brief, WIRE_OP_WITHDRAW, 1, 0, NULL, 0);
+}
+
+/* Others are served between the look at who lacks pages and the decision. */
+Test(ring_long, a_lack_that_ends_while_many_are_asked_is_asked_for_no_longer)
+{
+	struct worker *holder = attach();
+
+	brief = attach();
+	for (int i = 2; i < MOST; i++)
+		attach();
+	for (int left = LARGE; left > 0; left -= WIRE_MAX_PAGES)
+		take_pages(holder, left < WIRE_MAX_PAGES ? (uint32_t)left : WIRE_MAX_PAGES);
+	send_begin(brief, 0, 60000);
+	turns(1);
+	world.at_computed = withdraw_as_the_decision_begins;
+	world.now += NS_PER_S;
+	turns_until_a_long_sleep();
+	cr_expect(answered(brief), "the withdrawal, and the begin");
+	cr_expect(answered(brief));
+	cr_expect_eq(wanted(holder), 0);
+}
+
 Test(ring_long, others_are_served_in_the_middle_of_a_snapshot)
 {
 	int32_t lengths[LONG_BATCH];
