@@ -27,6 +27,7 @@
 #include "device/device_thread.h"
 #include "device/plan.h"
 #include "log/log.h"
+#include "process/machine.h"
 #include "process/process.h"
 #include "process/ready.h"
 #include "process/sandbox.h"
@@ -45,6 +46,7 @@ struct broker {
 	struct listener admin_listener;
 	struct status_writer status;
 	struct device_thread device;
+	struct machine machine;
 	struct ring_thread ring;
 	struct control control;
 	struct crash_subject crash;
@@ -181,11 +183,29 @@ static uint32_t fill_limits(const struct config *c, struct ring_limit *limits)
 	return n;
 }
 
+static int look_at_machine(struct broker *b)
+{
+	char wanted[CPU_LIST_TEXT], allowed[CPU_LIST_TEXT];
+	int r = machine_look(&b->machine, &b->config->cpu_affinity);
+
+	if (r == -EINVAL) {
+		log_error("cpu_affinity = %s: not all of them are CPUs that this process may use (%s)",
+			  cpu_list_write(&b->config->cpu_affinity, wanted),
+			  cpu_list_write(&b->machine.allowed, allowed));
+		return EXIT_CODE_CONFIG;
+	}
+	if (r < 0)
+		log_error("the CPUs that this process may use: %s", process_error(-r));
+	return r < 0 ? EXIT_CODE_FAILURE : 0;
+}
+
 static int start_threads(struct broker *b)
 {
 	const struct backend_pool *pool = &b->device.backend.pool;
 	struct ring_limit limits[CONFIG_MAX_MODELS];
 	struct ring_options options = {
+		.cpus = b->machine.ring,
+		.beside = b->machine.beside,
 		.limits = limits,
 		.n_limits = fill_limits(b->config, limits),
 		.engine = { .half_bytes = pool->half_bytes,
@@ -268,6 +288,11 @@ static void show_status_page(struct broker *b)
 	snprintf(h->export_kind, sizeof(h->export_kind), "%s", export_name(pool->export_kind));
 	snprintf(h->socket_path, sizeof(h->socket_path), "%s", b->config->socket);
 	snprintf(h->version_text, sizeof(h->version_text), "%s", SWAKV_VERSION);
+	if (CPU_COUNT(&b->machine.ring) > 0)
+		cpu_list_write(&b->machine.ring, h->ring_cpus);
+	else
+		strcpy(h->ring_cpus, "any");
+	snprintf(h->machine, sizeof(h->machine), "%s", b->machine.text);
 	status_writer_ready(&b->status);
 }
 
@@ -310,6 +335,8 @@ static int start(struct broker *b)
 {
 	int r = prepare_process(b);
 
+	if (r == 0)
+		r = look_at_machine(b);
 	if (r == 0)
 		r = take_names(b);
 	if (r == 0)

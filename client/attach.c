@@ -362,6 +362,16 @@ static int broker_reach(struct attach *a, const struct swakv_attach_options *o)
 
 /* ---- all together ------------------------------------------------------------------------ */
 
+/* CPUs that are well placed for who gives commands: a hint, which need not be there. */
+static void note_near_cpus(struct swakv_session *s)
+{
+	cpu_set_t near;
+
+	if (s->welcome.beside > 0 && s->welcome.beside <= CPU_SETSIZE &&
+	    cpu_list_beside(CPU_LIST_SYS, (int)s->welcome.beside - 1, &near))
+		cpu_list_write(&near, s->near_cpus);
+}
+
 static int attach_run(struct attach *a, const struct swakv_attach_options *o, const struct swakv_model *m)
 {
 	struct swakv_session *s = a->s;
@@ -377,6 +387,7 @@ static int attach_run(struct attach *a, const struct swakv_attach_options *o, co
 	memcpy(s->look, a->connection.look, sizeof(s->look));
 	s->broker_pid = a->connection.broker_pid;
 	s->max_batch = a->hello.max_batch;
+	note_near_cpus(s);
 	r = session_map(a);
 	if (r == 0)
 		r = session_import(a, o);

@@ -265,6 +265,7 @@ int swakv_session_get_info(const swakv_session *s, struct swakv_session_info *ou
 		.pool = s->pool->host,
 		.pool_device = s->pool->address,
 		.pool_bytes = s->pool->bytes,
+		.near_cpus = s->near_cpus,
 	};
 	memcpy(info.boot_id, s->welcome.boot_id, sizeof(info.boot_id));
 	memcpy(info.device_uuid, pool->device_uuid, sizeof(info.device_uuid));

@@ -17,6 +17,7 @@
 
 #include "call.h"
 #include "connect.h"
+#include "cpu_list.h"
 #include "events.h"
 #include "incarnation.h"
 #include "ring.h"
@@ -39,6 +40,7 @@ struct swakv_session {
 	int sock;
 	int doorbell;
 	struct wire_welcome welcome;                  /* checked; keys wiped */
+	char near_cpus[CPU_LIST_TEXT];                /* beside the broker's ring thread; empty: nobody knows */
 	struct swakv_layout layouts[WIRE_MAX_GROUPS]; /* [welcome.n_groups], derived at attach (layout.h) */
 	uint32_t max_batch;
 	char broker[SOCKET_PATH_SIZE]; /* as in struct connection, and so is the next */

@@ -17,11 +17,12 @@
 #include <stdint.h>
 
 #include "atomics.h"
+#include "cpu_list.h"
 #include "status_name.h"
 #include "wire.h"
 
 #define STATUS_MAGIC   0x7375746174736b76ull
-#define STATUS_VERSION 4
+#define STATUS_VERSION 5
 
 enum { STATUS_THREAD_RING, STATUS_THREAD_CONTROL, STATUS_THREAD_DEVICE, STATUS_N_THREADS };
 #define STATUS_THREAD_NAMES "ring", "control", "device"
@@ -191,6 +192,8 @@ struct status_head {
 	char export_kind[16];
 	char socket_path[108];
 	char version_text[32];
+	char ring_cpus[CPU_LIST_TEXT]; /* that the ring thread keeps to, "any": to none */
+	char machine[160];             /* CPUs and caches, for people */
 	_Alignas(CACHELINE)
 		shm_u64 current; /* number of the whole snapshot: it is in snapshot (current & 1); 0: none yet */
 	_Alignas(CACHELINE) struct {

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cpu_list.h"
 #include "driver.h"
 #include "instance.h"
 #include "model_name.h"
@@ -62,6 +63,8 @@ static const struct config_key keys[] = {
 	  "which pages workers fill with zeroes before they use them [owner-change]", false },
 	{ BROKER(spin_us), KEY_U32, AT(spin_us), 0, 1000000, NULL, "N",
 	  "microseconds to look for work before sleeping [50]", false },
+	{ BROKER(cpu_affinity), KEY_CPUS, AT(cpu_affinity), 0, 0, NULL, "any|LIST",
+	  "CPUs that the ring thread keeps to, as of taskset -c [any]", false },
 	{ BROKER(budget), KEY_U32, AT(budget), 1, 65536, NULL, "N", "commands of one session per round [32]", false },
 	{ BROKER(max_sessions), KEY_U32, AT(max_sessions), 1, 256, NULL, "N", "sessions at a time [64]", false },
 	{ BROKER(max_sessions_per_uid), KEY_U32, AT(max_sessions_per_uid), 1, 256, NULL, "N",
@@ -287,6 +290,18 @@ static int store_device(struct config_device *at, const char *value, char *allow
 	return 0;
 }
 
+static int store_cpus(cpu_set_t *at, const char *value, char *allowed, size_t size)
+{
+	if (!strcmp(value, "any")) {
+		CPU_ZERO(at);
+		return 0;
+	}
+	if (cpu_list_read(value, at))
+		return 0;
+	snprintf(allowed, size, "any, or a list of CPUs (0-3,8)");
+	return -EINVAL;
+}
+
 static bool parse_id(enum key_type type, const char *text, uint32_t *out)
 {
 	int64_t n;
@@ -386,6 +401,8 @@ int config_key_store(const struct config_key *key, void *target, const char *val
 		return store_size(key, at, value, allowed, size);
 	case KEY_DEVICE:
 		return store_device(at, value, allowed, size);
+	case KEY_CPUS:
+		return store_cpus(at, value, allowed, size);
 	case KEY_UIDS:
 	case KEY_GIDS:
 		return store_ids(key, at, value, allowed, size);

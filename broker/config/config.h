@@ -9,6 +9,7 @@
 #ifndef SWAKV_BROKER_CONFIG_H
 #define SWAKV_BROKER_CONFIG_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -104,7 +105,8 @@ struct config {
 	char dump_file[CONFIG_PATH];
 	uint32_t scrub; /* enum wire_scrub_policy */
 	uint32_t spin_us;
-	uint32_t budget; /* commands of one session a round */
+	cpu_set_t cpu_affinity; /* of the ring thread; empty: any */
+	uint32_t budget;        /* commands of one session a round */
 	uint32_t max_sessions;
 	uint32_t max_sessions_per_uid; /* 0 until config_finish(), when not given: all */
 	uint32_t max_half_open;
@@ -180,6 +182,7 @@ enum key_type {
 	KEY_CHOICE,
 	KEY_SIZE,
 	KEY_DEVICE,
+	KEY_CPUS,
 	KEY_UIDS,
 	KEY_GIDS
 };

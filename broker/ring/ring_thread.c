@@ -85,10 +85,16 @@ int ring_thread_make(struct ring_thread *t, const struct ring_options *o, struct
 int ring_thread_init(struct ring_thread *t, const struct ring_options *o, struct status_writer *status, struct fault *f)
 {
 	int r = ring_thread_make(t, o, status, NULL, f);
+	pthread_attr_t attributes;
 
 	if (r < 0)
 		return r;
-	r = -pthread_create(&t->thread, NULL, ring_main, t);
+	pthread_attr_init(&attributes);
+	if (CPU_COUNT(&o->cpus) > 0)
+		r = -pthread_attr_setaffinity_np(&attributes, sizeof(o->cpus), &o->cpus);
+	if (r == 0)
+		r = -pthread_create(&t->thread, &attributes, ring_main, t);
+	pthread_attr_destroy(&attributes);
 	t->running = r == 0;
 	if (r < 0)
 		ring_thread_deinit(t);

@@ -10,6 +10,7 @@
 #define SWAKV_BROKER_RING_THREAD_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -40,6 +41,8 @@ struct ring_options {
 	uint32_t slice; /* see engine_on_pause(); 0: ENGINE_SLICE, which is the most */
 	uint32_t max_sessions;
 	uint64_t table_area_bytes; /* for the status page */
+	cpu_set_t cpus;            /* that its thread keeps to; empty: any */
+	uint32_t beside;           /* 1 + a CPU whose last-level cache they share; 0: none is known */
 };
 
 struct ring_counters {

@@ -114,6 +114,7 @@ static bool send_welcome(struct client *c, const struct client *first)
 		memcpy(w.key, first->key, sizeof(w.key));
 	w.spin_ns = c->control->config->spin_us * NS_PER_US;
 	w.scrub = c->control->config->scrub;
+	w.beside = c->control->ring->options.beside;
 	memcpy(w.boot_id, c->control->boot_id, sizeof(w.boot_id));
 	return e->send(e->arg, c->socket, &(struct iovec){ &w, sizeof(w) }, 1, fds, w.n_fds);
 }

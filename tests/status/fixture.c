@@ -62,6 +62,8 @@ static void fill_head(struct status_head *head)
 	strcpy(head->device, "host memory");
 	strcpy(head->export_kind, "memfd");
 	strcpy(head->socket_path, "/run/swakv/fixture.sock");
+	strcpy(head->ring_cpus, "4-7");
+	strcpy(head->machine, "16 CPUs, last-level caches of 0-7 and 8-15");
 }
 
 static void fill_pool(struct status_snapshot *s)

@@ -123,6 +123,7 @@ Test(config, an_unknown_section_is_named_even_without_keys)
 Test(config, a_wrong_value_is_named_with_what_is_allowed)
 {
 	REFUSED("[broker]\nspin_us = fast\n", "x.ini:2", "spin_us", "fast", "0 to 1000000");
+	REFUSED("[broker]\ncpu_affinity = 3-1\n", "x.ini:2", "cpu_affinity", "3-1", "any, or a list");
 	REFUSED("[broker]\nbackend = gpu\n", "gpu", "auto, host, cuda");
 	REFUSED("[broker]\nname = ../x\n", "name", "../x", "A-Z");
 	REFUSED("[pool]\nsize = 64Q\n", "size", "64Q", "K, M, G");

@@ -48,6 +48,8 @@ static void put_head(json_t *to, const struct sample *s)
 	json_put_text(to, "device_uuid", h->device_uuid);
 	json_put_text(to, "export", h->export_kind);
 	json_put_text(to, "socket", h->socket_path);
+	json_put_text(to, "ring_cpus", h->ring_cpus);
+	json_put_text(to, "machine", h->machine);
 }
 
 static json_t *threads(const struct sample *s)

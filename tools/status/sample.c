@@ -109,10 +109,12 @@ static void make_session_printable(struct status_session *x)
 static void copy_head(struct sample *s, const struct status_head *head)
 {
 	char *const texts[] = { s->head.instance,    s->head.pool,        s->head.backend,     s->head.device,
-				s->head.device_uuid, s->head.export_kind, s->head.socket_path, s->head.version_text };
-	const size_t sizes[] = { sizeof(head->instance),    sizeof(head->pool),        sizeof(head->backend),
-				 sizeof(head->device),      sizeof(head->device_uuid), sizeof(head->export_kind),
-				 sizeof(head->socket_path), sizeof(head->version_text) };
+				s->head.device_uuid, s->head.export_kind, s->head.socket_path, s->head.version_text,
+				s->head.ring_cpus,   s->head.machine };
+	const size_t sizes[] = { sizeof(head->instance),    sizeof(head->pool),         sizeof(head->backend),
+				 sizeof(head->device),      sizeof(head->device_uuid),  sizeof(head->export_kind),
+				 sizeof(head->socket_path), sizeof(head->version_text), sizeof(head->ring_cpus),
+				 sizeof(head->machine) };
 
 	memcpy(&s->head, head, offsetof(struct status_head, current));
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)

@@ -26,6 +26,7 @@ static void write_broker(FILE *out, const struct sample *s)
 	fprintf(out, "device   %s backend, %s%s%s, export %s, pool %s\n", h->backend, h->device,
 		h->device_uuid[0] ? ", " : "", h->device_uuid, h->export_kind, h->pool);
 	fprintf(out, "socket   %s\n", h->socket_path);
+	fprintf(out, "machine  %s; ring thread on %s\n", h->machine, h->ring_cpus);
 	fprintf(out, "threads ");
 	for (int i = 0; i < STATUS_N_THREADS; i++)
 		fprintf(out, "%s %s %s%s", i ? "," : "", s->threads[i].name,

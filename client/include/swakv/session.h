@@ -221,6 +221,11 @@ struct swakv_session_info {
 	uint64_t pool_bytes;
 	uint8_t boot_id[16];
 	uint8_t device_uuid[16]; /* of the GPU the pool lies on; zero on the host backend */
+	/*
+	 * CPUs that share the last-level cache with the broker's ring thread, as of taskset -c: a
+	 * thread that gives commands is best off there. Empty: it keeps to none (cpu_affinity).
+	 */
+	const char *near_cpus;
 };
 /*
  * Zeroes for a NULL session.

@@ -133,6 +133,7 @@ class SessionInfo(_Struct):
         ("pool_bytes", c_uint64),
         ("boot_id", c_uint8 * 16),
         ("device_uuid", c_uint8 * 16),
+        ("near_cpus", c_char_p),
     ]
 
 

@@ -53,6 +53,8 @@ class Info:
     pool_bytes: int
     n_groups: int
     n_streams: int
+    near_cpus: str
+    """CPUs beside the broker's ring thread, as of taskset -c: best for a thread that gives commands. "": it keeps to none."""
 
 
 def attach(
@@ -266,7 +268,7 @@ class Session:
         self.call(self._lib.swakv_session_get_info, ctypes.byref(c))
         return Info(
             c.session_id, c.generation, bytes(c.boot_id), bool(c.cuda), (c.device or b"").decode(), bytes(c.device_uuid),
-            c.pool_device, c.pool_bytes, c.n_groups, c.n_streams,
+            c.pool_device, c.pool_bytes, c.n_groups, c.n_streams, (c.near_cpus or b"").decode(),
         )  # fmt: skip
 
     @functools.cached_property
