@@ -211,6 +211,8 @@ void life_read_prepared(struct worker *v, struct life *l, const struct fault *f)
 		return;
 	if ((f->code == SWAKV_EPENDING || f->code == SWAKV_ENOPAGES || f->code == SWAKV_ENEVER) && !l->declared)
 		return;
+	if (f->reason == FAULT_POINTS_FULL)
+		return;
 	life_refused(v, l, l->declared ? "a step within what its model declared" : "step", f);
 }
 
@@ -272,6 +274,9 @@ static void read_one(struct worker *v, struct life *l, const struct call *c, con
 		life_free_slots(v, l);
 		return;
 	}
+	/* Gives behind work that never ends have taken all points. */
+	if (f && f->reason == FAULT_POINTS_FULL && (c->op == WIRE_OP_PREFILL_PREPARE || c->op == WIRE_OP_COMPACT_BEGIN))
+		return;
 	if (f) {
 		life_refused(v, l,
 			     c->op == WIRE_OP_REWIND            ? "rewind"
