@@ -383,6 +383,7 @@ static bool world_make(struct world *w, const struct sim_options *o, struct stat
 	struct fault f;
 
 	*w = (struct world){ .options = *o, .rng = { o->seed }, .now = NS_PER_S, .status = status };
+	w->lack_seen = w->asked_seen = w->now;
 	bells_forget();
 	plan_make(&w->plan, &w->rng, o);
 	for (uint32_t i = 0; i < w->plan.n_models; i++) {
