@@ -112,7 +112,8 @@
 	REASON(STRUCT_SIZE, SWAKV_EVERSION, "a wire structure has %g bytes in the client and %w in the broker")        \
 	REASON(RESERVED, SWAKV_EINVALID, "a reserved field holds %g, it must be 0")                                    \
 	REASON(CREDENTIALS, SWAKV_EDENIED,                                                                             \
-	       "uid %g is not on the broker's access list: see its allow_uid and allow_gid")                           \
+	       "uid %g is not on the broker's access list: see its allow_uid and allow_gid; in a container its user "  \
+	       "namespace has to map that user")                                                                       \
 	REASON(NO_PIDFD, SWAKV_EDENIED,                                                                                \
 	       "the broker could not get a pidfd of process %g, so it would not notice its death")                     \
 	REASON(SESSIONS_FULL, SWAKV_ENOPAGES,                                                                          \

@@ -20,7 +20,8 @@ import sys
 GROUPS = ("build", "test", "ci")
 # Packages that no script names: what one says that needs them.
 UNNAMED = {"libclang-rt-dev": "-fsanitize", "llvm": "b_sanitize", "python3-venv": "-m venv",
-           "python3-pytest": "-m pytest", "python3-numpy": "import numpy, pytest"}
+           "python3-pytest": "-m pytest", "python3-numpy": "import numpy, pytest",
+           "python3-yaml": "import yaml"}
 # Words of scripts that are programs, too, and not meant: plain English, and what the shell has built in.
 WORDS = {"file", "free", "kill", "look", "make", "man", "pip", "time", "top", "watch", "write"}
 
@@ -155,7 +156,7 @@ def main() -> int:
         print(f"tools/packages.txt lacks {name}: {why}")
     owners = {installed.owner(path) for path, _, _ in used}
     scripts_text = " ".join(path.read_text(encoding="utf-8", errors="replace") for path in (source / ".ci").iterdir())
-    for name in ("tests/fuzz/meson.build", "tests/python/run"):
+    for name in ("tests/fuzz/meson.build", "tests/python/run", "tests/docs/check_manifests.py"):
         scripts_text += (source / name).read_text(encoding="utf-8")
     idle = [name for name in sorted(listed(source)["ci"])
             if name in installed.needs and name not in owners and not installed.needs[name] & owners

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cleanup.h"
 #include "clock.h"
@@ -48,10 +49,30 @@ __attribute__((format(printf, 2, 3))) static void say(char (*text)[256], const c
 	va_end(ap);
 }
 
+/* The socket of a broker of that name, in @path, where there is one. */
+static bool find_socket(const struct sample *s, char path[SOCKET_PATH_SIZE])
+{
+	const char *folder;
+
+	for (unsigned int i = 0; (folder = instance_folder(i)); i++)
+		if (instance_socket(path, SOCKET_PATH_SIZE, folder, s->instance) < SOCKET_PATH_SIZE &&
+		    access(path, F_OK) == 0)
+			return true;
+	return false;
+}
+
 static void judge_unopened(struct sample *s, const struct status_reader *r, int error)
 {
+	char path[SOCKET_PATH_SIZE];
+
 	s->verdict = VERDICT_NOT_RUNNING;
-	if (error == -ENOENT) {
+	if (error == -ENOENT && find_socket(s, path)) {
+		say(&s->reason, "no broker of the name '%s' has a status page here, though there is %s", s->instance,
+		    path);
+		say(&s->hint,
+		    "in a container of its own it has its own /dev/shm: run swakv-status there, or ask over the "
+		    "socket: swakv-ctl list");
+	} else if (error == -ENOENT) {
 		say(&s->reason, "no broker of the name '%s' has a status page", s->instance);
 		say(&s->hint, "start one: swakvd --name %s (or name another: --name, $SWAKV_BROKER)", s->instance);
 	} else if (error == -EPROTO && !status_reader_alive(r)) {
