@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cleanup.h"
 #include "clock.h"
 #include "crash/crash.h"
 #include "log_limit.h"
@@ -285,6 +286,7 @@ void log_stop(void)
 		until.tv_nsec %= 1000000000;
 		if (pthread_timedjoin_np(thread, NULL, &until) == 0) {
 			store_release(&running, 0);
+			close_fd(&bell);
 			return;
 		}
 		written = load_relaxed(&n_written);
