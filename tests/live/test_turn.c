@@ -372,6 +372,23 @@ Test(live_turn, mark_between_two_prepares_is_proof_of_the_first_alone)
 	swakv_request_free(b);
 }
 
+/* What a turn prepares is so from a later mark on, also where all entries are alike. */
+Test(live_turn, mark_that_the_last_turn_was_given_is_no_proof)
+{
+	swakv_request *a = begin_at(0, 20, 0);
+	struct swakv_turn t = turn(a, SWAKV_TURN_PREPARE);
+
+	LIVE_OK(s, swakv_step_turn(s, &t, 1, NULL));
+	t.what = SWAKV_TURN_COMPLETE | SWAKV_TURN_PREPARE;
+	for (int i = 0; i < 3; i++) {
+		LIVE_OK(s, swakv_stream_mark(s, 0, &t.fence));
+		LIVE_OK(s, swakv_step_turn(s, &t, 1, NULL));
+		cr_expect_eq(swakv_step_turn(s, &t, 1, NULL), SWAKV_EINVALID);
+		cr_expect_eq(endpoint(a), 21 + i, "nothing has been sent");
+	}
+	swakv_request_free(a);
+}
+
 /* ---- sent when the step's work has been enqueued, collected when the next one is due ---- */
 
 /* Behind an uncollected turn come others' commands, and its request's own: in the order in which they were given. */
