@@ -21,6 +21,7 @@ from engines import Engine, Tokens
 
 MODELS = ("mistral", "gemma3")
 PAGE_BYTES = {"mistral": 65536, "gemma3": 32768}
+LOOKS = 10  # bursts until one was seen at its height: on a busy machine there are few looks at each
 FLOORS = {"mistral": "1M", "gemma3": "2M"}  # one request of the greatest length, and more
 
 
@@ -93,13 +94,17 @@ def test_each_serves_a_burst_with_more_than_a_static_half(
     """In turn, each is asked for more than half of the pool, while the other is idle and caches what it had."""
     for turn, (model, other) in enumerate((MODELS, MODELS[::-1]) * 2):
         half = broker.status()["pool"]["bytes"]["total"] // PAGE_BYTES[model] // 2
+        had = engines.settled(lambda other=other: engines.blocks(broker, other))  # type: ignore[misc]
+        before = engines.asked(broker, other)
         with engines.Watch(broker, model, other) as watch:
-            found = pair[model].generate(engines.prompts(engines.BURST))
-        assert found == expected[model][engines.BURST]
+            for _ in range(LOOKS):
+                assert pair[model].generate(engines.prompts(engines.BURST)) == expected[model][engines.BURST]
+                if watch.used > half:
+                    break
         print(f"{model}: its requests used up to {watch.used} blocks; half is {half}; {other} gave after {watch.moved} s")
         assert watch.used > half
         if turn > 0:  # before that, the other may have nothing to give
-            assert watch.moved is not None, f"{other} was not asked, or gave nothing"
+            assert engines.asked(broker, other) > before and engines.blocks(broker, other) < had
 
 
 def test_a_page_that_left_a_window_may_be_full_of_nan_at_once(
