@@ -17,6 +17,7 @@ import test_matrix  # noqa: E402
 
 import swakv.transformers.cache  # noqa: E402
 import swakv.transformers.config  # noqa: E402
+import swakv.transformers.rows  # noqa: E402
 
 POOL = test_matrix.POOL
 # A window of two pages, and of less than a page; K and V apart, and in one page.
@@ -65,7 +66,7 @@ def test_a_table_update_that_is_dropped(pool: processes.Broker, case: tuple[Any,
 
 @every_case
 def test_a_gather_that_is_off_by_one_page(pool: processes.Broker, case: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = swakv.transformers.cache._Rows
+    rows = swakv.transformers.rows.Rows
     right = rows.read
 
     def read(self: Any, layer: int, begin: int, end: int, v: bool) -> Any:

@@ -69,9 +69,19 @@ def group(layout: Layout) -> GroupTensors:
     return GroupTensors(layout, tensor(k), tensor(v), tensor(layout.extras), pages, tensor(layout.table), host_table)
 
 
-def bind(session: Session, index: int = 0) -> None:
-    """Binds stream @index: to torch's current CUDA stream, or to the host."""
-    if session.info.cuda:
-        session.stream(index).bind_cuda(torch.cuda.current_stream())
-    else:
+def bind(session: Session, index: int = 0, *, graph_steps: int = 0) -> None:
+    """Binds stream @index: to torch's current CUDA stream, or to the host.
+
+    graph_steps: not 0: to a new CUDA stream, stream(session), from whose graphs so many steps in flight may be replayed.
+    """
+    if not session.info.cuda:
         session.stream(index).bind_host()
+    elif graph_steps:
+        session.stream(index).bind_cuda(torch.cuda.Stream(), graph_steps=graph_steps)  # torch's streams live for ever
+    else:
+        session.stream(index).bind_cuda(torch.cuda.current_stream())
+
+
+def stream(session: Session, index: int = 0) -> torch.cuda.Stream:
+    """Stream @index of a session on a GPU, as torch knows it: `with torch.cuda.stream(stream(session)):`."""
+    return torch.cuda.ExternalStream(session.stream(index).cuda_stream)

@@ -204,13 +204,14 @@ class Ahead:
     def under_way(self) -> bool:
         return self._ticket is not None
 
-    def turn(self) -> None:
-        """The work of the pending step has been enqueued: marks the stream, completes the step, prepares the next."""
+    def turn(self, fence: Fence | None = None) -> None:
+        """The work of the pending step has been enqueued: completes it, prepares the next. fence: None: marks the stream."""
         session, lib = self._session, self._session._lib
         with session._lock:
             handle = session._enter()
-            session.check(lib.swakv_stream_mark(handle, self._request._stream, self._fence_at))
-            self._turn.fence = self._fence
+            if fence is None:
+                session.check(lib.swakv_stream_mark(handle, self._request._stream, self._fence_at))
+            self._turn.fence = self._fence if fence is None else fence.to_c()
             session.check(lib.swakv_step_turn(handle, self._turns, 1, self._out_at))
             value = self._out.value
             session._calls.flights[value] = self._flight

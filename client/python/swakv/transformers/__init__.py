@@ -13,5 +13,6 @@
 
 from .cache import Cache
 from .config import attach, model_of
+from .graph import Graph
 
-__all__ = ["Cache", "attach", "model_of"]
+__all__ = ["Cache", "Graph", "attach", "model_of"]

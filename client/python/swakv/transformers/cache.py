@@ -3,13 +3,14 @@
 
 One request of a session is one cache: each row of the batch is a sequence, each forward pass a step. The first layer
 that is updated in a pass prepares the step, the last completes it. What `update` returns is gathered from the pages, so
-attention itself needs no change.
+attention itself needs no change; unless it is "swakv" (attention.py), which reads the pages.
 """
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -18,10 +19,15 @@ from transformers.cache_utils import CacheLayerMixin
 
 from .. import errors
 from .. import torch as swakv_torch
+from .._abi import CU_STREAM_LEGACY
+from ..attention import Sequences, write
+from ..call import Ticket
 from ..request import Request, Step
 from ..session import Session
 from ..turn import Ahead
+from . import attention
 from .config import Placement, placement_of
+from .rows import Rows
 
 _slots: weakref.WeakKeyDictionary[Session, set[int]] = weakref.WeakKeyDictionary()  # in use by caches
 
@@ -40,50 +46,6 @@ def _take_slots(session: Session, n: int) -> list[int]:
 
 def _return_slots(session: Session, slots: Sequence[int]) -> None:
     _slots.get(session, set()).difference_update(slots)
-
-
-class _Rows:
-    """The pages of one layer group under the sequences of a request, as index tensors."""
-
-    def __init__(self, tensors: swakv_torch.GroupTensors, slots: Sequence[int]) -> None:
-        self.t = tensors
-        self._indices: dict[tuple[int, int, bool], tuple[torch.Tensor, torch.Tensor]] = {}
-        self.slots = torch.tensor(list(slots), dtype=torch.long, device=tensors.table.device)
-        host = tensors.host_table[torch.tensor(list(slots), dtype=torch.long), 0]
-        self._bound = (host >= 0).all(dim=0)
-        columns = self._bound.nonzero().flatten().tolist()
-        # The last run of columns is what the window will hold. Before it may lie a gap, of a chunk's tokens that have left
-        # it already, and before that what the window holds until the step is complete.
-        run = [c for i, c in enumerate(columns) if columns[-1] - c == len(columns) - 1 - i]
-        self.first = run[0] * tensors.layout.page_tokens if run else 0
-
-    def _index(self, begin: int, end: int, v: bool) -> tuple[torch.Tensor, torch.Tensor]:
-        """Page and place in it of positions [begin, end) of each sequence: the same in every layer of a pass."""
-        if (begin, end, v) not in self._indices:
-            self._indices[begin, end, v] = self._look_up(begin, end, v)
-        return self._indices[begin, end, v]
-
-    def _look_up(self, begin: int, end: int, v: bool) -> tuple[torch.Tensor, torch.Tensor]:
-        columns = self._bound[begin // self.t.layout.page_tokens : (end - 1) // self.t.layout.page_tokens + 1]
-        assert columns.all(), f"tokens {begin} to {end - 1} are not all in pages of slots {self.slots.tolist()}"
-        position = torch.arange(begin, end, device=self.slots.device)
-        own_row = v and not self.t.layout.joined  # K and V of a joined page have one id
-        page = self.t.table[self.slots, int(own_row)][:, position // self.t.layout.page_tokens].long()
-        if own_row:
-            page = page - self.t.layout.num_pages
-        return page, (position % self.t.layout.page_tokens).expand_as(page)
-
-    def read(self, layer: int, begin: int, end: int, v: bool) -> torch.Tensor:
-        """[batch, heads, end - begin, head_dim] of positions [begin, end), all of them bound."""
-        page, offset = self._index(begin, end, v)
-        pages = self.t.v if v else self.t.k
-        return pages[:, layer][page, offset].transpose(1, 2)
-
-    def write(self, layer: int, begin: int, values: torch.Tensor, v: bool) -> None:
-        """The reverse: @values [batch, heads, n, head_dim] to positions from @begin on."""
-        page, offset = self._index(begin, begin + values.shape[2], v)
-        pages = self.t.v if v else self.t.k
-        pages[:, layer][page, offset] = values.transpose(1, 2).to(pages.dtype)
 
 
 class _Layer(CacheLayerMixin):
@@ -107,12 +69,18 @@ class _Layer(CacheLayerMixin):
         assert cache is not None
         return cache
 
+    @property
+    def pages(self) -> swakv_torch.GroupTensors:
+        return self.cache._tensors[self.group]
+
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Pages are there already."""
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        if self.cache.in_place:
+            return self.cache._write(self, key_states, value_states)
         return self.cache._update(self, key_states, value_states)
 
     def get_seq_length(self) -> int:
@@ -181,16 +149,21 @@ class Cache(TransformersCache):
         placement = placement_of(config, dtype, session.layouts[0].page_tokens)
         _check_groups(session, placement)
         self.session, self._stream, self._wait, self._max_tokens = session, stream, wait, max_tokens
+        self._config = config.get_text_config(decoder=True)
         self._tensors = [swakv_torch.group(layout) for layout in session.layouts]
         self._request: Request | None = None
         self._step: Step | None = None
         self._turns_ahead = ahead
         self._ahead: Ahead | None = None  # the next step, when it has been prepared before anybody asked for it
-        self._rows: list[_Rows] = []
+        self._rows: list[Rows] = []
         self._updated: set[int] = set()
         self._length = 0  # tokens of each sequence, those of the step under way not included
         self._chunk = 0  # tokens of the step under way
         self._slots: list[int] = []
+        self._sequences: Sequences | None = None
+        self._told: tuple[list[int], int] = ([], -1)  # slots and length that _sequences holds, when what is enqueued has run
+        self._last: Ticket | None = None  # of a complete that nobody has waited for
+        self._capturing = False
         layers: list[Any] = []
         for index, place in enumerate(placement.layers):
             if place is None:
@@ -199,6 +172,8 @@ class Cache(TransformersCache):
                 group, layer = place
                 layers.append(_Layer(self, index, group, layer, session.layouts[group].window))
         self._own = sum(isinstance(layer, _Layer) for layer in layers)
+        # Layers without K and V of their own may read those of others until the pass ends.
+        self._borrowers = self._own < max(len(layers), self._config.num_hidden_layers)
         super().__init__(layers=layers)
 
     # ---- a forward pass --------------------------------------------------------------------
@@ -226,7 +201,47 @@ class Cache(TransformersCache):
             self._complete()
         return out[0], out[1]
 
+    @property
+    def in_place(self) -> bool:
+        """True when the model's attention reads the pages, and nothing is gathered."""
+        return attention.chosen(self._config)
+
+    @property
+    def sequences(self) -> Sequences:
+        """Slots and lengths on the device; the same tensors as long as the batch has the same size."""
+        device, n = self._tensors[0].table.device, len(self._slots)
+        if self._sequences is None or len(self._sequences.slots) != n:
+            self._sequences = Sequences(*(torch.zeros(n, dtype=torch.int32, device=device) for _ in range(2)))
+            self._told = ([], -1)
+        return self._sequences
+
+    def _tell_device(self) -> None:
+        sequences = self.sequences
+        if self._told[0] != self._slots:
+            sequences.slots.copy_(torch.tensor(self._slots, dtype=torch.int32))
+        if self._told[1] != self._length:
+            sequences.lengths.fill_(self._length)
+        self._told = (list(self._slots), self._length)
+
+    def _write(self, layer: _Layer, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """As _update(), for attention in place. A capture prepares nothing: each replay is a step."""
+        if not self._capturing:
+            if self._step is not None and layer.index in self._updated:
+                self._complete()
+            if self._step is None:
+                self._prepare(k.shape[0], k.shape[2])
+        write(layer.pages, layer.layer, self.sequences, k, v)
+        self._updated.add(layer.index)
+        return attention.hand_over(k, layer), v
+
+    def attended(self, layer: _Layer) -> None:
+        """@layer's attention has been enqueued: behind the last one's the step is complete."""
+        if len(self._updated) == self._own and not self._borrowers and not self._capturing:
+            self._complete()
+
     def _prepare(self, batch: int, tokens: int) -> None:
+        self._check_stream()
+        self._collect()
         if self._request is None:
             self._slots = _take_slots(self.session, batch)
             try:
@@ -240,13 +255,16 @@ class Cache(TransformersCache):
                 raise ValueError(f"the cache holds {len(self._slots)} sequences, and the pass has {batch}")
             self._step = self._take_ahead(self._request, tokens) or self._request.step(tokens)
         self._chunk = tokens
-        self._rows = [_Rows(t, self._slots) for t in self._tensors]
+        if self.in_place:
+            self._tell_device()
+        else:
+            self._rows = [Rows(t, self._slots) for t in self._tensors]
 
     def _complete(self) -> None:
         assert self._step is not None
         step, self._step = self._step, None
         self._length += self._chunk
-        if self._turns_ahead and self._chunk == 1 and self._length < (self._max_tokens or self.session.model.max_seq):
+        if self._chunk == 1 and self._goes_ahead:
             self._ahead = Ahead.of(self._ahead, step.request)
             self._ahead.turn()
         else:
@@ -254,6 +272,10 @@ class Cache(TransformersCache):
         self._chunk = 0
         self._rows = []
         self._updated.clear()
+
+    @property
+    def _goes_ahead(self) -> bool:
+        return self._turns_ahead and self._length < (self._max_tokens or self.session.model.max_seq)
 
     def _take_ahead(self, request: Request, tokens: int) -> Step | None:
         """The step that was prepared ahead, if it has @tokens tokens; another is taken back."""
@@ -266,7 +288,61 @@ class Cache(TransformersCache):
             return None
         return step
 
-    def _copy_rows(self, source: Sequence[_Rows], target: Sequence[_Rows], order: torch.Tensor) -> None:
+    def _check_stream(self) -> None:
+        if not self.session.info.cuda:
+            return
+        bound, current = self.session.stream(self._stream).cuda_stream, torch.cuda.current_stream().cuda_stream
+        if bound != (current or CU_STREAM_LEGACY):
+            raise ValueError(
+                f"the pass runs on CUDA stream {current:#x}, and stream {self._stream} of the session is {bound:#x}: "
+                "enclose it in `with torch.cuda.stream(swakv.torch.stream(session)):`"
+            )
+
+    # ---- steps from a CUDA graph (graph.py) ------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _captured(self) -> Iterator[Request]:
+        """Within the block passes of one token are captured: they prepare nothing, and complete nothing."""
+        request = self._settle()
+        if request is None:
+            raise ValueError("the cache is empty: a graph is captured behind the prompt")
+        self._capturing, self._chunk = True, 1
+        try:
+            yield request
+        finally:
+            self._capturing, self._chunk = False, 0
+            self._updated.clear()
+
+    def _replay(self, graph_exec: int) -> None:
+        """One step by a captured graph, which counts the lengths on."""
+        if self._step is not None:
+            self._complete()
+        self._collect()
+        request = self._request
+        if request is None:
+            raise ValueError("the cache has been closed or reset: capture a new graph behind the next prompt")
+        self._tell_device()
+        stream = request.stream
+        stream.set_replay(True)
+        try:
+            step = self._take_ahead(request, 1) or request.step()
+            fence = stream.replay(graph_exec)
+            self._length += 1
+            self._told = (self._told[0], self._length)
+            if self._goes_ahead:
+                self._ahead = Ahead.of(self._ahead, request)
+                self._ahead.turn(fence)
+            else:
+                self._last = step.start_complete(fence)
+        finally:
+            stream.set_replay(False)
+
+    def _collect(self) -> None:
+        last, self._last = self._last, None
+        if last is not None:
+            last.wait()
+
+    def _copy_rows(self, source: Sequence[Rows], target: Sequence[Rows], order: torch.Tensor) -> None:
         """Sequence i of @target gets what sequence order[i] of @source holds. Only where a mark follows."""
         for s, t in zip(source, target, strict=True):
             begin = max(s.first, t.first)
@@ -281,6 +357,7 @@ class Cache(TransformersCache):
         """The request between two steps, all layers of the last pass seen or not."""
         if self._step is not None:
             self._complete()
+        self._collect()
         if self._request is not None:
             self._take_ahead(self._request, 0)
         return self._request
@@ -299,6 +376,10 @@ class Cache(TransformersCache):
         if self._request is None:
             return
         request, self._request = self._request, None
+        with contextlib.suppress(errors.Error):
+            self._collect()
+            if self._step is not None and len(self._updated) == self._own:
+                self._complete()
         ahead, self._ahead = self._ahead, None
         if self._step is not None or (ahead is not None and ahead.under_way) or not request.valid:
             request.free()
@@ -361,7 +442,7 @@ class Cache(TransformersCache):
         # A compaction that changes nothing gives the copy a completion point: pages that are read or written here go to
         # nobody else before it has run.
         with request.compact(range(len(self._slots))):
-            rows = [_Rows(t, self._slots) for t in self._tensors]
+            rows = [Rows(t, self._slots) for t in self._tensors]
             self._copy_rows(rows, rows, order)
 
     def _grow(self, old: Request, wanted: list[int]) -> None:
@@ -370,8 +451,8 @@ class Cache(TransformersCache):
         try:
             new = self.session.begin(slots, max_tokens=self._max_tokens, stream=self._stream, wait=self._wait)
             with old.compact(range(len(self._slots))), new.prefill(self._length):
-                source = [_Rows(t, self._slots) for t in self._tensors]
-                target = [_Rows(t, slots) for t in self._tensors]
+                source = [Rows(t, self._slots) for t in self._tensors]
+                target = [Rows(t, slots) for t in self._tensors]
                 self._copy_rows(source, target, torch.tensor(wanted))
         except BaseException:
             _return_slots(self.session, slots)

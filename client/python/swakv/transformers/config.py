@@ -108,8 +108,19 @@ def model_of(
     )
 
 
-def attach(config: Any, broker: str | None = None, *, socket: str | None = None, wait: float = 0.0, **model: Any) -> Session:
-    """Attaches with the model of @config, and binds stream 0. Arguments: those of model_of()."""
+def attach(
+    config: Any,
+    broker: str | None = None,
+    *,
+    socket: str | None = None,
+    wait: float = 0.0,
+    graph_steps: int = 0,
+    **model: Any,
+) -> Session:
+    """Attaches with the model of @config, and binds stream 0. Arguments: those of model_of().
+
+    graph_steps: not 0, for a Graph: to a CUDA stream of its own, with so many steps in flight; see swakv.torch.bind().
+    """
     session = attach_session(model_of(config, **model), broker, socket=socket, wait=wait)
-    swakv_torch.bind(session)
+    swakv_torch.bind(session, graph_steps=graph_steps)
     return session
