@@ -152,17 +152,21 @@ static void step(void)
 }
 
 /* Each request of one sequence has prepared a step; or the one of them all, or of one. */
-static void turn(uint32_t what)
+static void turn_with(uint32_t what, struct wire_fence fence)
 {
-	const struct wire_fence done = { .kind = WIRE_FENCE_DONE };
 	uint64_t entries[BATCH];
 
 	for (uint32_t i = 0; i < n_handles; i++)
 		entries[i] = wire_turn_entry(handles[i], what);
 	handle = 0;
-	put(WIRE_OP_STEP_TURN, n_handles, &done, sizeof(done), entries, n_handles * sizeof(entries[0]));
+	put(WIRE_OP_STEP_TURN, n_handles, &fence, sizeof(fence), entries, n_handles * sizeof(entries[0]));
 	serve();
 	get();
+}
+
+static void turn(uint32_t what)
+{
+	turn_with(what, (struct wire_fence){ .kind = WIRE_FENCE_DONE });
 }
 
 static void finish(void)
@@ -197,6 +201,17 @@ WORK work_turn(int turns)
 {
 	for (int i = 0; i < turns; i++)
 		turn(WIRE_TURN_COMPLETE | WIRE_TURN_PREPARE);
+}
+
+/* The fence of all is a mark that is reached a step later. */
+WORK work_turn_marked(int turns)
+{
+	for (uint64_t mark = 1; mark <= (uint64_t)turns; mark++) {
+		store_release(&channel.lines[0].armed, mark);
+		store_release(&channel.lines[0].word, mark - 1);
+		turn_with(WIRE_TURN_COMPLETE | WIRE_TURN_PREPARE,
+			  (struct wire_fence){ .kind = WIRE_FENCE_LINE, .value = mark });
+	}
 }
 
 /* The engine alone, without rings. */
@@ -347,6 +362,7 @@ static const struct work {
 	{ "step_all_map", prepare_boundary, work_step, 1 },
 	{ "turn_plain", prepare_turn, work_turn, TURNS },
 	{ "turn_plain_256_requests", prepare_turns, work_turn, TURNS },
+	{ "turn_marked_256_requests", prepare_turns, work_turn_marked, TURNS },
 	{ "engine_step_plain", prepare_plain, work_engine_step, TURNS },
 	{ "engine_step_all_map", prepare_boundary, work_engine_step, 1 },
 	{ "begin_finish", prepare_none, work_begin_finish, 4 },
