@@ -159,8 +159,8 @@ static bool is_out_of(const struct world *w, uint32_t class)
 	for (uint32_t i = 0; engine_class_count(e, i, &c); i++)
 		if (c.empty)
 			return false;
-	for (uint32_t x = 0; x < config->half_bytes / config->extent_bytes; x++)
-		if (engine_extent_class(e, x) < 0)
+	for (uint64_t at = 0; at < config->half_bytes; at += config->extent_bytes) /* the last may be a short one */
+		if (engine_extent_class(e, (uint32_t)(at / config->extent_bytes)) < 0)
 			return false;
 	LIST_FOREACH (s, &e->sessions, siblings)
 		FOR_EACH_GROUP (g, s)
