@@ -215,7 +215,8 @@ struct wire_welcome {
 	uint64_t scrub;         /* enum wire_scrub_policy: which pages the deliveries call dirty */
 	uint64_t boards_offset; /* in the session memory; struct wire_board [n_groups] */
 	uint8_t key[WIRE_KEY];  /* with JOINABLE */
-	uint64_t beside, reserved[2]; /* 1 + a CPU that shares the last-level cache with the ring thread's; 0: nobody knows */
+	uint64_t beside;        /* 1 + a CPU that shares the last-level cache with the ring thread's; 0: nobody knows */
+	uint64_t reserved[2];
 };
 
 /* ---- session memory ----------------------------------------------------- */

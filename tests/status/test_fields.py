@@ -42,7 +42,8 @@ JSON = {
     "counters.attaches": 1101, "counters.detaches": 1102, "counters.deaths": 1103, "counters.kicked": 1104,
     "counters.refused_attaches": 1105, "counters.reclaimed_pages": 1106, "counters.commands": 1107,
     "counters.refusals": 1108, "counters.rounds": 1109, "counters.sleeps": 1110, "counters.wakeups": 1111,
-    "device_lost_ms": 67000, "counters.late": 1112, "counters.rescues": 1113, "counters.timer_polls": 1114, "refusals_by_reason.no-pages": 1115,
+    "device_lost_ms": 67000, "counters.late": 1112, "counters.rescues": 1113, "counters.timer_polls": 1114,
+    "refusals_by_reason.no-pages": 1115,
 }
 
 METRICS = {
