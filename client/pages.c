@@ -182,6 +182,15 @@ static int fences_make(struct swakv_session *s, const struct swakv_fence *fences
 	return 0;
 }
 
+static int give_effect(struct swakv_session *s, struct call *c, const struct wire_reply *reply,
+		       const unsigned char *payload, size_t len)
+{
+	/* Where a fence says that work failed, the pages are gone, too. */
+	if (c->result != 0 && c->result != SWAKV_EPOISONED)
+		wants_given(s, c->flags & ((1 << GROUP_BITS) - 1), -(int64_t)(c->flags >> GROUP_BITS));
+	return c->result;
+}
+
 /* Sends a give, whose call is *@out then. */
 static int give_send(struct swakv_session *s, uint32_t group, const int32_t *ids, uint32_t n,
 		     const struct swakv_fence *fences, uint32_t n_fences, struct call **out)
@@ -197,14 +206,18 @@ static int give_send(struct swakv_session *s, uint32_t group, const int32_t *ids
 	for (uint32_t i = 0; i < s->welcome.n_streams; i++)
 		if (f.given[i])
 			wire[n_wire++] = f.of[i];
-	*out = call_new(s, WIRE_OP_GIVE, 0, NULL);
+	*out = call_new(s, WIRE_OP_GIVE, 0, give_effect);
 	if (!*out)
 		return SWAKV_ENOMEM;
-	return call_send(s, *out, n_wire, n,
-			 (const struct part[]){ { &body, sizeof(body) },
-						{ wire, n_wire * sizeof(wire[0]) },
-						{ ids, n * sizeof(*ids) } },
-			 3);
+	(*out)->flags = group | n << GROUP_BITS;
+	wants_given(s, group, n);
+	r = call_send(s, *out, n_wire, n,
+		      (const struct part[]){
+			      { &body, sizeof(body) }, { wire, n_wire * sizeof(wire[0]) }, { ids, n * sizeof(*ids) } },
+		      3);
+	if (r < 0)
+		wants_given(s, group, -(int64_t)n);
+	return r;
 }
 
 int swakv_pages_give(swakv_session *s, uint32_t group, const int32_t *ids, uint32_t n, const struct swakv_fence *fences,
@@ -265,7 +278,7 @@ int64_t swakv_pages_wanted(swakv_session *s, uint32_t group, uint64_t *since_ns)
 
 	if (b && wants_told(s, group)) /* before it is read: what comes in between is told again */
 		events_told(s);
-	n = b ? pages_read(s, group, &b->wanted) : 0;
+	n = b ? wants_left(s, group) : 0;
 	if (since_ns)
 		*since_ns = n > 0 ? load_relaxed(&b->since) : 0;
 	return n;

@@ -4,13 +4,35 @@
 
 #include "session.h"
 
+int64_t wants_left(const struct swakv_session *s, uint32_t group)
+{
+	const struct wire_board *b = &s->boards[group];
+	/* In this order: the other way round what was given could count for nothing. */
+	uint64_t seen = load_acquire(&b->given), wanted = load_acquire(&b->wanted);
+	uint64_t most = (uint64_t)s->tables[group].target->num_pages;
+	int64_t given = (int64_t)(load_relaxed(&s->wants.given[group]) - seen), n;
+
+	/* Whatever the other side may write there, it is no more than there are pages. */
+	n = (int64_t)(wanted < most ? wanted : most);
+	if (given > 0)
+		n -= given < n ? given : n;
+	return n;
+}
+
+void wants_given(struct swakv_session *s, uint32_t group, int64_t n)
+{
+	shm_u64 *given = &s->wants.given[group];
+
+	store_relaxed(given, load_relaxed(given) + (uint64_t)n);
+}
+
 /* More is wanted of @group than the caller knows. */
 static bool grew(const struct swakv_session *s, uint32_t group)
 {
 	const struct wire_board *b = &s->boards[group];
 
 	return s->wants.heeded & 1u << group && load_acquire(&b->rises) != s->wants.told[group] &&
-	       load_relaxed(&b->wanted) > 0;
+	       wants_left(s, group) > 0;
 }
 
 static bool any_grew(const struct swakv_session *s)

@@ -20,6 +20,7 @@ struct wire_board {
 	shm_u64 rises;                        /* how often it became more; written last */
 	shm_u64 floor;                        /* pages that the model's floor comes to; */
 	shm_u64 ceiling;                      /* and its ceiling, or all there are, and 1: 0 before it is written */
+	shm_u64 given; /* pages that the worker had ever given when `wanted` was decided; written after that */
 	/* the worker's */
 	_Alignas(CACHELINE) shm_u64 offered; /* pages that it could give, since nothing refers to them */
 };

@@ -30,8 +30,9 @@ struct group {
 	int64_t wanted;        /* pages that it is asked for (press.h), */
 	uint64_t wanted_since; /* from this stamp on; */
 	uint64_t n_rises;      /* how often they became more, */
-	uint64_t given_seen;   /* and what it had given when that was decided last */
-	int64_t asked;         /* the same while that is decided */
+	uint64_t given_seen;   /* and what it had given when that began which was decided last */
+	int64_t asked;         /* the same while that is decided, */
+	uint64_t given_asked;  /* and what it had given when that began */
 	uint64_t n_given;      /* pages that it has given, ever; */
 	uint64_t given_before; /* when it was asked last */
 	uint64_t n_asked;      /* how often that was, */

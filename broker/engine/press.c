@@ -145,6 +145,7 @@ static void find_lacks(struct engine *e, struct lacks *l)
 			needs[g->index] = g->refused;
 			l->leaving[g->class_index] += s->ended ? 0 : g->n_leaving;
 			g->asked = 0;
+			g->given_asked = g->n_given;
 		}
 		if (was_refused(s) && s->n_waits == 0)
 			note_lack(l, s, needs);
@@ -279,7 +280,7 @@ static void note_turn(struct group *g, uint64_t stamp)
 /* It is asked for more than it was, less what it has given since. */
 static bool is_more(const struct group *g)
 {
-	uint64_t given = g->n_given - g->given_seen, before = (uint64_t)g->wanted;
+	uint64_t given = g->given_asked - g->given_seen, before = (uint64_t)g->wanted;
 
 	return (uint64_t)g->asked > (given < before ? before - given : 0);
 }
@@ -322,7 +323,7 @@ static void decide(struct session *s, struct group *g)
 	g->n_rises += is_more(g);
 	s->engine->shifts += g->wanted != g->asked;
 	g->wanted = g->asked;
-	g->given_seen = g->n_given;
+	g->given_seen = g->given_asked;
 	s->engine->pressed |= g->wanted > 0;
 }
 
@@ -370,6 +371,11 @@ int64_t session_wanted_pages(const struct session *s, uint32_t group, uint64_t *
 
 	*since = g->wanted > 0 ? g->wanted_since : 0;
 	return g->wanted;
+}
+
+uint64_t session_given_pages(const struct session *s, uint32_t group)
+{
+	return s->groups[group].given_seen;
 }
 
 uint64_t session_want_rises(const struct session *s, uint32_t group)

@@ -32,6 +32,9 @@ uint64_t engine_press_due(const struct engine *e);
 void session_set_spare(struct session *s, uint32_t group, uint64_t pages);
 /* Pages of @group that the session is asked for, 0: none; *@since: the stamp since which it is asked. */
 int64_t session_wanted_pages(const struct session *s, uint32_t group, uint64_t *since);
+/* Pages of @group that it had ever given when session_wanted_pages() was decided: what came after answers it already.
+ */
+uint64_t session_given_pages(const struct session *s, uint32_t group);
 /* How often it was asked for more than before, less what it had given since. */
 uint64_t session_want_rises(const struct session *s, uint32_t group);
 

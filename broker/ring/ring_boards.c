@@ -45,6 +45,7 @@ static bool write_boards(struct ring_thread *t, struct channel *c)
 		put(&b->takeable, (uint64_t)session_takeable_pages(c->session, g));
 		put(&b->since, since);
 		put(&b->wanted, (uint64_t)wanted);
+		put(&b->given, session_given_pages(c->session, g)); /* after it: nothing is asked for twice */
 		more |= put(&b->rises, session_want_rises(c->session, g));
 		engine_spend(t->engine, GROUP_OPERATIONS);
 	}

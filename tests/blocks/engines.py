@@ -2,7 +2,7 @@
 """engines - block engines (block_engine.c) of two processes each, for the tests here
 
 With --cuda a test runs on the CUDA backend: over the fake driver, or the library
-that tests/gpu/run names.
+that tests/gpu/run names. With --joined its engines have joined pages.
 """
 import argparse
 import os
@@ -23,6 +23,7 @@ from cuda import CudaBroker, need_cuda
 def arguments(doc):
     parser = argparse.ArgumentParser(usage=doc)
     parser.add_argument("--cuda", action="store_true")
+    parser.add_argument("--joined", action="store_true")
     given = parser.parse_args()
     if given.cuda:
         need_cuda()
@@ -36,9 +37,10 @@ def broker(cuda, size, *more):
 class Engine:
     """A block engine that does what it is told, a line at a time."""
 
-    def __init__(self, where, name, *more):
+    def __init__(self, where, name, joined, *more):
         self.name = name
-        self.process = where.worker("--name", name, *more, executable="tests/blocks/block_engine",
+        form = ["--joined"] if joined else []
+        self.process = where.worker("--name", name, *form, *more, executable="tests/blocks/block_engine",
                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.where = where
         self.text = b""

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "live.h"
 
 enum { ALL = 64 };
@@ -255,6 +256,32 @@ Test(pages, one_ones_burst_is_served_by_what_the_other_caches_a_hundred_times)
 	}
 	LIVE_OK(a, give(a, x.held, x.n));
 	LIVE_OK(b, give(b, y.held, y.n));
+	live_expect_free(a, pages);
+}
+
+/* Without a pause between two looks, though the broker looks only now and then. */
+Test(pages, who_looks_again_at_once_gives_no_more_than_was_wanted)
+{
+	struct cacher x = { .s = a };
+	int32_t list[SWAKV_MAX_PAGES];
+	uint32_t given, n_list, half = (uint32_t)pages / 2;
+
+	LIVE_OK(a, swakv_pages_take(a, 0, 0, 0, (uint32_t)pages, (uint32_t)pages, 0, ids, &n, NULL));
+	cache(&x, ids, n);
+	for (int i = 0; i < 20; i++) {
+		uint64_t until = clock_ns() + 50 * NS_PER_MS;
+		swakv_ticket ticket;
+
+		given = 0;
+		LIVE_OK(b, swakv_pages_take(b, 0, 0, 0, half, half, LIVE_PATIENCE, list, &n_list, &ticket));
+		while (swakv_poll(b, ticket) == SWAKV_EAGAIN || clock_ns() < until)
+			given += yield(&x);
+		cr_expect_eq(given, half, "%u pages were wanted, and %u given", half, given);
+		LIVE_OK(b, give(b, list, n_list));
+		LIVE_OK(a, swakv_pages_take(a, 0, 0, 0, given, given, LIVE_PATIENCE, ids, &n, NULL));
+		cache(&x, ids, n);
+	}
+	LIVE_OK(a, give(a, x.held, x.n));
 	live_expect_free(a, pages);
 }
 

@@ -298,6 +298,39 @@ Test(press, it_is_cut_and_sessions_may_leave_in_its_middle)
 	cr_expect_geq(most, 3);
 }
 
+static void give_in_pause(void *arg)
+{
+	engine_looked(engine);
+	if (++pauses.n == pauses.at)
+		give(0, 4);
+}
+
+/* Whoever answers with what it has given since that was decided must not be asked for the same again. */
+Test(press, what_is_given_in_its_middle_is_given_since)
+{
+	for (int at = 1; pauses.n >= pauses.at; at++) {
+		uint64_t since, seen;
+		int64_t left, given;
+
+		cr_assert_eq(take(0, PAGES, 0), 0);
+		cr_expect_eq(take(1, 10, 1000), SWAKV_EAGAIN);
+		engine_on_pause(engine, 16, give_in_pause, NULL);
+		pauses.n = 0;
+		pauses.at = at;
+		engine_looked(engine);
+		engine_press(engine);
+		engine_on_pause(engine, 0, NULL, NULL);
+		check_all(engine);
+		seen = session_given_pages(w[0].s, 0);
+		given = pauses.n >= at ? 4 : 0;
+		left = session_wanted_pages(w[0].s, 0, &since) - (given - (int64_t)seen);
+		cr_expect_leq(left, 10 - given, "%lld pages are left to give, in pause %d", (long long)left, at);
+		close_all();
+		setup();
+	}
+	cr_expect_geq(pauses.at, 3);
+}
+
 Test(press, asked_in_proportion_to_what_is_held_above_the_floor)
 {
 	limit("a", 20, 0);

@@ -71,8 +71,9 @@ int swakv_pages_get_limits(swakv_session *s, uint32_t group, int64_t *floor, int
  */
 int swakv_pages_offer(swakv_session *s, uint32_t group, int64_t n);
 /*
- * Pages of @group that the session is asked to give, since others lack them: 0 when
- * it is not asked, or no longer. @since_ns (may be NULL) gets since when, by
+ * Pages of @group that the session is asked to give, since others lack them, less
+ * what it has given since that was decided, gives under way included: 0 when it is
+ * not asked, or no longer. @since_ns (may be NULL) gets since when, by
  * CLOCK_MONOTONIC, else 0. Nobody is forced. From the first call for @group on,
  * swakv_session_fd() becomes readable when more is asked for than was told.
  */

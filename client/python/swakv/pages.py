@@ -136,7 +136,10 @@ class Pages:
 
     @property
     def wanted(self) -> Want:
-        """How many pages the session is asked to give, since others lack them. Nobody is forced. As cheap as a load."""
+        """How many pages the session is asked to give, since others lack them, less what it has given since they were asked for.
+
+        Nobody is forced. As cheap as a load.
+        """
         since = ctypes.c_uint64()
         with self.session.locked() as handle:
             n = self.session._lib.swakv_pages_wanted(handle, self.group, ctypes.byref(since))
