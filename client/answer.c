@@ -14,19 +14,27 @@ static bool call_is_step(const struct call *c)
 	return c->op == WIRE_OP_STEP_PREPARE || c->op == WIRE_OP_STEP_COMPLETE || c->op == WIRE_OP_STEP_TURN;
 }
 
+static bool call_prepares(const struct call *c)
+{
+	return c->op == WIRE_OP_STEP_PREPARE || c->op == WIRE_OP_STEP_TURN;
+}
+
 int answer_parse(struct swakv_session *s, const struct call *c, const unsigned char *payload, size_t len,
 		 struct answer *a)
 {
 	uint64_t need;
 
 	memcpy(&a->head, payload, sizeof(a->head));
+	a->n_moves = a->head.flags / WIRE_DELIVERY_MOVE;
 	need = sizeof(a->head) + (uint64_t)a->head.n_faults * sizeof(*a->faults) +
 	       (uint64_t)a->head.n_updates * sizeof(*a->updates) + (uint64_t)a->head.n_rows * sizeof(*a->rows) +
-	       (uint64_t)a->head.n_scrubs * sizeof(*a->scrubs) + (uint64_t)a->head.n_begun * sizeof(*a->begun);
-	if (need > len || (a->head.flags & ~(uint32_t)WIRE_DELIVERY_BY_REFERENCE) ||
+	       (uint64_t)a->head.n_scrubs * sizeof(*a->scrubs) + (uint64_t)a->head.n_begun * sizeof(*a->begun) +
+	       (uint64_t)a->n_moves * sizeof(*a->moves);
+	if (need > len || (a->head.flags & (WIRE_DELIVERY_MOVE - 1) & ~(uint32_t)WIRE_DELIVERY_BY_REFERENCE) ||
 	    ((a->head.flags & WIRE_DELIVERY_BY_REFERENCE) && a->head.n_updates > 0) ||
 	    a->head.n_faults > (call_is_step(c) ? c->n_entries : 0) ||
-	    a->head.n_begun > (c->op == WIRE_OP_STEP_TURN ? c->n_entries : 0))
+	    a->head.n_begun > (c->op == WIRE_OP_STEP_TURN ? c->n_entries : 0) ||
+	    a->n_moves > (call_prepares(c) ? WIRE_MAX_MOVES : 0))
 		return session_break(s,
 				     "the broker's answer is impossible: %" PRIu32 " faults, %" PRIu32
 				     " updates, %" PRIu32 " rows, %" PRIu32 " scrubs and %" PRIu32
@@ -38,6 +46,7 @@ int answer_parse(struct swakv_session *s, const struct call *c, const unsigned c
 	a->rows = (const void *)(a->updates + a->head.n_updates);
 	a->scrubs = (const void *)(a->rows + a->head.n_rows);
 	a->begun = (const void *)(a->scrubs + a->head.n_scrubs);
+	a->moves = (const void *)(a->begun + a->head.n_begun);
 	return 0;
 }
 

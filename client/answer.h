@@ -18,6 +18,8 @@ struct answer {
 	const struct wire_row *rows;
 	const struct wire_scrub *scrubs;
 	const struct wire_begun *begun;
+	const struct wire_move *moves;
+	uint32_t n_moves;
 };
 
 /*

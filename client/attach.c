@@ -70,6 +70,10 @@ static int group_fill(struct attach *a, uint32_t i, const struct swakv_group *g)
 		return text_set(&a->why, SWAKV_EINVALID,
 				"group %" PRIu32 ": tag '%.40s' has %zu characters, at most %d are allowed", i, tag,
 				strlen(tag), WIRE_TAG - 1);
+	if (g->flags & ~(uint64_t)SWAKV_GROUP_MOVABLE)
+		return text_set(&a->why, SWAKV_EINVALID,
+				"group %" PRIu32 ": flags %" PRIu64 " have an unknown bit, known is %d", i, g->flags,
+				SWAKV_GROUP_MOVABLE);
 	*w = (struct wire_group){
 		.kind = (uint32_t)g->kind,
 		.page_tokens = g->page_tokens ? g->page_tokens : DEFAULT_PAGE,
@@ -85,6 +89,7 @@ static int group_fill(struct attach *a, uint32_t i, const struct swakv_group *g)
 		.align = g->align,
 		.form = (uint32_t)g->form,
 		.order = (uint32_t)g->order,
+		.flags = g->flags & SWAKV_GROUP_MOVABLE ? WIRE_GROUP_MOVABLE : 0,
 	};
 	memcpy(w->tag, tag, strlen(tag));
 	return 0;

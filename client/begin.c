@@ -86,6 +86,12 @@ static struct swakv_request *request_create(struct swakv_session *s, const struc
 	return r;
 }
 
+/* A stream that cannot move pages has requests whose pages stay. */
+static uint32_t begin_flags(const struct stream *st)
+{
+	return (st->unordered ? WIRE_BEGIN_UNORDERED : 0) | (stream_can_move(st) ? 0 : WIRE_BEGIN_PINNED);
+}
+
 struct swakv_request *begin_make(struct swakv_session *s, const struct swakv_begin_options *options,
 				 struct wire_begin *body, int *code)
 {
@@ -101,7 +107,7 @@ struct swakv_request *begin_make(struct swakv_session *s, const struct swakv_beg
 	r = request_create(s, o);
 	*code = r ? 0 : SWAKV_ENOMEM;
 	*body = (struct wire_begin){ .stream = o->stream,
-				     .flags = s->streams[o->stream].unordered ? WIRE_BEGIN_UNORDERED : 0,
+				     .flags = begin_flags(&s->streams[o->stream]),
 				     .max_tokens = o->max_tokens,
 				     .wait_ms = o->wait_ms };
 	return r;

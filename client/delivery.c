@@ -14,7 +14,8 @@
  * the entries that differ are written. A row that is read may be newer than the
  * delivery that caused it; the deliveries it already contains are then skipped.
  *
- * Order on a stream: the line is armed, dirty pages are scrubbed, then group
+ * Order on a stream: the line is armed, dirty pages are scrubbed, pages that have
+ * moved are copied (moves.h), then group
  * after group the caller is told (on_updates) and the updates are enqueued. A
  * line that was armed only to carry clears is marked at once; one that was armed
  * for a step is left to the step's own mark.
@@ -28,6 +29,7 @@
 
 #include "answer.h"
 #include "clock.h"
+#include "moves.h"
 #include "request.h"
 #include "scrub.h"
 #include "stream/session_stream.h"
@@ -326,6 +328,18 @@ static void answer_arm(struct swakv_session *s, const struct call *c)
 	}
 }
 
+/* The copies of pages that have moved come before whatever names their new places. 0, or why they did not all go. */
+static int answer_moves(struct swakv_session *s, struct call *c, const struct answer *a, int r)
+{
+	if (a->n_moves == 0)
+		return r;
+	if (r == 0)
+		r = moves_deliver(s, a->moves, a->n_moves);
+	if (r < 0)
+		moves_lost(s, c);
+	return r;
+}
+
 int delivery_take(struct swakv_session *s, struct call *c, const unsigned char *payload, size_t len, bool arms)
 {
 	struct answer a = { 0 };
@@ -336,6 +350,8 @@ int delivery_take(struct swakv_session *s, struct call *c, const unsigned char *
 	if (r == 0)
 		r = scrub_check(s, a.scrubs, a.head.n_scrubs);
 	if (r == 0)
+		r = moves_check(s, a.moves, a.n_moves);
+	if (r == 0)
 		r = answer_entries(s, c, &a);
 	if (r < 0)
 		return r;
@@ -345,6 +361,7 @@ int delivery_take(struct swakv_session *s, struct call *c, const unsigned char *
 	if (r == 0)
 		r = answer_updates(s, &a);
 	if (r == SWAKV_ENOMEM) {
+		(void)answer_moves(s, c, &a, r);
 		rows_unsure(s, &a);
 		snprintf(c->why, sizeof(c->why), "no memory for the updates of this step");
 	}
@@ -353,6 +370,7 @@ int delivery_take(struct swakv_session *s, struct call *c, const unsigned char *
 	if (arms)
 		answer_arm(s, c);
 	r = scrub_deliver(s, a.scrubs, a.head.n_scrubs);
+	r = answer_moves(s, c, &a, r);
 	if (r == 0)
 		r = updates_deliver(s);
 	else

@@ -51,6 +51,10 @@ int fence_to_wire(const struct swakv_request *r, int64_t entry, uint16_t complet
 {
 	char where[32];
 
+	if (request_has_lost(r) && complete == r->pending) {
+		*out = (struct wire_fence){ .kind = WIRE_FENCE_FAILED };
+		return 0;
+	}
 	if (!fence_map(fence, out))
 		return session_error(r->session, SWAKV_EINVALID, "%sfence kind %d is unknown", entry_text(where, entry),
 				     (int)fence.kind);

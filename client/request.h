@@ -19,8 +19,9 @@ struct swakv_request {
 	uint32_t refs; /* the caller's, and one a call in flight */
 	uint32_t stream;
 	bool valid;
-	bool ending;  /* a finish or abandon is in flight */
-	bool dropped; /* the caller has freed it */
+	bool ending;     /* a finish or abandon is in flight */
+	bool dropped;    /* the caller has freed it */
+	bool lost_pages; /* a page of it moved, and its copy was not enqueued: its complete says that it failed */
 	/* between a prepare and its complete, when it is counted in its stream's n_prepared */
 	uint16_t pending; /* the op that completes it, 0: none is pending */
 	uint64_t before;  /* the stream's last mark before the step's work could be enqueued */
@@ -37,6 +38,12 @@ static inline void request_entry(struct call *c, uint32_t i, struct swakv_reques
 {
 	r->refs++;
 	c->entries[i] = (struct call_entry){ .request = r, .what = (uint8_t)what, .done = done };
+}
+
+/* The pending step is to be completed as a failed one. */
+static inline bool request_has_lost(const struct swakv_request *r)
+{
+	return r->lost_pages && r->pending;
 }
 
 /* Nothing refers to it any more. */

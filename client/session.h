@@ -78,6 +78,7 @@ struct swakv_session {
 	struct swakv_session_counters counters;
 	uint64_t scrubbed[WIRE_MAX_STREAMS]; /* value of each line behind its last scrub of a take; 0: none */
 	bool unscrubbed;                     /* a scrub failed: the broker counts pages as clean that are not */
+	bool lost_pages;                     /* some request has (request.h) */
 	bool gone;
 	bool joinable;
 	bool joined; /* the session is another process's: no commands */

@@ -174,6 +174,7 @@ static int64_t steps_fill(struct swakv_session *s, struct swakv_step *steps, uin
 	struct wire_step_entry *entries = call_place(s, 0);
 	size_t at = n * sizeof(*entries);
 	bool prepare = op == WIRE_OP_STEP_PREPARE;
+	const struct swakv_session *unhurt = s->lost_pages ? NULL : s; /* else each is looked at */
 
 	for (uint32_t i = 0; i < n; i++) {
 		const struct swakv_step *step = step_at(steps, size, i);
@@ -181,7 +182,7 @@ static int64_t steps_fill(struct swakv_session *s, struct swakv_step *steps, uin
 		int64_t listed;
 
 		/* A decode, and its complete when the device has finished: there is nothing to check or to list. */
-		if (r && r->session == s && !(prepare ? step->tokens : step->accepted) &&
+		if (r && r->session == unhurt && !(prepare ? step->tokens : step->accepted) &&
 		    (prepare || step->fence.kind == SWAKV_FENCE_DONE)) {
 			entries[i] = (struct wire_step_entry){ .request = r->handle, .tokens = prepare };
 			continue;

@@ -253,7 +253,8 @@ static int detail_fill(struct swakv_session *s, struct message *m, const struct 
 
 	if (t->what & SWAKV_TURN_COMPLETE)
 		r = fence_to_wire(t->request, i, WIRE_OP_STEP_COMPLETE, t->fence, &fence);
-	if (r < 0 || (!accepted.list && !tokens.list && (!(t->what & SWAKV_TURN_COMPLETE) || fence_is(m, t->fence))))
+	if (r < 0 || (!accepted.list && !tokens.list &&
+		      (!(t->what & SWAKV_TURN_COMPLETE) || (fence_is(m, t->fence) && !request_has_lost(t->request)))))
 		return r;
 	*what |= WIRE_TURN_DETAIL;
 	m->n_counts += counts_listed(t->request, &accepted) + counts_listed(t->request, &tokens);
@@ -330,6 +331,7 @@ static int64_t message_fill(struct swakv_session *s, struct message *m)
 {
 	struct wire_fence *fence = call_place(s, 0);
 	uint64_t *entries = (uint64_t *)(fence + 1);
+	const struct swakv_session *unhurt = s->lost_pages ? NULL : s; /* else each is looked at */
 
 	for (uint32_t i = 0; i < m->n; i++) {
 		const struct swakv_turn *t = turn_at(m->turns, m->size, i);
@@ -337,7 +339,7 @@ static int64_t message_fill(struct swakv_session *s, struct message *m)
 		int code;
 
 		/* As most are: there is nothing to list. */
-		if (r && r->session == s && t->what - 1 < STEP_ON && !t->tokens && !t->accepted &&
+		if (r && r->session == unhurt && t->what - 1 < STEP_ON && !t->tokens && !t->accepted &&
 		    (!(t->what & SWAKV_TURN_COMPLETE) || fence_is_plain(m, t, r))) {
 			entries[i] = wire_turn_entry(r->handle, t->what);
 			entry_note(m, i, t);

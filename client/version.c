@@ -17,6 +17,7 @@ static const char *const features[] = {
 	"export",        /* <swakv/export.h> */
 	"fence-wait",    /* swakv_fence_wait() */
 	"join",          /* swakv_session_get_token(), swakv_attach_options.join */
+	"moves",         /* SWAKV_GROUP_MOVABLE, swakv_request_pin(), swakv_stream_ops.move */
 	"pages",         /* swakv_pages_take(), swakv_pages_give() */
 	"session-fd",    /* swakv_session_fd(), swakv_session_take() */
 	"sized-structs", /* spec section 9 */

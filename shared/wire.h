@@ -17,6 +17,7 @@
 #include "fault.h"
 #include "ring.h"
 #include "wire_board.h"
+#include "wire_pages.h"
 #include "wire_token.h"
 
 #define WIRE_MAGIC       0x31766b6177736b76ull
@@ -92,7 +93,8 @@ struct wire_group {
 	uint32_t form;        /* enum wire_form */
 	uint32_t order;       /* enum wire_order */
 	char tag[WIRE_TAG];   /* what the bytes are: compared and shown, never interpreted */
-	uint32_t reserved[9];
+	uint32_t flags;       /* WIRE_GROUP_MOVABLE */
+	uint32_t reserved[8];
 };
 _Static_assert(sizeof(struct wire_group) == 128, "wire_group");
 
@@ -292,12 +294,15 @@ enum wire_op {
 	WIRE_OP_TAKE,
 	WIRE_OP_GIVE,
 	WIRE_OP_STEP_TURN,
+	WIRE_OP_PIN,
+	WIRE_OP_UNPIN,
 	WIRE_OP_COUNT
 };
 #define WIRE_OP_NAMES                                                                                                  \
 	"none", "nop", "begin", "prefill-prepare", "prefill-complete", "step-prepare", "step-complete",                \
 		"compact-begin", "compact-complete", "finish", "abandon", "shutdown", "close", "query-pages",          \
-		"query-request", "query-state", "rewind", "reserve", "withdraw", "take", "give", "step-turn"
+		"query-request", "query-state", "rewind", "reserve", "withdraw", "take", "give", "step-turn", "pin",   \
+		"unpin"
 
 /* Header of a command. `n` counts the payload's elements; the payload follows at once. */
 struct wire_command {
@@ -335,6 +340,7 @@ struct wire_fence {
  */
 enum {
 	WIRE_BEGIN_UNORDERED = 2, /* the stream keeps no order: work of a step may run beside that of the next */
+	WIRE_BEGIN_PINNED = 4,    /* its pages do not move, until an UNPIN */
 };
 struct wire_begin { /* BEGIN; then int32 slots[n] */
 	uint32_t stream;
@@ -406,14 +412,18 @@ static inline uint64_t wire_head_word(uint16_t op, uint16_t n_slots, uint32_t th
 
 /* Payload of a successful TAKE: int32 pages[n]; those to be scrubbed before their use stand there as complements. */
 
-enum { WIRE_DELIVERY_BY_REFERENCE = 1 };
+enum {
+	WIRE_DELIVERY_BY_REFERENCE = 1,
+	WIRE_DELIVERY_MOVE = 256, /* so often: pages that move, up to WIRE_MAX_MOVES */
+};
 /*
  * Payload of a successful PREFILL_PREPARE, STEP_PREPARE, STEP_COMPLETE, STEP_TURN,
  * COMPACT_BEGIN and COMPACT_COMPLETE: the header, then struct wire_entry_fault
  * [n_faults] (steps only: the entries that were refused, of a turn in any order),
  * wire_update [n_updates], wire_row [n_rows], the rows touched, wire_scrub [n_scrubs]
- * (STEP_COMPLETE has none of the three) and, of a turn, wire_begun [n_begun]. By
- * reference there are no updates: the client copies those columns from the host tables.
+ * (STEP_COMPLETE has none of the three), of a turn, wire_begun [n_begun], and, of
+ * what prepares steps, as many wire_move as the flags say. By reference there are no updates: the client copies those
+ * columns from the host tables.
  */
 struct wire_delivery {
 	uint32_t flags;
@@ -444,19 +454,6 @@ struct wire_row {
 	uint32_t row;
 	uint32_t version;    /* of this delivery: one more than the row's last */
 	uint32_t first, end; /* columns that may differ from the last delivery; end 0: any */
-};
-
-/*
- * Columns [first, first + n) of row `row` have just been bound, and some of
- * those pages are dirty: the client fills K and V of all of them with zeroes, on
- * the stream of the row's slot, before the updates. Nothing of the session has
- * touched them yet. A row comes at most once, also one that is not touched.
- */
-struct wire_scrub {
-	uint32_t row;
-	uint32_t first;
-	uint32_t n;
-	uint32_t reserved;
 };
 
 /* Payload of QUERY_REQUEST. */

@@ -8,6 +8,7 @@
 #include "behind.h"
 #include "bug.h"
 #include "internal.h"
+#include "moves.h"
 #include "quarantine.h"
 #include "quota.h"
 #include "slice.h"
@@ -99,13 +100,15 @@ static void admit_sequence(struct session *s, struct request *r, uint32_t i, int
 	int32_t index = s->free_seqs[--s->n_free_seqs];
 	struct seq *q = &s->seqs[index];
 
-	*q = (struct seq){ .index = index, .slot = slot, .map = -1 };
+	*q = (struct seq){ .index = index, .slot = slot, .map = -1, .request = (int32_t)(r - s->requests) };
 	FOR_EACH_GROUP (g, s) {
 		int32_t n = r->reservation[g->index];
 
 		*seq_span(g, q) = (struct span){ .n_reserved = n };
 		g->n_unbound += n;
 		group_take(s, g, seq_reserved(g, q), n); /* the first page taken is the first one bound */
+		if (g->movable)
+			moves_note(s, g, q, seq_reserved(g, q), n);
 		row_list_remove(s, g, &s->lines[t->line].stray, slot);
 		row_list_note(s, g, &r->dirty, slot);
 	}
@@ -187,6 +190,8 @@ static uint64_t begin(struct session *s, const struct begin *b, const int32_t *r
 
 	r->capacity = begin_capacity(s, b);
 	r->unordered = b->unordered;
+	r->pinned = b->pinned;
+	r->stepped = s->engine->stamp;
 	memcpy(r->reservation, reservation, s->n_groups * sizeof(reservation[0]));
 	for (uint32_t i = 0; i < b->n_slots; i++)
 		admit_sequence(s, r, i, b->slots[i]);

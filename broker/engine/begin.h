@@ -18,6 +18,7 @@ struct begin {
 	uint64_t wait;   /* for pages that are not free, in stamps; 0: not at all */
 	uint64_t ticket; /* the caller's, for the answer */
 	bool unordered;  /* the stream keeps no order between the steps of the request */
+	bool pinned;     /* its pages are not to move (moves.h) */
 };
 
 /*

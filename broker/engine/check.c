@@ -133,6 +133,23 @@ static void check_span(struct checker *k, const struct session *s, const struct 
 			 q->slot, e, seq_high(r, q));
 }
 
+/* Pages that the pending step of @r has replaced. */
+static void check_moved(struct checker *k, const struct session *s, const struct request *r)
+{
+	int32_t n = 0;
+
+	FOR_EACH_GROUP (g, s) {
+		const struct page_chain *chain =
+			s->moved ? &s->moved[(size_t)(r - s->requests) * s->n_groups + g->index] : NULL;
+
+		for (int32_t page = chain ? chain->first : -1; page >= 0; page = g->class->link[page], n++)
+			hold(k, s, g, page, PAGE_LEASED, "a move");
+	}
+	if (n != r->n_moved || (n > 0 && r->transition != TRANSITION_STEP && r->transition != TRANSITION_EXTEND))
+		violated(k, "session %u: a request has replaced %" PRId32 " pages, counted %" PRId32, s->tag,
+			 r->n_moved, n);
+}
+
 static void check_sequence(struct checker *k, const struct session *s, const struct request *r, uint32_t i)
 {
 	const struct seq *q = request_seq(s, r, i);
@@ -299,6 +316,7 @@ static void check_session(struct checker *k, const struct session *s)
 
 		transitions += r->transition != TRANSITION_NONE;
 		check_points_of(k, s, r);
+		check_moved(k, s, r);
 		for (uint32_t n = 0; n < r->n_seqs; n++)
 			check_sequence(k, s, r, n);
 		if (r->phase != PHASE_ADMITTED && r->transition != TRANSITION_PREFILL)

@@ -132,6 +132,8 @@ struct picking {
 	uint64_t since; /* what was given up after this stamp comes later */
 	uint64_t *heap;
 	int32_t n_heap;
+	bool (*may)(void *arg, int32_t x); /* such as others have: whether they may be chosen; NULL: all may, */
+	void *arg;                         /* and nothing of what is in them must have another place */
 };
 
 /* ---- what an extent would give, and cost ---------------------------------------- */
@@ -168,6 +170,8 @@ static bool pick_extent(struct picking *k, int32_t x)
 		return e->choice == k->k;
 	if (e->n_live == 0 && holder != k->index && k->spare-- <= 0)
 		return false;
+	if (k->may && e->n_live > 0 && (holder == k->index || !k->may(k->arg, x)))
+		return false;
 	free = d ? d->n_free : 0;
 	extent_choose(k->p, x, k->k);
 	k->p->extents[x].next_chosen = k->k->first;
@@ -176,7 +180,9 @@ static bool pick_extent(struct picking *k, int32_t x)
 	k->lack -= gain_of(k, x);
 	if (!d)
 		return true;
-	free -= d->n_free; /* so many pages are withheld now */
+	if (k->may)
+		d->promised += e->n_live; /* of what is free elsewhere */
+	free -= d->n_free;                /* so many pages are withheld now */
 	if (d != k->c)
 		return d->n_free >= d->promised;
 	k->kept -= free;
@@ -194,6 +200,8 @@ static void unpick(struct picking *k, int32_t n)
 		k->k->first = k->p->extents[x].next_chosen;
 		k->k->n--;
 		extent_lift(k->p, x);
+		if (k->may && k->p->extent_class[x] >= 0)
+			k->p->classes[k->p->extent_class[x]]->promised -= k->p->extents[x].n_live;
 	}
 }
 
@@ -262,6 +270,16 @@ static bool by_page(const struct picking *k)
 	return 2 * k->c->page_bytes > k->p->extent_bytes;
 }
 
+/* Some of extents [first, last] has pages in use, so it can be had only once these are elsewhere. */
+static bool is_sought(const struct picking *k, int32_t first, int32_t last)
+{
+	bool live = false;
+
+	for (int32_t x = first; x <= last; x++)
+		live |= k->p->extents[x].n_live > 0;
+	return live;
+}
+
 /* What is free in the class already is kept as it is, unless nothing else will do. */
 static void find_candidates(struct picking *k)
 {
@@ -275,6 +293,8 @@ static void find_candidates(struct picking *k)
 			continue;
 		if (by_page(k))
 			page_extents(k->p, k->c, i, &first, &last);
+		if (k->may && !is_sought(k, first, last))
+			continue;
 		if (k->all || (by_page(k) ? k->c->state[i] != PAGE_FREE
 					  : k->p->extent_class[i] != k->index || k->p->extents[i].n_live > 0))
 			k->heap[k->n_heap++] = key_of(k, first, last, i);
@@ -373,6 +393,23 @@ bool choice_make(struct pool *p, struct choice *chosen, struct page_class *c, in
 	c->promised = promised;
 	choice_drop(p, chosen, false);
 	return false;
+}
+
+void choice_seek(struct pool *p, struct choice *chosen, struct page_class *c, int64_t pages,
+		 bool (*may)(void *arg, int32_t x), void *arg)
+{
+	struct picking k = { .p = p,
+			     .c = c,
+			     .index = pool_class_index(p, c),
+			     .k = chosen,
+			     .lack = pages,
+			     .spare = INT64_MAX,
+			     .since = UINT64_MAX, /* what was waited for in vain may move now */
+			     .heap = p->candidates,
+			     .may = may,
+			     .arg = arg };
+
+	pick_all(&k);
 }
 
 void choice_drop(struct pool *p, struct choice *k, bool lifted)

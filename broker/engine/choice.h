@@ -35,6 +35,15 @@ void choice_restore(struct pool *p, struct choice *k);
  */
 bool choice_make(struct pool *p, struct choice *k, struct page_class *c, int64_t pages, int64_t spare, uint64_t since,
 		 int64_t *kept);
+/*
+ * Chooses extents into @k, which is empty, of those that other classes use: as
+ * choice_make() would, until @pages pages of @c would lie in them and in empty ones
+ * between them, or as far as it goes. Only such of which @may(@arg, extent) is true,
+ * and whose live pages have room among the free pages of their own class, above what
+ * that is promised; those are promised then.
+ */
+void choice_seek(struct pool *p, struct choice *k, struct page_class *c, int64_t pages,
+		 bool (*may)(void *arg, int32_t x), void *arg);
 /* Time is up: extents of @k that have live pages still were waited for in vain. */
 void choice_give_up(struct pool *p, const struct choice *k, uint64_t stamp);
 /* None is chosen any more. @lifted: by choice_lift() already. */

@@ -15,6 +15,7 @@
 #include "delivery.h"
 #include "dirty.h"
 #include "extend.h"
+#include "moves.h"
 #include "slice.h"
 #include "transition.h"
 
@@ -112,6 +113,8 @@ static int decode_prepare(struct session *s, struct request *r, struct delivery 
 	if (n_due)
 		slice_rest(s, left);
 	transition_begin(s, r, TRANSITION_STEP);
+	if (__builtin_expect(s->moved && s->engine->pool.n_emptying > 0, 0) && r->moves_due)
+		moves_make(s, r, d);
 	delivery_collect(s, r, d);
 	return 0;
 }
@@ -154,6 +157,8 @@ static int decode_complete(struct session *s, struct request *r, const struct wi
 	if (p.failed)
 		return request_poison(s, r, f);
 	transition_end(s, r);
+	if (__builtin_expect(s->n_moving > 0, 0) && r->n_moved)
+		moves_release(s, r, p.value);
 	r->steps++;
 	n_due = agenda_due(s, r, r->steps);
 	if (n_due)

@@ -17,6 +17,7 @@ void delivery_reset(struct delivery *d)
 	d->n_updates = 0;
 	d->n_rows = 0;
 	d->n_scrubs = 0;
+	d->n_moves = 0;
 }
 
 void delivery_scrub(struct delivery *d, int32_t row, int32_t first, int32_t end)

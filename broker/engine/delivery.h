@@ -10,6 +10,7 @@ struct request;
 struct wire_update;
 struct wire_row;
 struct wire_scrub;
+struct wire_move;
 
 /*
  * Where a prepare or compaction puts what the device table needs. Caller-owned;
@@ -22,9 +23,11 @@ struct delivery {
 	uint32_t n_updates;
 	uint32_t n_rows;
 	uint32_t n_scrubs;
+	uint32_t n_moves;
 	struct wire_update *updates;
 	struct wire_row *rows;
 	struct wire_scrub *scrubs;
+	struct wire_move *moves; /* [WIRE_MAX_MOVES]; NULL: no page is to move */
 };
 
 /* Inside the engine: */

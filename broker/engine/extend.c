@@ -13,6 +13,7 @@
 #include "admission.h"
 #include "agenda.h"
 #include "delivery.h"
+#include "moves.h"
 #include "slice.h"
 #include "transition.h"
 
@@ -159,6 +160,8 @@ int extend_prepare(struct session *s, struct request *r, const struct counts *to
 		}
 	}
 	transition_begin(s, r, TRANSITION_EXTEND);
+	if (__builtin_expect(s->moved && s->engine->pool.n_emptying > 0, 0) && r->moves_due)
+		moves_make(s, r, d);
 	delivery_collect(s, r, d);
 	return 0;
 }
@@ -207,6 +210,8 @@ int extend_complete(struct session *s, struct request *r, const struct counts *a
 
 		seq_settle_back(s, r, q, e, &leaving);
 	}
+	if (__builtin_expect(s->n_moving > 0, 0) && r->n_moved)
+		moves_release(s, r, p.value);
 	transition_end(s, r);
 	agenda_build(s, r);
 	fence_note(s, r, &p, &leaving);

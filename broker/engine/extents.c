@@ -136,6 +136,7 @@ void extent_assign(struct pool *p, struct page_class *c, int index, int32_t x)
 	p->hands++;
 	c->n_extents++;
 	c->n_empty++;
+	MUST(!e->emptying);
 	e->n_live = e->n_free = 0;
 	e->back.n = 0;
 	e->rest = -1;
@@ -184,6 +185,8 @@ void extent_return(struct pool *p, int32_t x)
 		straddler_come(p, c, ~c->place[page], page, -1);
 	}
 	extent_unlist(c, x);
+	p->n_emptying -= e->emptying;
+	e->emptying = false;
 	p->extent_class[x] = -1;
 	p->n_unassigned++;
 	p->n_empty--;

@@ -35,6 +35,7 @@ struct extent {
 	int32_t next_owed;     /* extent of the class that owes, too; -1: none */
 	int32_t prev, next;    /* in the list of its kind */
 	uint8_t kind;          /* enum extent_kind */
+	bool emptying;         /* what lives in it is to move: new pages come from it last (emptying.h) */
 	bool moved;            /* by the provision that is being made: */
 	int16_t was;           /* then: the class that held it before, -1: none */
 	int16_t former;        /* 1 + the class that held it last; 0: none ever, EXTENT_OF_MANY: one that is gone */
@@ -56,7 +57,8 @@ void extent_move(struct page_class *c, int32_t x, enum extent_kind kind);
 static inline enum extent_kind extent_kind(const struct extent *e)
 {
 	if (e->n_live > 0 && e->n_free > 0)
-		return (enum extent_kind)(EXTENT_PARTIAL + 31 - __builtin_clz((unsigned)e->n_free));
+		return e->emptying ? EXTENT_EMPTYING
+				   : (enum extent_kind)(EXTENT_PARTIAL + 31 - __builtin_clz((unsigned)e->n_free));
 	if (e->n_live > 0)
 		return EXTENT_FULL;
 	return e->n_free > 0 ? EXTENT_EMPTY : EXTENT_BARE;
@@ -71,6 +73,18 @@ static inline void extent_file(struct page_class *c, int32_t x, enum extent_kind
 
 /* Page @page, which starts in extent @first, ends in a chosen one: it does not count there. */
 bool page_is_hidden(const struct pool *p, const struct page_class *c, int32_t page);
+/* Page @page, which was taken some time, touches an extent that is to come empty. */
+static inline bool page_must_move(const struct page_class *c, int32_t page)
+{
+	int32_t x = c->place[page], last = x;
+
+	if (x < 0)
+		page_extents(c->pool, c, page, &x, &last);
+	for (; x <= last; x++)
+		if (c->extents[x].emptying)
+			return true;
+	return false;
+}
 /* Gives extent @x to class @c: every page that it completes becomes free. */
 void extent_assign(struct pool *p, struct page_class *c, int index, int32_t x);
 /* Takes the empty extent @x from its class: no page that touches it is usable any more. */

@@ -17,6 +17,8 @@
 #include "extents.h"
 #include "strip.h"
 
+enum { BESIDE_LOOKS = 16 }; /* extents that are looked at for a page in place of one that moves */
+
 /* A page that starts in extent @x and ends beyond it became live (@delta 1) or free (-1): those behind @x count it. */
 static void straddler_count(struct page_class *c, int32_t x, int32_t page, int32_t delta)
 {
@@ -213,6 +215,30 @@ void free_stack_take(struct page_class *c, int32_t *out, int32_t n)
 {
 	for (int32_t left = n; left > 0;)
 		left -= extent_take(c, extent_with_free(c), out + left, left);
+}
+
+/* It has a free page that ends in no other extent, beside those that it owes. */
+static bool has_inner(const struct page_class *c, const struct extent *e)
+{
+	bool inner = e->back.n > 0;
+
+	for (int r = 0; r < c->n_runs; r++)
+		inner |= e->runs[r].fresh < e->runs[r].end;
+	return inner && e->n_owed == 0;
+}
+
+bool free_stack_take_beside(struct page_class *c, int32_t *out)
+{
+	uint32_t kinds = c->partial & ~(UINT32_C(1) << (EXTENT_EMPTYING - EXTENT_PARTIAL));
+
+	for (int looks = 0; kinds && looks < BESIDE_LOOKS; kinds &= kinds - 1) {
+		int32_t x = c->lists[EXTENT_PARTIAL + __builtin_ctz(kinds)].first;
+
+		for (; x >= 0 && looks < BESIDE_LOOKS; x = c->extents[x].next, looks++)
+			if (has_inner(c, &c->extents[x]))
+				return extent_take(c, x, out + 1, 1) == 1;
+	}
+	return false;
 }
 
 /* Promises up to @n free pages that start in extent @x; how many. */

@@ -15,6 +15,8 @@
 
 /* Takes @n free pages of @c, which has as many: the first to @out[n - 1] and so on downwards. */
 void free_stack_take(struct page_class *c, int32_t *out, int32_t n);
+/* Takes one that lies in an extent in use which is not to come empty; false: it found none. */
+bool free_stack_take_beside(struct page_class *c, int32_t *out);
 /* The extents of @c promise @n free pages, of as many: each knows how many it owes. */
 void free_stack_promise(struct page_class *c, int32_t n);
 /* Takes @n promised pages, as free_stack_take() does. */

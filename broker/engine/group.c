@@ -40,6 +40,7 @@ bool groups_init(struct session *s, const struct session_tables *tables)
 		uint32_t i = (uint32_t)(g - s->groups);
 
 		g->index = i;
+		g->movable = s->model.groups[i].flags & WIRE_GROUP_MOVABLE;
 		if (!group_init(s, g, &tables[i]))
 			return false;
 		g->spare = page_class_make(g->key, (uint64_t)s->geometry[i].num_pages);
@@ -92,6 +93,7 @@ bool groups_enter(struct session *s)
 		if (!g->class)
 			return false;
 		g->class_index = (uint32_t)index;
+		g->class->movable |= g->movable;
 		g->class->n_sessions++; /* at once: a class without one may lose its place to the next group's */
 	}
 	return true;

@@ -17,6 +17,8 @@ struct group {
 	uint32_t index;           /* in the session */
 	struct page_key key;
 	uint32_t class_index;
+	bool movable;         /* pages of its requests can move (moves.h) */
+	uint64_t n_moved;     /* pages that did, ever */
 	uint32_t serial;      /* names the group to the page class, for as long as the engine lives */
 	struct window window; /* what is retained: W and max_rewind; of a full group everything */
 	struct page_table table;

@@ -5,6 +5,7 @@
 
 #include <sys/queue.h>
 
+#include "emptying.h"
 #include "engine.h"
 #include "pool.h"
 #include "provision.h"
@@ -45,8 +46,9 @@ struct engine {
 	struct wait_list waits; /* oldest first */
 	struct wait_list refused;
 	uint32_t n_waiting;
-	uint64_t press_due;            /* stamp: when the first refusal counts no longer, 0: none does */
-	struct session *press_next;    /* that engine_press() looks at; NULL: none */
+	uint64_t press_due;         /* stamp: when the first refusal counts no longer, 0: none does */
+	struct session *press_next; /* that engine_press() looks at; NULL: none */
+	struct emptying emptying;
 	bool pressed;                  /* somebody was refused lately, or is asked for pages (press.h) */
 	uint64_t last_wait;            /* number */
 	uint64_t returned_seen;        /* of pool.returned: what changed since may help somebody */

@@ -89,6 +89,8 @@ int model_check_group(const struct wire_group *g, struct fault *f)
 		return fault_set(f, FAULT_MODEL_PAGE_TOKENS, -1, g->page_tokens, 0);
 	if ((r = check_count(g->layers, MAX_LAYERS, FAULT_MODEL_LAYERS, f)) || (r = check_bytes(g, f)))
 		return r;
+	if (g->flags & ~(uint32_t)WIRE_GROUP_MOVABLE)
+		return fault_set(f, FAULT_RESERVED, -1, g->flags, 0);
 	for (size_t i = 0; i < sizeof(g->reserved) / sizeof(g->reserved[0]); i++)
 		if (g->reserved[i])
 			return fault_set(f, FAULT_RESERVED, -1, g->reserved[i], 0);

@@ -26,6 +26,7 @@ void page_class_free(struct page_class *c)
 	free(c->place);
 	free(c->state);
 	free(c->user);
+	free(c->tenant);
 	free(c);
 }
 
@@ -49,7 +50,8 @@ struct page_class *page_class_make(struct page_key key, uint64_t n)
 	c->place = calloc(n, sizeof(*c->place));
 	c->state = calloc(n, sizeof(*c->state));
 	c->user = calloc(n, sizeof(*c->user));
-	if (c->link && c->owner && c->place && c->state && c->user)
+	c->tenant = calloc(n, sizeof(*c->tenant));
+	if (c->link && c->owner && c->place && c->state && c->user && c->tenant)
 		return c;
 	page_class_free(c);
 	return NULL;
@@ -64,17 +66,32 @@ void page_class_join(struct page_class *c, struct pool *p)
 	runs_find(c, p->half_bytes);
 }
 
+/* The @n pages are leased: to whom is said later, if they can move. */
+static inline void note_taken(struct page_class *c, const int32_t *pages, int32_t n)
+{
+	if (c->scrub == WIRE_SCRUB_ALWAYS)
+		dirty_forget_users(c, pages, n);
+	for (int32_t i = 0; c->movable && i < n; i++)
+		c->tenant[pages[i]] = 0;
+}
+
 void page_class_take_many(struct page_class *c, int32_t *out, int32_t n)
 {
 	MUST(c->n_free >= n);
 	c->n_free -= n;
 	c->n_leased += n;
-	if (c->scrub != WIRE_SCRUB_ALWAYS) {
-		free_stack_take(c, out, n);
-		return;
-	}
 	free_stack_take(c, out, n);
-	dirty_forget_users(c, out, n);
+	note_taken(c, out, n);
+}
+
+bool page_class_take_beside(struct page_class *c, int32_t *page)
+{
+	if (!free_stack_take_beside(c, page))
+		return false;
+	c->n_free--;
+	c->n_leased++;
+	note_taken(c, page, 1);
+	return true;
 }
 
 void page_class_promise(struct page_class *c, int32_t n)
@@ -91,8 +108,7 @@ void page_class_place(struct page_class *c, int32_t *out, int32_t n)
 	MUST(c->n_owed >= n);
 	c->n_owed -= n;
 	free_stack_place(c, out, n);
-	if (c->scrub == WIRE_SCRUB_ALWAYS)
-		dirty_forget_users(c, out, n);
+	note_taken(c, out, n);
 }
 
 int32_t page_class_take(struct page_class *c)

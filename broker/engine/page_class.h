@@ -35,7 +35,8 @@ enum extent_kind {
 	EXTENT_BARE,    /* neither: may leave the class, too */
 	EXTENT_FULL,    /* none free */
 	EXTENT_PARTIAL, /* both; and so on, by the bits that the number of free ones has beyond the first */
-	EXTENT_N_KINDS = EXTENT_PARTIAL + 31,
+	EXTENT_EMPTYING = EXTENT_PARTIAL + 31, /* both, and it is to come empty */
+	EXTENT_N_KINDS,
 };
 
 struct extent_list {
@@ -64,8 +65,11 @@ struct page_class {
 	int32_t *owner; /* [num_pages], the holder's mark while a page is chained; of a strip of free ones: extents.h */
 	int32_t *place; /* [num_pages], the extent it starts in, its complement when it ends in another */
 	uint8_t *state; /* [num_pages], enum page_state */
-	uint32_t *user; /* [num_pages], who bound the page last: see dirty.h */
-	uint32_t scrub; /* as the pool's */
+	uint32_t
+		*tenant; /* [num_pages], to whom it was leased last, while `movable`: see emptying.h; 0: it must stay */
+	bool movable;    /* there was a group whose pages can move */
+	uint32_t *user;  /* [num_pages], who bound the page last: see dirty.h */
+	uint32_t scrub;  /* as the pool's */
 	bool fresh_is_dirty;
 	struct extent *extents; /* the pool's */
 	struct pool *pool;
@@ -104,6 +108,11 @@ static inline int32_t page_class_most(const struct page_class *c)
 int32_t page_class_take(struct page_class *c);
 /* Takes @n free pages: @out[n - 1] is what page_class_take() would take first. */
 void page_class_take_many(struct page_class *c, int32_t *out, int32_t n);
+/*
+ * Takes a free page that lies in one extent, which is in use, and not to come
+ * empty. False: none was found.
+ */
+bool page_class_take_beside(struct page_class *c, int32_t *page);
 /*
  * Counts @n free pages as leased: each extent that will give some knows how many,
  * so it is neither empty nor has them for others. Which pages those are is left

@@ -27,6 +27,7 @@ struct pool {
 	int32_t n_empty;       /* held by a class, but empty, and not chosen */
 	int32_t n_chosen;      /* extents that are chosen, */
 	int32_t n_chosen_free; /* and of these, unassigned */
+	int32_t n_emptying;    /* extents that are to come empty */
 	int16_t *extent_class; /* [n_extents], index of the class, -1: unassigned */
 	struct extent *extents;
 	uint64_t *candidates; /* [4 * n_extents + 2], scratch of choice_make() */

@@ -304,7 +304,7 @@ static bool page_class_check(const struct pool *p, const struct page_class *c, i
 
 bool pool_check(const struct pool *p, char *buf, size_t size)
 {
-	int32_t n_unassigned = 0, n_empty = 0, n_chosen = 0, n_chosen_free = 0;
+	int32_t n_unassigned = 0, n_empty = 0, n_chosen = 0, n_chosen_free = 0, n_emptying = 0;
 
 	for (int i = 0; i < p->n_classes; i++) {
 		if (!page_class_check(p, p->classes[i], i, buf, size))
@@ -314,12 +314,18 @@ bool pool_check(const struct pool *p, char *buf, size_t size)
 	for (int32_t x = 0; x < p->n_extents; x++) {
 		n_unassigned += p->extent_class[x] < 0;
 		n_chosen += p->extents[x].choice != NULL;
+		n_emptying += p->extents[x].emptying;
 		n_chosen_free += p->extents[x].choice && p->extent_class[x] < 0;
 		if (p->extent_class[x] >= p->n_classes) {
 			snprintf(buf, size, "extent %" PRId32 " belongs to class %d of %d", x, p->extent_class[x],
 				 p->n_classes);
 			return false;
 		}
+	}
+	if (n_emptying != p->n_emptying) {
+		snprintf(buf, size, "%" PRId32 " extents are to come empty, counted %" PRId32, p->n_emptying,
+			 n_emptying);
+		return false;
 	}
 	if (n_unassigned == p->n_unassigned && n_empty == p->n_empty && n_chosen == p->n_chosen &&
 	    n_chosen_free == p->n_chosen_free)

@@ -15,6 +15,7 @@
 #include "press.h"
 
 #include "admission.h"
+#include "emptying.h"
 #include "floor_ceiling.h"
 #include "internal.h"
 #include "slice.h"
@@ -333,6 +334,7 @@ void engine_press(struct engine *e)
 	struct lacks l;
 
 	find_lacks(e, &l);
+	emptying_review(e, l.any ? l.pages : NULL);
 	find_above(e);
 	for (int i = 0; i < e->pool.n_classes && l.any; i++)
 		if (l.pages[i] > 0)

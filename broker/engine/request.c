@@ -10,6 +10,7 @@
 #include "bug.h"
 #include "fence.h"
 #include "internal.h"
+#include "moves.h"
 #include "quarantine.h"
 #include "slice.h"
 
@@ -143,6 +144,8 @@ void request_dissolve(struct session *s, struct request *r, uint64_t slot_value,
 
 	if (chains)
 		point_absorb(s, r, chains);
+	if (r->n_moved)
+		moves_dissolve(s, r, chains);
 	MUST(r->first_point < 0); /* else its pages would return before their time */
 	for (uint32_t i = 0; i < r->n_seqs; i++)
 		dissolve_sequence(s, r, request_seq(s, r, i), slot_value, chains);

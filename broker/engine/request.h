@@ -11,6 +11,12 @@ struct session;
 struct seq;
 struct page_chains;
 
+/* A page among those that a request holds: the sequence, the group, and which in it. */
+struct move_place {
+	uint32_t seq, group;
+	int32_t page;
+};
+
 struct request {
 	/* ---- what a step inside a page looks at and changes: a cache line ---- */
 	_Alignas(CACHELINE) uint32_t generation; /* of the handle; counts up each time the entry is used */
@@ -31,7 +37,12 @@ struct request {
 	uint32_t first;        /* its sequences: order[first .. first + n_seqs), and the same part of agenda */
 	int32_t pending_batch; /* of the pending compaction, else -1 */
 	int64_t capacity;      /* tokens of each sequence */
-	int32_t prev, next;    /* live requests of the session; `next` also chains free entries */
+	uint64_t stepped;      /* stamp of its last prepare, or of its begin; only of a session whose pages can move */
+	bool pinned;           /* its pages are not to move (moves.h); else: */
+	bool moves_due;        /* it has some in extents that are to come empty, as far as anybody knows, */
+	struct move_place move_at;            /* and has looked through those before this one */
+	int32_t n_moved;                      /* pages that the pending step has replaced */
+	int32_t prev, next;                   /* live requests of the session; `next` also chains free entries */
 	int32_t reservation[WIRE_MAX_GROUPS]; /* pages of each sequence */
 };
 

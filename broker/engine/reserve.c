@@ -8,6 +8,7 @@
 #include "agenda.h"
 #include "begin.h"
 #include "behind.h"
+#include "moves.h"
 #include "quota.h"
 #include "sequence.h"
 #include "slice.h"
@@ -35,6 +36,8 @@ static void reserve_more(struct session *s, struct request *r, struct seq *q, co
 		/* Below those that it has: the next one bound stays the same. */
 		make_room(s, seq_reserved(g, q), p->n_reserved, n);
 		group_take(s, g, seq_reserved(g, q), n);
+		if (g->movable)
+			moves_note(s, g, q, seq_reserved(g, q), n);
 		p->n_reserved += n;
 		g->n_unbound += n;
 	}

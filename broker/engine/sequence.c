@@ -18,6 +18,7 @@
 #include "bug.h"
 #include "delivery.h"
 #include "internal.h"
+#include "moves.h"
 #include "slice.h"
 
 struct mapped seq_mapped_at(const struct session *s, const struct group *g, const struct seq *q, int64_t e)
@@ -80,6 +81,8 @@ void seq_bind(struct session *s, struct group *g, struct request *r, struct seq 
 		int32_t page;
 
 		group_take(s, g, &page, 1);
+		if (g->movable)
+			moves_note(s, g, q, &page, 1);
 		page_table_put(&g->table, q->slot, c, page);
 	}
 	page_table_close(&g->table, q->slot);

@@ -25,6 +25,7 @@ struct seq {
 	int32_t length;  /* of its prefill, 0: none yet */
 	int32_t advance; /* tokens of a pending extend */
 	int32_t map;     /* destination in a pending compaction */
+	int32_t request; /* whose it is: in the session's requests */
 };
 
 static inline struct span *seq_span(const struct group *g, const struct seq *q)

@@ -33,6 +33,7 @@ static void session_release_memory(struct session *s)
 	free(s->waits);
 	free(s->points);
 	free(s->point_pages);
+	free(s->moved);
 	free(s);
 }
 
@@ -42,6 +43,22 @@ static struct request *requests_allocate(size_t n)
 	struct request *r = aligned_alloc(CACHELINE, n * sizeof(*r));
 
 	return r ? memset(r, 0, n * sizeof(*r)) : NULL;
+}
+
+/* Only where a group can move. */
+static bool moved_allocate(struct session *s)
+{
+	size_t n = (size_t)s->model.max_batch * s->n_groups;
+	bool movable = false;
+
+	FOR_EACH_GROUP (g, s)
+		movable |= g->movable;
+	if (!movable)
+		return true;
+	s->moved = calloc(n, sizeof(*s->moved));
+	for (size_t i = 0; s->moved && i < n; i++)
+		s->moved[i] = PAGE_CHAIN_EMPTY;
+	return s->moved;
 }
 
 static bool session_allocate(struct session *s)
@@ -62,8 +79,9 @@ static bool session_allocate(struct session *s)
 	s->max_points = engine_max_points(&s->model);
 	s->points = calloc(s->max_points, sizeof(*s->points));
 	s->point_pages = calloc((size_t)s->max_points * s->n_groups, sizeof(*s->point_pages));
-	return s->seqs && s->rows && s->scratch && s->slot_scratch && s->turn_scratch && s->free_seqs && s->slots &&
-	       s->requests && s->order && s->agenda && s->waits && s->points && s->point_pages;
+	return moved_allocate(s) && s->seqs && s->rows && s->scratch && s->slot_scratch && s->turn_scratch &&
+	       s->free_seqs && s->slots && s->requests && s->order && s->agenda && s->waits && s->points &&
+	       s->point_pages;
 }
 
 static void session_fill(struct session *s)

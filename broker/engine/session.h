@@ -70,6 +70,10 @@ struct session {
 	uint32_t n_waits;
 	struct wait_list queued; /* of them, oldest first */
 
+	struct page_chain
+		*moved;    /* [max_batch][n_groups], pages that a pending step has replaced; NULL: none can be, */
+	uint32_t n_moving; /* of so many requests */
+
 	struct point *points;
 	struct page_chain *point_pages; /* [max_points][n_groups] */
 	int32_t free_point;

@@ -48,6 +48,8 @@ static inline int request_check_executing(struct session *s, uint64_t handle, st
 static inline void transition_begin(struct session *s, struct request *r, enum transition t)
 {
 	r->transition = t;
+	if (s->moved)
+		r->stepped = s->engine->stamp;
 	s->n_transitions++;
 	s->change++;
 }

@@ -265,13 +265,14 @@ static int begin_one(struct session *s, const struct turn *t, const struct part 
 		.max_tokens = begin->max_tokens,
 		.slots = p->tokens,
 		.unordered = begin->flags & WIRE_BEGIN_UNORDERED,
+		.pinned = begin->flags & WIRE_BEGIN_PINNED,
 	};
 
 	if (t->closed)
 		return fault_set(f, t->closed, -1, 0, 0);
 	if (s->poisoned)
 		return fault_set(f, FAULT_POISONED, -1, session_quarantined(s), 0);
-	if ((begin->flags & ~(uint32_t)WIRE_BEGIN_UNORDERED) || begin->reserved)
+	if ((begin->flags & ~(uint32_t)(WIRE_BEGIN_UNORDERED | WIRE_BEGIN_PINNED)) || begin->reserved)
 		return fault_set(f, FAULT_RESERVED, -1, begin->reserved ? begin->reserved : begin->flags, 0);
 	if (begin->wait_ms)
 		return fault_set(f, FAULT_TURN_WAIT, -1, begin->wait_ms, 0);
@@ -378,7 +379,8 @@ static void step_on(struct session *s, const struct turn *t, const uint64_t *arm
 		    struct delivery *d)
 {
 	struct resolved_fence proof;
-	bool plain = is_proof(s, t, armed, &proof) && !has_strays(s);
+	/* no page may move, or has */
+	bool plain = is_proof(s, t, armed, &proof) && !s->moved && !has_strays(s);
 	int64_t line = t->fence.kind == WIRE_FENCE_LINE ? (int64_t)t->fence.line : -1; /* -1: of any */
 	struct request *requests = s->requests;
 	const int32_t *scratch = s->turn_scratch;

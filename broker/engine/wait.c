@@ -105,6 +105,7 @@ int wait_add(struct session *s, const struct begin *b, const int64_t *needs, str
 	w->first_slot = b->slots[0];
 	w->max_tokens = b->max_tokens;
 	w->unordered = b->unordered;
+	w->pinned = b->pinned;
 	for (uint32_t i = 0; i + 1 < b->n_slots; i++)
 		s->slots[b->slots[i]].next_waiting = b->slots[i + 1];
 	slots_mark(w, true);
@@ -263,6 +264,7 @@ static struct begin begin_of(const struct wait *w)
 		.slots = s->slot_scratch,
 		.n_slots = w->n_slots,
 		.unordered = w->unordered,
+		.pinned = w->pinned,
 	};
 }
 

@@ -25,7 +25,7 @@ struct wait {
 	uint32_t stream, n_slots; /* of a take: no slots */
 	int32_t first_slot;       /* chained by the slots */
 	int64_t max_tokens;
-	bool unordered;
+	bool unordered, pinned;
 	int64_t needs[WIRE_MAX_GROUPS]; /* pages, at least */
 	bool queued;                    /* the entry is in use */
 	bool overdue;                   /* it has waited so long that it may claim, and be overtaken */

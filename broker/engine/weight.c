@@ -10,6 +10,7 @@
 
 #include "agenda.h"
 #include "internal.h"
+#include "moves.h"
 #include "slice.h"
 
 /* For a page that goes out of a row or a reservation, to a chain, and from there to its class: at most so many. */
@@ -67,7 +68,7 @@ uint64_t request_weight(const struct session *s, uint64_t handle, int64_t tokens
 
 	if (request_find(s, handle, &r, NULL) != 0)
 		return 0;
-	n = rows_weight(s, &s->lines[r->stream].stray);
+	n = rows_weight(s, &s->lines[r->stream].stray) + moves_weight(s, r);
 	if ((tokens == WEIGHT_DECODE || tokens == WEIGHT_TURN) && r->phase == PHASE_EXECUTING &&
 	    r->transition != TRANSITION_EXTEND)
 		return n + decode_weight(s, r, tokens == WEIGHT_TURN ? 2 : 1);

@@ -22,7 +22,8 @@ struct workspace *workspace_new(void)
 	if (!w)
 		return NULL;
 	session_layout_init(&l, &largest, g);
-	w->delivery = (struct delivery){ .updates = w->updates, .rows = w->rows, .scrubs = w->scrubs };
+	w->delivery =
+		(struct delivery){ .updates = w->updates, .rows = w->rows, .scrubs = w->scrubs, .moves = w->moves };
 	w->message = aligned_alloc(CACHELINE, (size_t)l.max_command_slots * RING_SLOT);
 	return w->message ? w : workspace_free(w);
 }
@@ -46,7 +47,7 @@ static void put_delivery(struct workspace *w, struct reply *r)
 {
 	const struct delivery *d = &w->delivery;
 	struct wire_delivery head = {
-		.flags = d->flags,
+		.flags = d->flags | d->n_moves * WIRE_DELIVERY_MOVE,
 		.n_faults = w->n_faults,
 		.n_updates = d->n_updates,
 		.n_rows = d->n_rows,
@@ -60,6 +61,7 @@ static void put_delivery(struct workspace *w, struct reply *r)
 	reply_put(r, w->rows, d->n_rows * sizeof(w->rows[0]));
 	reply_put(r, w->scrubs, d->n_scrubs * sizeof(w->scrubs[0]));
 	reply_put(r, w->begun, w->n_begun * sizeof(w->begun[0]));
+	reply_put(r, w->moves, d->n_moves * sizeof(w->moves[0]));
 }
 
 static void put_payload(struct workspace *w, struct reply *r)

@@ -39,6 +39,7 @@ struct workspace {
 	struct wire_update updates[WIRE_MAX_INLINE_UPDATES];
 	struct wire_row rows[WIRE_MAX_BATCH * WIRE_MAX_GROUPS];
 	struct wire_scrub scrubs[WIRE_MAX_BATCH * WIRE_MAX_GROUPS];
+	struct wire_move moves[WIRE_MAX_MOVES];
 	struct wire_entry_fault faults[WIRE_MAX_BATCH];
 	struct wire_begun begun[WIRE_MAX_BATCH];
 	struct wire_binding bindings[WIRE_STATE_CHUNK];

@@ -94,7 +94,7 @@ static int do_begin(struct workspace *w, struct channel *c, uint64_t now_ns)
 	w->room = waited_slots(false, 0);
 	if ((code = check_closed(w, c)))
 		return code;
-	if ((begin->flags & ~(uint32_t)WIRE_BEGIN_UNORDERED) || begin->reserved)
+	if ((begin->flags & ~(uint32_t)(WIRE_BEGIN_UNORDERED | WIRE_BEGIN_PINNED)) || begin->reserved)
 		return fault_set(&w->fault, FAULT_RESERVED, -1, begin->reserved ? begin->reserved : begin->flags, 0);
 	b = (struct begin){
 		.stream = begin->stream,
@@ -104,6 +104,7 @@ static int do_begin(struct workspace *w, struct channel *c, uint64_t now_ns)
 		.wait = may_wait(c, w->room) ? begin->wait_ms * NS_PER_MS : 0,
 		.ticket = head->user_data,
 		.unordered = begin->flags & WIRE_BEGIN_UNORDERED,
+		.pinned = begin->flags & WIRE_BEGIN_PINNED,
 	};
 	code = request_begin_waiting(c->session, &b, &w->value, &w->fault);
 	for (uint32_t i = 0; code == 0 && i < head->n; i++)
@@ -256,6 +257,13 @@ static int do_withdraw(struct workspace *w, struct channel *c, uint64_t now_ns)
 	return 0;
 }
 
+static int do_pin(struct workspace *w, struct channel *c, uint64_t now_ns)
+{
+	const struct wire_command *head = command_head(w);
+
+	return request_pin(c->session, head->request, head->op == WIRE_OP_PIN, &w->fault);
+}
+
 static int do_close(struct workspace *w, struct channel *c, uint64_t now_ns)
 {
 	w->closed = true;
@@ -308,7 +316,9 @@ static int do_query_state(struct workspace *w, struct channel *c, uint64_t now_n
 	X(WITHDRAW,         do_withdraw,         0,                 NOTHING,   NULL,        NONE,   HEADER,   NULL)           \
 	X(TAKE,             do_take,             SIZE(take),        PAGES_ASKED, NULL,      NONE,   PAGES,    weight_pages)   \
 	X(GIVE,             do_give,             SIZE(give),        PAGES,     check_give,  ALL,    HEADER,   weight_pages)   \
-	X(STEP_TURN,        do_step_turn,        SIZE(fence),       PARTS,     check_turn,  IF_ANY, DELIVERY, weight_turn)
+	X(STEP_TURN,        do_step_turn,        SIZE(fence),       PARTS,     check_turn,  IF_ANY, DELIVERY, weight_turn)   \
+	X(PIN,              do_pin,              0,                 NOTHING,   NULL,        NONE,   HEADER,   NULL)           \
+	X(UNPIN,            do_pin,              0,                 NOTHING,   NULL,        NONE,   HEADER,   NULL)
 /* clang-format on */
 
 enum {
@@ -349,12 +359,6 @@ _Static_assert(0 OPERATIONS(ONE) == WIRE_OP_COUNT - WIRE_OP_NOP, "each operation
 _Static_assert(sizeof(operations) == WIRE_OP_COUNT * sizeof(operations[0]), "no operation is unknown to wire.h");
 
 /* ---- a command ------------------------------------------------------------------- */
-
-/* Its entries are requests, each of which may be refused. */
-static bool is_over_requests(const struct operation *o)
-{
-	return o->is_step || o->counted == COUNTED_PARTS;
-}
 
 uint32_t operation_most(const struct operation *o, uint32_t max_batch, uint32_t n_streams)
 {
@@ -458,6 +462,7 @@ void operation_execute(struct workspace *w, struct channel *c, uint64_t now_ns)
 	w->delivery.n_updates = 0;
 	w->delivery.n_rows = 0;
 	w->delivery.n_scrubs = 0;
+	w->delivery.n_moves = 0;
 	w->code = w->formed ? dispatch(w, c, now_ns) : w->fault.code;
 	w->starved = starves(w->code);
 	for (uint32_t i = 0; w->code == 0 && i < w->n_faults; i++)
@@ -465,35 +470,4 @@ void operation_execute(struct workspace *w, struct channel *c, uint64_t now_ns)
 	c->last_op = command_head(w)->op;
 	c->last_code = w->code;
 	c->last_ns = now_ns;
-}
-
-uint32_t reply_slots(uint32_t op, uint32_t n, uint32_t n_rows)
-{
-	const struct operation *o = operation_of(op);
-	uint64_t payload = 0;
-
-	switch (o ? o->answer : ANSWER_HEADER) {
-	case ANSWER_HEADER:
-		break;
-	case ANSWER_DELIVERY:
-		payload = (is_over_requests(o) ? (uint64_t)n * sizeof(struct wire_entry_fault) : 0) +
-			  sizeof(struct wire_delivery) + WIRE_MAX_INLINE_UPDATES * sizeof(struct wire_update) +
-			  (uint64_t)n_rows * (sizeof(struct wire_row) + sizeof(struct wire_scrub));
-		break;
-	case ANSWER_REQUEST:
-		payload = sizeof(struct wire_request_state);
-		break;
-	case ANSWER_SEQUENCE:
-		payload = sizeof(struct wire_sequence_state) + WIRE_STATE_CHUNK * sizeof(struct wire_binding);
-		break;
-	case ANSWER_PAGES:
-		payload = n * sizeof(int32_t);
-		break;
-	}
-	return message_slots(payload > sizeof(struct fault) ? payload : sizeof(struct fault));
-}
-
-uint32_t waited_slots(bool took, uint32_t most)
-{
-	return took ? reply_slots(WIRE_OP_TAKE, most < WIRE_MAX_PAGES ? most : WIRE_MAX_PAGES, 0) : 1;
 }

@@ -100,4 +100,10 @@ uint32_t reply_slots(uint32_t op, uint32_t n, uint32_t n_rows);
 /* Slots of the answer to a begin or take (of so many pages) that has waited. */
 uint32_t waited_slots(bool took, uint32_t most);
 
+/* Its entries are requests, each of which may be refused. */
+static inline bool is_over_requests(const struct operation *o)
+{
+	return o->is_step || o->counted == COUNTED_PARTS;
+}
+
 #endif

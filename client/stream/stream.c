@@ -117,6 +117,24 @@ int stream_copy(struct stream *st, uint64_t dst, const void *src, size_t bytes)
 	return 0;
 }
 
+bool stream_can_move(const struct stream *st)
+{
+	return !st->fixed;
+}
+
+int stream_move(struct stream *st, uint32_t group, const struct page_move *moves, size_t n)
+{
+	if (n == 0)
+		return 0;
+	if (st->failed)
+		return SWAKV_EDEVICE;
+	if (st->backend->move(st, group, moves, n) < 0) {
+		st->failed = true;
+		return SWAKV_EDEVICE;
+	}
+	return 0;
+}
+
 int stream_synchronize(struct stream *st)
 {
 	if (!st->backend)
@@ -154,6 +172,31 @@ int stream_scrub_parts(const struct stream_target *target, const int32_t *pages,
 		r = launch(arg, &p);
 	}
 	return r;
+}
+
+int stream_move_parts(struct stream *st, uint32_t group, const struct page_move *moves, size_t n,
+		      int (*copy)(struct stream *st, uint64_t dst, uint64_t src, size_t bytes))
+{
+	const struct stream_target *t = &st->targets[group];
+	const uint64_t shares[] = { t->first_page, t->v_half };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		for (int k = 0; r == 0 && k < (t->joined ? 1 : 2); k++)
+			r = copy(st, shares[k] + (uint64_t)moves[i].to * t->page_stride,
+				 shares[k] + (uint64_t)moves[i].from * t->page_stride, t->page_stride);
+	return r;
+}
+
+static int copy_cpu(struct stream *st, uint64_t dst, uint64_t src, size_t bytes)
+{
+	memcpy((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, bytes);
+	return 0;
+}
+
+void stream_move_cpu(struct stream *st, uint32_t group, const struct page_move *moves, size_t n)
+{
+	(void)stream_move_parts(st, group, moves, n, copy_cpu);
 }
 
 static int scrub_part_cpu(void *arg, const struct kernel_scrub *p)

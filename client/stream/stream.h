@@ -23,6 +23,11 @@ struct stream;
 
 #define STREAM_WHY 256
 
+/* All of page `from`, K and V, is to be in page `to`. */
+struct page_move {
+	int32_t from, to;
+};
+
 /* Each returns 0 or a negative code with the reason in stream->why. What is passed in is copied or used at once. */
 struct stream_backend {
 	const char *name;
@@ -30,6 +35,7 @@ struct stream_backend {
 	int (*write_word)(struct stream *st, uint64_t value);
 	int (*scrub)(struct stream *st, uint32_t group, const int32_t *pages, size_t n); /* K ids: K and V to 0 */
 	int (*copy)(struct stream *st, uint64_t dst, const void *src, size_t bytes);
+	int (*move)(struct stream *st, uint32_t group, const struct page_move *moves, size_t n);
 	int (*synchronize)(struct stream *st);
 	int (*launch_host)(struct stream *st, void (*fn)(void *arg), void *arg); /* NULL: not possible */
 	void (*deinit)(struct stream *st);                                       /* the stream is idle, or broken */
@@ -58,6 +64,7 @@ struct stream {
 	uint64_t armed;         /* last value stored to line->armed */
 	uint64_t marked;        /* last value whose write was enqueued */
 	uint32_t n_prepared;    /* requests of this stream between a prepare and its complete */
+	bool fixed;             /* it has no operation that moves pages */
 	bool unordered;         /* work of a step may run beside that of the step before it */
 	bool failed;            /* an operation failed and no synchronisation has succeeded since */
 	char why[STREAM_WHY];
@@ -92,12 +99,24 @@ int stream_mark_if_armed(struct stream *st);
 int stream_apply(struct stream *st, uint32_t group, const struct swakv_update *updates, size_t n);
 int stream_scrub(struct stream *st, uint32_t group, const int32_t *pages, size_t n);
 int stream_copy(struct stream *st, uint64_t dst, const void *src, size_t bytes);
+/* Whether it can move pages; it is bound. */
+bool stream_can_move(const struct stream *st);
+/* Enqueues copies of pages; no page is named twice. */
+int stream_move(struct stream *st, uint32_t group, const struct page_move *moves, size_t n);
 int stream_synchronize(struct stream *st);
 
 /* For the backends: the reason of a failure to st->why; returns @code. */
 int stream_fail(struct stream *st, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Applies @updates to the target at once, on this CPU. */
 void stream_apply_cpu(const struct stream_target *target, const struct swakv_update *updates, size_t n);
+/*
+ * Calls @copy with the addresses and bytes of each share of each page; stops at the first failure
+ * and returns it.
+ */
+int stream_move_parts(struct stream *st, uint32_t group, const struct page_move *moves, size_t n,
+		      int (*copy)(struct stream *st, uint64_t dst, uint64_t src, size_t bytes));
+/* Moves pages at once, on this CPU. */
+void stream_move_cpu(struct stream *st, uint32_t group, const struct page_move *moves, size_t n);
 /* Calls @launch with each part of the list that fits one kernel; stops at the first failure and returns it. */
 int stream_scrub_parts(const struct stream_target *target, const int32_t *pages, size_t n,
 		       int (*launch)(void *arg, const struct kernel_scrub *p), void *arg);

@@ -106,6 +106,19 @@ static int cuda_copy(struct stream *st, uint64_t dst, const void *src, size_t by
 	return driver_copy_to_device(st->driver, c->stream, dst, s->data, bytes) < 0 ? cuda_fail(st) : 0;
 }
 
+static int copy_share(struct stream *st, uint64_t dst, uint64_t src, size_t bytes)
+{
+	struct cuda *c = st->impl;
+
+	return driver_copy(st->driver, c->stream, dst, src, bytes) < 0 ? cuda_fail(st) : 0;
+}
+
+/* At once also where updates wait for a replay: that is launched later. */
+static int cuda_move(struct stream *st, uint32_t group, const struct page_move *moves, size_t n)
+{
+	return stream_move_parts(st, group, moves, n, copy_share);
+}
+
 static int cuda_synchronize(struct stream *st)
 {
 	struct cuda *c = st->impl;
@@ -137,6 +150,7 @@ static const struct stream_backend cuda_backend = {
 	.write_word = cuda_write_word,
 	.scrub = cuda_scrub,
 	.copy = cuda_copy,
+	.move = cuda_move,
 	.synchronize = cuda_synchronize,
 	.deinit = cuda_deinit,
 };

@@ -60,6 +60,21 @@ static int custom_copy(struct stream *st, uint64_t dst, const void *src, size_t 
 	return r == 0 ? 0 : stream_fail(st, SWAKV_EDEVICE, "the stream's own copy returned %d", r);
 }
 
+static int copy_share(struct stream *st, uint64_t dst, uint64_t src, size_t bytes)
+{
+	struct custom *c = st->impl;
+	int r = c->ops.move(c->arg, dst, src, bytes);
+
+	return r == 0 ? 0 : stream_fail(st, SWAKV_EDEVICE, "the stream's own move returned %d", r);
+}
+
+static int custom_move(struct stream *st, uint32_t group, const struct page_move *moves, size_t n)
+{
+	if (st->fixed)
+		return stream_fail(st, SWAKV_EUNSUPPORTED, "the stream has no move operation");
+	return stream_move_parts(st, group, moves, n, copy_share);
+}
+
 static int custom_synchronize(struct stream *st)
 {
 	struct custom *c = st->impl;
@@ -79,6 +94,7 @@ static const struct stream_backend custom_backend = {
 	.write_word = custom_write_word,
 	.scrub = custom_scrub,
 	.copy = custom_copy,
+	.move = custom_move,
 	.synchronize = custom_synchronize,
 	.deinit = custom_deinit,
 };
@@ -97,5 +113,6 @@ int stream_bind_custom(struct stream *st, const struct swakv_stream_ops *ops, vo
 	*c = (struct custom){ .ops = *ops, .arg = arg };
 	st->impl = c;
 	st->backend = &custom_backend;
+	st->fixed = !ops->move;
 	return 0;
 }

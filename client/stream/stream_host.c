@@ -15,7 +15,7 @@
 
 #include "stream.h"
 
-enum job_kind { JOB_APPLY, JOB_WORD, JOB_SCRUB, JOB_COPY, JOB_LAUNCH };
+enum job_kind { JOB_APPLY, JOB_WORD, JOB_SCRUB, JOB_COPY, JOB_MOVE, JOB_LAUNCH };
 
 struct job {
 	STAILQ_ENTRY(job) link;
@@ -29,7 +29,7 @@ struct job {
 		} launch;
 		uint64_t dst;
 	};
-	size_t n; /* updates, pages, or bytes */
+	size_t n; /* updates, pages, moves, or bytes */
 	_Alignas(16) unsigned char data[];
 };
 
@@ -69,6 +69,12 @@ static int inline_copy(struct stream *st, uint64_t dst, const void *src, size_t 
 	return 0;
 }
 
+static int inline_move(struct stream *st, uint32_t group, const struct page_move *moves, size_t n)
+{
+	stream_move_cpu(st, group, moves, n);
+	return 0;
+}
+
 static int inline_synchronize(struct stream *st)
 {
 	return 0;
@@ -86,6 +92,7 @@ static const struct stream_backend inline_backend = {
 	.write_word = inline_write_word,
 	.scrub = inline_scrub,
 	.copy = inline_copy,
+	.move = inline_move,
 	.synchronize = inline_synchronize,
 	.launch_host = inline_launch,
 };
@@ -106,6 +113,9 @@ static void job_run(struct stream *st, struct job *job)
 		break;
 	case JOB_COPY:
 		memcpy((void *)(uintptr_t)job->dst, job->data, job->n);
+		break;
+	case JOB_MOVE:
+		stream_move_cpu(st, job->group, (const struct page_move *)(const void *)job->data, job->n);
 		break;
 	case JOB_LAUNCH:
 		job->launch.fn(job->launch.arg);
@@ -208,6 +218,16 @@ static int threaded_copy(struct stream *st, uint64_t dst, const void *src, size_
 	return worker_give(st, job);
 }
 
+static int threaded_move(struct stream *st, uint32_t group, const struct page_move *moves, size_t n)
+{
+	struct job *job = job_new(st, JOB_MOVE, moves, n * sizeof(*moves), n);
+
+	if (!job)
+		return SWAKV_ENOMEM;
+	job->group = group;
+	return worker_give(st, job);
+}
+
 static int threaded_launch(struct stream *st, void (*fn)(void *arg), void *arg)
 {
 	struct job *job = job_new(st, JOB_LAUNCH, NULL, 0, 0);
@@ -251,6 +271,7 @@ static const struct stream_backend threaded_backend = {
 	.write_word = threaded_write_word,
 	.scrub = threaded_scrub,
 	.copy = threaded_copy,
+	.move = threaded_move,
 	.synchronize = threaded_synchronize,
 	.launch_host = threaded_launch,
 	.deinit = threaded_deinit,

@@ -17,7 +17,7 @@ CODES = ["ok", "denied", "gone", "poisoned", "phase", "invalid", "busy", "pendin
          "nomem", "system", "version", "forked", "timedout", "device", "again", "unsupported"]
 OPS = ["", "nop", "begin", "prefill_prepare", "prefill_complete", "step_prepare", "step_complete", "compact_begin",
        "compact_complete", "finish", "abandon", "shutdown", "close", "query_pages", "query_request", "query_state",
-       "rewind", "reserve", "withdraw", "take", "give", "step-turn"]
+       "rewind", "reserve", "withdraw", "take", "give", "step-turn", "pin", "unpin"]
 OP = {name: number for number, name in enumerate(OPS)}
 DONE, LINE, FAILED, POINT = range(4)
 PIDFDS = {}
@@ -34,7 +34,7 @@ def hello(**change):
              max_advance=0, in_flight=0, max_rewind=0, pool=b"", model=b"test", key=b"", join=0,
              join_generation=0, reserved=0, kind=1, page_tokens=16,
              window=64, layers=1, kv_heads=1, head_dim=64, v_head_dim=64, dtype=1, k_bytes=0, v_bytes=0, extra_bytes=0, align=0,
-             form=0, order=0, tag=b"", group_reserved=0)
+             form=0, order=0, tag=b"", group_flags=0, group_reserved=0)
     for key in change:
         assert key in f, key
     f.update(change)
@@ -44,7 +44,8 @@ def hello(**change):
                       f["max_rewind"], f["pool"], f["model"], f["key"], f["join"], f["join_generation"], f["reserved"], 0, 0)
     out += struct.pack("<IIqIIIII6I32s9I", f["kind"], f["page_tokens"], f["window"], f["layers"], f["kv_heads"],
                        f["head_dim"], f["v_head_dim"], f["dtype"], f["k_bytes"], f["v_bytes"], f["extra_bytes"],
-                       f["align"], f["form"], f["order"], f["tag"], f["group_reserved"], 0, 0, 0, 0, 0, 0, 0, 0)
+                       f["align"], f["form"], f["order"], f["tag"], f["group_flags"], f["group_reserved"], 0, 0, 0, 0, 0,
+                       0, 0)
     return out.ljust(HELLO_BYTES, b"\0")
 
 

@@ -79,7 +79,7 @@ static swakv_session *attach_unbound(void)
 
 Test(scrub, a_stream_of_the_callers_making_needs_no_operation_for_it)
 {
-	static const struct swakv_stream_ops ops = { sizeof(ops), accept_updates, write_word, nothing, NULL };
+	static const struct swakv_stream_ops ops = { sizeof(ops), accept_updates, write_word, nothing, NULL, NULL };
 	swakv_session *s;
 
 	live_start(&live, "1M");
@@ -120,7 +120,7 @@ static void lose_a_scrub(swakv_session *s, bool *works)
 /* The poison is gone, but to the broker the second prepare's pages are this session's own, and clean. */
 Test(scrub, a_session_whose_scrub_failed_binds_no_more_pages)
 {
-	static const struct swakv_stream_ops ops = { sizeof(ops), accept_updates, write_word_if, nothing, NULL };
+	static const struct swakv_stream_ops ops = { sizeof(ops), accept_updates, write_word_if, nothing, NULL, NULL };
 	const struct swakv_begin_options o = { .size = sizeof(o), .slots = (const int32_t[]){ 2 }, .n_slots = 1 };
 	bool works = true;
 	swakv_request *r;

@@ -56,14 +56,16 @@ void run_begin(struct world *w, const struct command *c)
 			   .slots = c->list,
 			   .wait = c->new_batch > 0 ? (uint64_t)c->new_batch : 0,
 			   .ticket = (uint64_t)c->request,
-			   .unordered = c->flags & 1 };
+			   .unordered = c->flags & 1,
+			   .pinned = c->flags & 2 };
 	struct ref_begin ref = { .stream = b.stream,
 				 .n = b.n_slots,
 				 .max_tokens = b.max_tokens,
 				 .slots = b.slots,
 				 .wait = b.wait,
 				 .ticket = b.ticket,
-				 .unordered = b.unordered };
+				 .unordered = b.unordered,
+				 .pinned = b.pinned };
 	uint64_t handle = 77;
 	struct ref_request *r;
 	struct fault f;

@@ -131,6 +131,7 @@ static void draw_begin(struct rng *r, const struct mood *mood, const struct ref_
 	c->stream = (uint32_t)rng_between(r, 0, s->n_streams - 1);
 	c->flags = rng_one_in(r, 8);
 	c->value = rng_one_in(r, 4) ? rng_between(r, 1, s->max_seq) : 0;
+	c->flags |= mood->moves && rng_one_in(r, 8) ? 2 : 0;
 	for (int32_t i = 0; i < s->max_batch; i++)
 		if (s->slots[i].owner < 0 && !s->slots[i].waiting && (n == 0 || (n < fit && (all || rng_one_in(r, 2)))))
 			c->list[n++] = i;
@@ -599,6 +600,23 @@ static void draw_managed(struct rng *r, const struct mood *mood, struct world *w
 	}
 }
 
+/* What is lacking is looked at, at once or after a while; or a request is pinned, or no longer. */
+static void draw_moving(struct rng *r, struct world *w, int32_t label, struct command *c)
+{
+	const struct ref_session *s = &w->sessions[c->session];
+
+	c->op = OP_PRESS;
+	if (rng_one_in(r, 8)) {
+		c->op = OP_PIN;
+		c->request = rng_one_in(r, 8) || !ref_live(s) ? draw_label(r, w, label)
+							      : label_of(w, c->session, draw_live(r, s));
+		c->flags = rng_one_in(r, 2);
+	} else if (rng_one_in(r, 3)) {
+		c->op = OP_PASS;
+		c->value = rng_between(r, 0, 40);
+	}
+}
+
 /* A floor, a ceiling, or both, or none any more; sometimes more than there is. */
 static void draw_limit(struct rng *r, const struct world *w, struct command *c)
 {
@@ -660,6 +678,8 @@ void generate_command(struct rng *r, const struct mood *mood, struct world *w, i
 		c->list[0] = (int32_t)rng_between(r, rng_one_in(r, 8) ? -1 : 0, rng_one_in(r, 3) ? s->max_batch : 0);
 		c->list[1] = (int32_t)rng_between(r, 0, 2);
 		c->list[2] = (int32_t)rng_between(r, 0, rng_one_in(r, 10) ? s->n_groups : s->n_groups - 1);
+	} else if (mood->moves && rng_one_in(r, mood->moves)) {
+		draw_moving(r, w, label, c);
 	} else if (mood->manage && rng_one_in(r, mood->manage)) {
 		draw_managed(r, mood, w, c);
 	} else {

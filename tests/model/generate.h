@@ -20,7 +20,8 @@ struct mood {
 	uint32_t wait;    /* one begin in so many may wait */
 	uint32_t rewind;  /* one command in so many takes tokens back */
 	uint32_t turn;    /* one step in so many is a turn; 0: none */
-	uint32_t manage;  /* one command in so many is about pages that the session manages itself; 0: none */
+	uint32_t moves;  /* one command in so many decides which extents are to come empty; 0: groups are not movable */
+	uint32_t manage; /* one command in so many is about pages that the session manages itself; 0: none */
 };
 
 void generate_setup(struct rng *r, struct setup *setup, struct mood *mood);

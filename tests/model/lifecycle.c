@@ -97,6 +97,8 @@ struct ref_request *ref_begin_request(struct ref_session *s, const struct ref_be
 	r->live = true;
 	r->stream = b->stream;
 	r->phase = PHASE_ADMITTED;
+	r->stepped = s->pool->stamp;
+	r->pinned = b->pinned;
 	r->unordered = b->unordered;
 	reserve(s, r, b->max_tokens ? b->max_tokens : s->max_seq);
 	r->pending_batch = -1;
@@ -244,6 +246,7 @@ int ref_prefill_prepare(struct ref_session *s, uint64_t handle, const int32_t *l
 		return SWAKV_EPENDING;
 	r->phase = PHASE_EXECUTING;
 	r->transition = TRANSITION_PREFILL;
+	r->stepped = s->pool->stamp;
 	for (uint32_t i = 0; i < n; i++) {
 		r->seqs[i].pending_endpoint = lengths[i];
 		r->seqs[i].length = lengths[i];
@@ -340,6 +343,7 @@ int ref_compact_begin(struct ref_session *s, uint64_t handle, const int32_t *map
 	r->pending_batch = new_batch;
 	r->compact_flags = flags;
 	r->transition = TRANSITION_COMPACT;
+	r->stepped = s->pool->stamp;
 	ref_deliver(s, &r, 1, d);
 	return SWAKV_OK;
 }

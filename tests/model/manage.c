@@ -160,12 +160,17 @@ static uint64_t asked_of(struct world *w, uint32_t session, bool lacking)
 void run_press(struct world *w)
 {
 	struct ref_pool *p = &w->pool;
+	bool emptying[REF_EXTENTS];
 	uint64_t asked[REF_QUOTAS] = { 0 };
 	bool lacking = false;
 
 	engine_press(w->engine);
 	for (uint32_t i = 0; i < REF_SESSIONS; i++)
 		lacking |= lacks(p, &w->sessions[i]);
+	see_emptying(w, emptying);
+	for (uint32_t x = 0; x < p->n_extents; x++)
+		w->n_emptying += emptying[x] && !p->emptying[x];
+	ref_emptying_learn(p, emptying, lacking);
 	for (uint32_t i = 0; i < REF_SESSIONS; i++)
 		if (w->sessions[i].attached && w->sides[i].session)
 			asked[w->sessions[i].quota - p->quotas] += asked_of(w, i, lacking);

@@ -546,12 +546,23 @@ void ref_give_up_seq(struct ref_session *s, const struct ref_request *r, struct 
 	}
 }
 
+void ref_leave_moved(struct ref_session *s, struct ref_request *r, const struct when *w)
+{
+	struct when last = ref_leaving(s, r, *w);
+
+	last.failed = w->failed;
+	for (int32_t i = 0; i < r->n_moved; i++)
+		give_up_page(s, r, r->moved[i].group, r->moved[i].page, &last);
+	r->n_moved = 0;
+}
+
 void ref_end_request(struct ref_session *s, struct ref_request *r, const struct when *w)
 {
 	for (int32_t i = 0; i < r->n_seqs; i++) {
 		ref_give_up_seq(s, r, &r->seqs[i], w);
 		ref_leave_slot(&s->slots[r->seqs[i].slot], w->now || w->failed ? 0 : w->value);
 	}
+	ref_leave_moved(s, r, w);
 	if (w->failed)
 		s->poisoned = true;
 	if (s->n_ended == s->cap_ended) {

@@ -36,8 +36,9 @@ enum {
 	REF_REQUESTS = 16,         /* live in one session: at most max_batch */
 	REF_QUOTAS = 4,            /* names of models */
 	REF_WAITS = REF_SESSIONS * REF_BATCH,
-	REF_ASKED = 1024,    /* refusals that are known again */
-	REF_POINTS = 512,    /* open at once in one request */
+	REF_ASKED = 1024, /* refusals that are known again */
+	REF_POINTS = 512, /* open at once in one request */
+	REF_MOVED = WIRE_MAX_MOVES,
 	REF_TAILS = 8192,    /* pages of ended requests behind points, in one session */
 	REF_GRAIN = 16,      /* bytes: every page size is a multiple */
 	REF_GRAINS = 1 << 18 /* of one half */
@@ -108,7 +109,7 @@ struct ref_wait {
 	uint64_t ticket, since, deadline;
 	uint32_t stream, n;
 	int64_t max_tokens;
-	bool unordered;
+	bool unordered, pinned;
 	int32_t slots[REF_BATCH];
 	bool takes; /* then: */
 	struct ref_take take;
@@ -136,6 +137,8 @@ struct ref_pool {
 	uint32_t n_waits;
 	uint64_t stamp, wait_claim, claim_hold, claim_max;
 	uint64_t pause_end;                              /* stamp: until when nobody claims after claims in vain */
+	bool emptying[REF_EXTENTS];                      /* what lives there is to move, */
+	uint64_t emptying_seen;                          /* as of this command */
 	const struct ref_quota *chosen[REF_EXTENTS + 1]; /* by whose claim; NULL: by none */
 	uint64_t waited[REF_EXTENTS + 1];                /* stamp at which a claim gave it up with pages in it */
 	bool counting;                                   /* what an answer of the engine is compared with */
@@ -172,8 +175,17 @@ struct ref_seq {
 	struct ref_part parts[REF_GROUPS];
 };
 
+struct ref_moved {
+	uint32_t group;
+	int32_t page;
+};
+
 struct ref_request {
 	bool live;
+	bool pinned;
+	uint64_t stepped;                  /* stamp of its last prepare */
+	struct ref_moved moved[REF_MOVED]; /* pages that the pending step has replaced */
+	int32_t n_moved;
 	uint64_t handle;
 	uint32_t stream;
 	enum phase phase;
@@ -220,7 +232,7 @@ struct ref_slot {
 struct ref_group {
 	struct ref_class *class;
 	uint32_t class_index;
-	bool full;
+	bool full, movable;
 	int64_t window, page_tokens;
 	int32_t width;
 	uint32_t name;        /* of who binds pages: never another's */
@@ -281,6 +293,15 @@ struct ref_step {
 	const struct wire_step_entry *entries;
 	const int32_t *counts;
 	uint32_t n, n_counts;
+	const struct ref_moves *moves; /* of a prepare: */
+};
+/* Pages that the engine has moved with it. */
+struct ref_moves {
+	bool some;
+	uint32_t n;
+	const struct wire_move *list; /* those in rows; and of those that are reserved now: */
+	int32_t (*reserved)(void *arg, const struct ref_request *r, int32_t seq, uint32_t g, int32_t *pages);
+	void *arg;
 };
 
 /* Parts of steps that come together: what each entry asks for, and with what. */
@@ -293,7 +314,8 @@ struct ref_turn_entry {
 struct ref_turn {
 	const struct ref_turn_entry *entries;
 	uint32_t n;
-	bool well_formed; /* all that it lists is there */
+	bool well_formed;              /* all that it lists is there */
+	const struct ref_moves *moves; /* that came with it */
 };
 
 /* ---- arithmetic (spec sections 2 and 3) --------------------------------- */
@@ -352,7 +374,7 @@ void ref_reach(struct ref_session *s, uint32_t line, uint64_t word);
 struct ref_begin {
 	uint32_t stream, n;
 	int64_t max_tokens;
-	bool unordered;
+	bool unordered, pinned;
 	const int32_t *slots;
 	uint64_t wait, ticket;
 };
@@ -426,6 +448,11 @@ void ref_turn_prepares(struct ref_session *s, const struct ref_turn *t, const in
 		       struct ref_delivery *d);
 int ref_rewind(struct ref_session *s, uint64_t handle, const int32_t *tokens, uint32_t n);
 int ref_reserve(struct ref_session *s, uint64_t handle, int64_t max_tokens, int said, struct ref_request **out);
+int ref_pin(struct ref_session *s, uint64_t handle, bool pinned);
+/* Which extents are to come empty, as it was decided just now; @lacking: somebody lacks pages. */
+void ref_emptying_learn(struct ref_pool *p, const bool *emptying, bool lacking);
+/* The same at other times: as it was, but for those that are empty. */
+void ref_emptying_check(struct ref_pool *p, const bool *emptying);
 int ref_compact_begin(struct ref_session *s, uint64_t handle, const int32_t *map, uint32_t n, int32_t new_batch,
 		      uint32_t flags, struct ref_delivery *d);
 int ref_compact_complete(struct ref_session *s, uint64_t handle, const struct wire_fence *f, uint64_t armed,

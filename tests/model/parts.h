@@ -43,6 +43,13 @@ void ref_end_request(struct ref_session *s, struct ref_request *r, const struct 
 
 /* What every prepare refuses first. */
 int ref_prepare_check(struct ref_session *s, uint64_t handle, enum phase phase, struct ref_request **out);
+/* The engine has moved these pages of requests that step. */
+void ref_move(struct ref_session *s, struct ref_request *const requests[], uint32_t n, const struct ref_moves *m);
+/* Free pages of the class are left for all for whom they are kept. */
+bool ref_is_spared(struct ref_session *s, uint32_t index);
+/* The step of @r is completed: what it has replaced leaves. */
+void ref_leave_moved(struct ref_session *s, struct ref_request *r, const struct when *w);
+
 /* What every complete refuses first: another transition than @t or @or is pending, or a bad fence. */
 int ref_complete_check(struct ref_session *s, uint64_t handle, enum transition t, enum transition or,
 		       const struct wire_fence *f, uint64_t armed, struct ref_request **out, struct when *w);

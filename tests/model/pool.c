@@ -202,12 +202,15 @@ static bool was_in_use(const struct ref_pool *p, const struct ref_class *c, uint
 	return false;
 }
 
-/* Of @n free pages: how many doublings they are; fewer come first. */
-static int rank_of(int64_t n)
+/* Where extent @x with @n free pages stands among those of its class: a smaller number comes first. */
+static int rank_of(const struct ref_pool *p, uint32_t x, int64_t n, bool used)
 {
+	enum { LAST = 64, EMPTY };
 	int rank = 0;
 
-	while (n >>= 1)
+	if (!used || p->emptying[x])
+		return used ? LAST : EMPTY;
+	while (n >>= 1) /* by doublings */
 		rank++;
 	return rank;
 }
@@ -232,7 +235,7 @@ void ref_check_fullest(struct ref_pool *p)
 				if (y == x || left == 0 || left != starting_in(p, c, y, true) ||
 				    !was_in_use(p, c, y, false))
 					continue;
-				if (!used || rank_of(left) < rank_of(before))
+				if (rank_of(p, y, left, true) < rank_of(p, x, before, used))
 					ref_complain(p,
 						     "class %d took pages of extent %u, which had %lld free, and "
 						     "left extent %u, which has %lld",
@@ -338,6 +341,7 @@ void ref_declare(struct ref_session *s, const struct ref_model *m)
 	for (uint32_t g = 0; g < m->n_groups; g++) {
 		s->groups[g].full = m->groups[g].kind == WIRE_GROUP_FULL;
 		s->groups[g].window = m->groups[g].window;
+		s->groups[g].movable = m->groups[g].flags & WIRE_GROUP_MOVABLE;
 		s->groups[g].page_tokens = m->groups[g].page_tokens;
 		s->groups[g].width = (int32_t)ref_end_of(s, g, m->max_seq);
 	}

@@ -128,6 +128,17 @@ static void keep_for_others(struct ref_session *s, struct keep *k)
 	}
 }
 
+bool ref_is_spared(struct ref_session *s, uint32_t index)
+{
+	struct ref_pool *p = s->pool;
+	struct keep k;
+
+	keep_for_others(s, &k);
+	for (int i = 0; i < REF_QUOTAS; i++)
+		k.claims[index] += p->quotas[i].claim.kept[index];
+	return ref_tally(p, index)->open >= k.floors[index] + k.claims[index];
+}
+
 static bool nobody_holds(const struct ref_pool *p)
 {
 	for (uint32_t x = 0; x < p->n_extents; x++)

@@ -225,17 +225,20 @@ void run_turn(struct world *w, const struct command *c)
 	struct turn_answer a = { .faults = faults, .begun = begun, .n_faults = 99, .n_begun = 99 };
 	struct delivery d = delivery_of(w);
 	struct answers got, want;
+	struct moves_seen moves;
 	struct made m;
 	struct fault f;
 	int code;
 
 	make(w, c, &m);
+	moves_before(w, c->session, &moves);
 	code = step_turn(w->sides[c->session].session, &m.turn, armed, &a, &d, &f);
 	compare_code(w, "step_turn", code, ref_turn_check(s, &m.ref), &f);
 	if (code || w->pool.error[0])
 		return;
 	read_faults(w, &m, &a, &got);
 	want = got; /* where the engine is heard */
+	m.ref.moves = moves_after(w, &moves, &d);
 	ref_turn_ends(s, &m.ref, armed, want.completed, want.result);
 	compare_extents(w, s, 0);
 	for (uint32_t i = 0; i < m.turn.n && !w->pool.error[0]; i++)

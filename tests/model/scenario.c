@@ -35,6 +35,7 @@ static const char *const op_names[OP_COUNT] = {
 	"take",
 	"give",
 	"offer",
+	"pin",
 	"press",
 	"turn",
 };

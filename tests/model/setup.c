@@ -243,6 +243,21 @@ static uint32_t draw_turns(struct rng r)
 	return rng_one_in(&r, 2) ? (uint32_t)rng_between(&r, 1, 4) : 0;
 }
 
+/* In half of the worlds pages can move; drawn apart, as in draw_forms(). */
+static uint32_t draw_moves(struct rng r, struct setup *s)
+{
+	static const uint32_t often[] = { 4, 10, 30 };
+
+	r.state ^= 443; /* of the worlds in meson.build none has any */
+	if (rng_one_in(&r, 2))
+		return 0;
+	for (uint32_t i = 0; i < s->n_models; i++)
+		for (uint32_t g = 0; g < s->models[i].n_groups; g++)
+			if (!rng_one_in(&r, 5))
+				s->models[i].groups[g].flags = WIRE_GROUP_MOVABLE;
+	return often[rng_between(&r, 0, 2)];
+}
+
 void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
 {
 	static const uint32_t often[] = { 6, 20, 60, 200 };
@@ -290,4 +305,5 @@ void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
 	s->slice = rng_one_in(r, 2) ? 0 : (uint32_t)rng_between(r, 64, 400);
 	mood->manage = draw_manage(*r);
 	mood->turn = draw_turns(*r);
+	mood->moves = draw_moves(*r, s);
 }

@@ -125,6 +125,8 @@ int ref_prepare_one(struct ref_session *s, const struct wire_step_entry *e, cons
 		r->transition = TRANSITION_NONE;
 	else
 		s->spare -= REF_PROMISE;
+	if (!code)
+		r->stepped = s->pool->stamp;
 	if (code == SWAKV_ELIMIT)
 		r->phase = PHASE_FINISHING;
 	return code;
@@ -149,6 +151,7 @@ int ref_step_prepare(struct ref_session *s, const struct ref_step *step, int *co
 		if (!codes[i])
 			moved[n_moved++] = r;
 	}
+	ref_move(s, moved, n_moved, step->moves);
 	ref_deliver(s, moved, n_moved, d);
 	return SWAKV_OK;
 }
@@ -191,6 +194,7 @@ int ref_complete_one(struct ref_session *s, const struct wire_step_entry *e, con
 		ref_settle(s, r, &r->seqs[i], r->seqs[i].endpoint + stay[i], &w);
 	r->transition = TRANSITION_NONE;
 	ref_open_point(s, r, &w);
+	ref_leave_moved(s, r, &w);
 	return SWAKV_OK;
 }
 

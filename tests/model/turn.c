@@ -44,15 +44,16 @@ int ref_turn_check(struct ref_session *s, const struct ref_turn *t)
 	return t->well_formed ? SWAKV_OK : SWAKV_EINVALID;
 }
 
-/* Points that a complete gives back: those that the step was promised, but for one that it opens. */
+/* Points that a complete gives back: those that the step was promised, but for one that it opens, and one for what has
+ * moved. */
 static int complete(struct ref_session *s, const struct ref_turn_entry *e, const uint64_t *armed)
 {
 	struct ref_request *r = ref_find(s, e->step.request);
-	int32_t before = r ? r->n_points : 0;
+	int32_t before = r ? r->n_points : 0, tails = s->n_tails;
 	int code = ref_complete_one(s, &e->step, e->accepted, armed);
 
 	if (code == SWAKV_OK)
-		s->spare += REF_PROMISE - (r->n_points - before);
+		s->spare += REF_PROMISE - (r->n_points - before) - (s->n_tails > tails);
 	return code;
 }
 
@@ -97,5 +98,6 @@ void ref_turn_prepares(struct ref_session *s, const struct ref_turn *t, const in
 		else if ((result[i] = ref_prepare_one(s, &e->step, e->tokens, result[i], &r)) == SWAKV_OK)
 			moved[n_moved++] = r;
 	}
+	ref_move(s, moved, n_moved, t->moves);
 	ref_deliver(s, moved, n_moved, d);
 }

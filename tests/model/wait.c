@@ -54,7 +54,8 @@ int ref_wait_for_pages(struct ref_session *s, const struct ref_begin *b)
 				.stream = b->stream,
 				.n = b->n,
 				.max_tokens = b->max_tokens,
-				.unordered = b->unordered };
+				.unordered = b->unordered,
+				.pinned = b->pinned };
 	memcpy(w->slots, b->slots, b->n * sizeof *b->slots);
 	mark_slots(w, true);
 	return SWAKV_EAGAIN;
@@ -107,6 +108,7 @@ static struct ref_begin begin_of(const struct ref_wait *w)
 				   .n = w->n,
 				   .max_tokens = w->max_tokens,
 				   .unordered = w->unordered,
+				   .pinned = w->pinned,
 				   .slots = w->slots };
 }
 

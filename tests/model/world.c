@@ -309,9 +309,11 @@ struct delivery delivery_of(struct world *w)
 				  .n_updates = 99,
 				  .n_rows = 99,
 				  .n_scrubs = 99,
+				  .n_moves = 99,
 				  .updates = w->updates,
 				  .rows = w->rows,
-				  .scrubs = w->scrubs };
+				  .scrubs = w->scrubs,
+				  .moves = w->moves };
 }
 
 /* ---- commands ------------------------------------------------------------------------------ */
@@ -430,14 +432,17 @@ static void run_step(struct world *w, const struct command *c)
 	struct step step = { .entries = entries, .counts = c->counts, .n_counts = c->n_counts };
 	struct ref_step ref = { .entries = entries, .counts = c->counts, .n_counts = c->n_counts };
 	struct delivery d = delivery_of(w);
+	struct moves_seen moves;
 	int codes[STEP_ENTRIES] = { 0 }, got, want;
 	uint32_t n_faults = 99;
 	struct fault f;
 
 	step.n = ref.n = step_entries(w, c, entries);
+	moves_before(w, c->session, &moves);
 	got = prepare ? step_prepare(e, &step, faults, &n_faults, &d, &f)
 		      : step_complete(e, &step, armed, faults, &n_faults, &f);
 	compare_extents(w, prepare ? s : NULL, 0);
+	ref.moves = moves_after(w, &moves, got || !prepare ? NULL : &d);
 	for (uint32_t i = 0; i < n_faults && !got; i++)
 		if (faults[i].entry < c->n)
 			codes[faults[i].entry] = faults[i].fault.code;
@@ -593,6 +598,9 @@ static void dispatch(struct world *w, const struct command *c)
 	case OP_OFFER:
 		run_offer(w, c);
 		break;
+	case OP_PIN:
+		run_pin(w, c);
+		break;
 	case OP_PRESS:
 		run_press(w);
 		break;
@@ -620,8 +628,12 @@ static bool has_entries(const struct command *c)
 static void compare_touched(struct world *w, const struct command *c)
 {
 	struct ref_session *s = &w->sessions[c->session];
+	bool emptying[REF_EXTENTS];
 
 	compare_extents(w, NULL, 0);
+	see_emptying(w, emptying);
+	if (!w->pool.error[0])
+		ref_emptying_check(&w->pool, emptying);
 	if (!w->pool.error[0])
 		ref_check_thrift(&w->pool, w->holder);
 	if (!w->pool.error[0])

@@ -22,7 +22,7 @@ enum op {
 	OP_ARM,     /* session, stream: work is enqueued, and a write of the next value behind it */
 	OP_REACH,   /* session, stream: of the values that are armed but not written all but `value` are written */
 	OP_BEGIN,   /* session, request, stream, value: max_tokens, list[n]: slots, new_batch: how long it may wait,
-		       flags: 1, its steps may overlap */
+		       flags: 1, its steps may overlap; 2, it is pinned */
 	OP_PREFILL_PREPARE,  /* session, request, list[n]: lengths */
 	OP_PREFILL_COMPLETE, /* session, request, fence */
 	OP_STEP_PREPARE,     /* session, entries[n], counts[n_counts] */
@@ -45,6 +45,7 @@ enum op {
 	OP_GIVE,  /* session, value: group, list[0]: how many of those that it has taken, list[1]: from which one on,
 		     flags: enum wrong_page, entries[n]: fences of the streams `request` */
 	OP_OFFER, /* session, value: group, list[0]: so many it says that it could give */
+	OP_PIN,   /* session, request, flags: 1 it is pinned, 0 no longer */
 	OP_PRESS, /* it is decided who is asked for pages that others lack */
 	OP_TURN,  /* session, entries[n], counts[n_counts], and for the begin among them what OP_BEGIN has, new_batch:
 		     its  slots, flags: 2, all are denied, 4, it would wait, 8, a detail too many */
@@ -146,6 +147,8 @@ struct world {
 	struct wire_update updates[WIRE_MAX_INLINE_UPDATES];
 	struct wire_row rows[REF_GROUPS * REF_BATCH];
 	struct wire_scrub scrubs[REF_GROUPS * REF_BATCH];
+	struct wire_move moves[WIRE_MAX_MOVES];
+	uint64_t n_page_moves, n_emptying; /* pages that moved, extents that were to come empty */
 	struct ref_delivery expected;
 };
 
@@ -183,6 +186,22 @@ void learn_taken(struct world *w, uint32_t session, const struct ref_take *t, co
 /* ---- run_turn.c ------------------------------------------------------------ */
 
 void run_turn(struct world *w, const struct command *c);
+
+/* ---- run_moves.c ------------------------------------------------------------ */
+
+void run_pin(struct world *w, const struct command *c);
+/* Reads which extents are to come empty. */
+void see_emptying(const struct world *w, bool *emptying);
+/* What moves with a command. */
+struct moves_seen {
+	struct world *w;
+	uint32_t session;
+	uint64_t before; /* so many pages had moved */
+	struct ref_moves ref;
+};
+void moves_before(struct world *w, uint32_t session, struct moves_seen *m);
+/* What the model is told of it; @d: the answer, NULL: none. */
+const struct ref_moves *moves_after(struct world *w, struct moves_seen *m, const struct delivery *d);
 
 /* ---- admission.c ----------------------------------------------------------- */
 

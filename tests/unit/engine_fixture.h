@@ -96,6 +96,7 @@ static inline void worker_open(struct worker *w, struct engine *e, struct model 
 	w->d.updates = malloc(WIRE_MAX_INLINE_UPDATES * sizeof(*w->d.updates));
 	w->d.rows = malloc(rows * sizeof(*w->d.rows));
 	w->d.scrubs = malloc(rows * sizeof(*w->d.scrubs));
+	w->d.moves = malloc(WIRE_MAX_MOVES * sizeof(*w->d.moves));
 	w->s = session_new(e, &m, w->tables, tag);
 	cr_assert_not_null(w->s);
 }
@@ -114,6 +115,7 @@ static inline void worker_close(struct worker *w)
 	free(w->d.updates);
 	free(w->d.rows);
 	free(w->d.scrubs);
+	free(w->d.moves);
 }
 
 static const struct wire_fence fence_done = { .kind = WIRE_FENCE_DONE };

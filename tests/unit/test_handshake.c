@@ -111,9 +111,9 @@ Test(handshake, reserved_fields_must_be_zero)
 		REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
 		hello.reserved[i] = 0;
 	}
-	hello.groups[0].reserved[8] = 1;
+	hello.groups[0].reserved[7] = 1;
 	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
-	hello.groups[0].reserved[8] = 0;
+	hello.groups[0].reserved[7] = 0;
 	hello.groups[WIRE_MAX_GROUPS - 1].dtype = 1;
 	REFUSED(SWAKV_EINVALID, FAULT_RESERVED);
 }

@@ -314,6 +314,7 @@ static void query(struct worker *k, const struct life *r)
 	command(k, WIRE_OP_QUERY_STATE, r->handle, 0, sizeof(*q));
 	command(k, WIRE_OP_QUERY_REQUEST, r->handle, 0, 0);
 	command(k, WIRE_OP_QUERY_PAGES, 0, 0, 0);
+	command(k, draw(2) ? WIRE_OP_PIN : WIRE_OP_UNPIN, r->handle, 0, 0);
 }
 
 static void reserve(struct worker *k, const struct life *r)

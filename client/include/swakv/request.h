@@ -47,6 +47,17 @@ int swakv_request_withdraw(swakv_session *s, swakv_ticket begin, swakv_ticket *t
 int swakv_request_reserve(swakv_request *r, int64_t max_tokens, swakv_ticket *ticket);
 
 /*
+ * The pages of the request stay where they are from now on, until it is unpinned: for whatever holds ids or
+ * addresses beside the tables (a graph that bakes them, an exported plan, a pointer). Pages of groups that are not
+ * SWAKV_GROUP_MOVABLE stay anyway. Pins do not count: one unpin ends them. On a custom stream without `move` a
+ * request is pinned for life, and unpin is SWAKV_EUNSUPPORTED.
+ * Errors: common.
+ */
+int swakv_request_pin(swakv_request *r, swakv_ticket *ticket);
+/* Errors: common, SWAKV_EUNSUPPORTED. */
+int swakv_request_unpin(swakv_request *r, swakv_ticket *ticket);
+
+/*
  * Ends the request; its pages return at its last completion point. On one that has ended: 0, nothing done.
  * Errors: common, SWAKV_EPHASE (a step is pending: complete it, or abandon the request).
  */

@@ -64,6 +64,16 @@ struct swakv_group {
 	enum swakv_order order;
 	/* what the bytes are, up to 31 printable ASCII characters; shown, never interpreted; NULL: "" */
 	const char *tag;
+	uint64_t flags; /* SWAKV_GROUP_*, or 0 */
+};
+enum {
+	/*
+	 * Where another page size waits for memory, a step of a request may find pages elsewhere: the
+	 * library copies them and writes the new ids to the tables, before the step's own work. For
+	 * whoever reads ids from the tables in each step; swakv_request_pin() is for a while in which
+	 * something else holds them.
+	 */
+	SWAKV_GROUP_MOVABLE = 1,
 };
 
 /* Which pages an extend binds. Spec section 3. */
@@ -282,6 +292,7 @@ struct swakv_session_counters {
 	uint64_t sleeps;       /* futex waits */
 	uint64_t row_faults;   /* row versions that did not fit and were read again */
 	uint64_t rescues;      /* sleeps that ended by time-out with an answer there: must stay 0 */
+	uint64_t moved_pages;  /* pages that the library copied elsewhere for the broker */
 };
 /*
  * Zeroes for a NULL session.

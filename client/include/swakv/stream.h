@@ -93,6 +93,11 @@ struct swakv_stream_ops {
 	int (*synchronize)(void *arg);
 	/* Enqueues a copy of @bytes at @src to address @dst; @src is gone when it returns. NULL: no device mappings. */
 	int (*copy)(void *arg, uint64_t dst, const void *src, size_t bytes);
+	/*
+	 * Enqueues a copy within the pool: @bytes at address @src to @dst, which do not overlap. NULL: pages
+	 * of requests on this stream never move.
+	 */
+	int (*move)(void *arg, uint64_t dst, uint64_t src, size_t bytes);
 };
 /*
  * @ops is copied; @arg is passed to each operation until the session has been closed.

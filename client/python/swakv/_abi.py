@@ -42,6 +42,7 @@ COMPACT_MOVE_ROWS = 1
 ATTACH_EVENTS, ATTACH_JOINABLE = 1, 2
 TAKE_OVERWRITES = 1
 TURN_COMPLETE, TURN_PREPARE, TURN_FINISH, TURN_BEGIN = 1, 2, 4, 8
+GROUP_MOVABLE = 1
 MAX_PAGES = 4096
 EAGAIN = -17
 CU_STREAM_LEGACY = 1  # cuda.h
@@ -72,6 +73,7 @@ class Group(_Struct):
         ("form", c_int),
         ("order", c_int),
         ("tag", c_char_p),
+        ("flags", c_uint64),
     ]
 
 
@@ -334,6 +336,8 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "swakv_request_begin": (c_int, _S, POINTER(BeginOptions), POINTER(c_void_p), _TICKET),
     "swakv_request_withdraw": (c_int, _S, c_uint64, _TICKET),
     "swakv_request_reserve": (c_int, _S, c_int64, _TICKET),
+    "swakv_request_pin": (c_int, _S, _TICKET),
+    "swakv_request_unpin": (c_int, _S, _TICKET),
     "swakv_request_finish": (c_int, _S, _TICKET),
     "swakv_request_abandon": (c_int, _S, _TICKET),
     "swakv_request_free": (None, _S),

@@ -157,6 +157,14 @@ class Request:
         """Raises max_tokens of begin, and reserves what that needs, or nothing."""
         self.call(self.session._lib.swakv_request_reserve, max_tokens)
 
+    def pin(self) -> None:
+        """The pages of the request stay where they are, until unpin(): for what holds their ids beside the tables."""
+        self.call(self.session._lib.swakv_request_pin)
+
+    def unpin(self) -> None:
+        """Ends that: pages of groups that are movable may move again with a step."""
+        self.call(self.session._lib.swakv_request_unpin)
+
     def finish(self) -> None:
         """Ends the request; its pages return at its last completion point."""
         self.call(self.session._lib.swakv_request_finish)
