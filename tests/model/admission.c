@@ -6,6 +6,7 @@
 #include "world.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <swakv/error.h>
 
@@ -149,6 +150,7 @@ void look_at_claims(void *arg)
 	struct world *w = arg;
 	struct ref_claim_seen seen[REF_QUOTAS];
 
+	memcpy(w->pool.held, w->pool.holder, sizeof w->pool.held);
 	compare_extents(w, &w->sessions[0], 0);
 	ref_claims_pass(&w->pool);
 	see_claims(w, seen);

@@ -148,7 +148,7 @@ static int64_t would_have(const struct ref_pool *p, const struct ref_claim *c, u
 			all &= c->class_of[x] == (int32_t)i && x != but;
 			touches |= x == but;
 			elsewhere &= !p->chosen[x] || x == but;
-			held &= p->holder[x] == (int32_t)i;
+			held &= p->holder[x] == (int32_t)i && p->held[x] == (int32_t)i;
 		}
 		n += all || (touches && elsewhere && held && k->page[id] == REF_FREE);
 	}

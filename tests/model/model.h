@@ -128,8 +128,10 @@ struct ref_pool {
 	uint64_t change;  /* counts what page and extent states change */
 	uint32_t n_extents;
 	int32_t holder[REF_EXTENTS + 1]; /* class index, -1: unassigned */
-	int32_t former[REF_EXTENTS];     /* class that held it last, -1: none yet */
-	int32_t live[REF_EXTENTS + 1];   /* pages that touch it and are not free */
+	/* the same before claims chose: one that fails may move some after another has chosen */
+	int32_t held[REF_EXTENTS + 1];
+	int32_t former[REF_EXTENTS];   /* class that held it last, -1: none yet */
+	int32_t live[REF_EXTENTS + 1]; /* pages that touch it and are not free */
 	struct ref_class classes[REF_CLASSES];
 	uint32_t n_classes;
 	struct ref_quota quotas[REF_QUOTAS];
