@@ -31,6 +31,7 @@ static void setup(void)
 	snprintf(object, sizeof(object), "/swakv-%s", name);
 	snprintf(path, sizeof(path), "/dev/shm%s", object);
 	snprintf(other_link, sizeof(other_link), "%s.link", path);
+	shm_unlink(object); /* of a process that had this number and was killed */
 	r.fd = w.fd = -1;
 	out = calloc(1, sizeof(*out));
 	cr_assert_not_null(out);
