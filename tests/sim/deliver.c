@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire_turn.h"
+
 /* What one stream gets of a delivery. */
 struct share {
-	struct gpu_update *updates, *pages;
-	uint32_t n_updates, n_pages, cap_updates, cap_pages;
+	struct gpu_update *updates, *pages, *copies;
+	uint32_t n_updates, n_pages, n_copies, cap_updates, cap_pages, cap_copies;
 };
 
 void deliver_arm(struct worker *v, uint32_t stream)
@@ -96,7 +98,7 @@ static void read_row(struct worker *v, struct share *shares, const struct wire_r
 	}
 	v->held[group][slot] = version;
 	for (int32_t c = first; c < end; c++)
-		add_update(v, shares, (struct gpu_update){ group, slot, c, host_page(v, group, slot, c) });
+		add_update(v, shares, (struct gpu_update){ group, slot, c, host_page(v, group, slot, c), -1 });
 }
 
 static void take_rows(struct worker *v, struct share *shares, const struct wire_delivery *d,
@@ -133,7 +135,7 @@ static void take_updates(struct worker *v, struct share *shares, const struct wi
 		if (fresh[group][cell / width])
 			add_update(v, shares,
 				   (struct gpu_update){ group, (int32_t)(cell / width), (int32_t)(cell % width),
-							updates[i].page });
+							updates[i].page, -1 });
 	}
 }
 
@@ -150,15 +152,61 @@ static void take_scrubs(struct worker *v, struct share *shares, const struct wir
 
 			if (page >= 0)
 				push(&s->pages, &s->n_pages, &s->cap_pages,
-				     (struct gpu_update){ group, slot, (int32_t)c, page });
+				     (struct gpu_update){ group, slot, (int32_t)c, page, -1 });
 		}
 	}
 }
 
-/* Scrubs first, then the updates; their slots are another stream's only when the next mark is reached. */
+static struct life *life_in(struct worker *v, int32_t slot)
+{
+	for (int i = 0; i < SIM_BATCH; i++)
+		for (uint32_t k = 0; k < v->lives[i].n; k++)
+			if (v->lives[i].seqs[k].slot == slot)
+				return &v->lives[i];
+	return NULL;
+}
+
+/* Only pages of a movable group of a request that is not pinned move, and to pages that are there. */
+static bool may_move(struct worker *v, const struct life *l, uint32_t group, const struct wire_move *m)
+{
+	const struct geometry *g = &v->gpu.geometry[group];
+
+	if (!(v->model->groups[group].flags & WIRE_GROUP_MOVABLE))
+		world_break(v->world, "a page of group %u of worker %u moves, which may not", group, v->number);
+	else if (!l || l->pinned)
+		world_break(v->world, "worker %u: a page of slot %u moves, whose request %s", v->number,
+			    m->row % (uint32_t)v->model->max_batch, l ? "is pinned" : "is no more");
+	else if (!memory_has(&v->world->memory, g, m->from) || !memory_has(&v->world->memory, g, m->to))
+		world_break(v->world, "page %d of group %u moves to %d", m->from, group, m->to);
+	return !v->world->broken[0];
+}
+
+/* Pages that move: all of each is copied, behind what the stream has, or its request is lost. */
+static void take_moves(struct worker *v, struct share *shares, const struct wire_move *moves, uint32_t n)
+{
+	if (n > WIRE_MAX_MOVES)
+		world_break(v->world, "%u pages of worker %u move with one answer", n, v->number);
+	for (uint32_t i = 0; i < n && !v->world->broken[0]; i++) {
+		uint32_t group = moves[i].row / (uint32_t)v->model->max_batch;
+		int32_t slot = (int32_t)(moves[i].row % (uint32_t)v->model->max_batch);
+		struct share *s = &shares[v->slots[slot].stream];
+		struct life *l = life_in(v, slot);
+
+		if (!may_move(v, l, group, &moves[i]))
+			return;
+		l->lost |= world_fault(v->world, SIM_POISON);
+		if (l->lost)
+			continue;
+		push(&s->copies, &s->n_copies, &s->cap_copies,
+		     (struct gpu_update){ .group = group, .slot = slot, .page = moves[i].to, .from = moves[i].from });
+	}
+	v->world->moved += n;
+}
+
+/* Scrubs and copies first, then the updates; their slots are another stream's only when the next mark is reached. */
 static void enqueue(struct worker *v, uint32_t stream, struct share *s)
 {
-	if (s->n_pages || s->n_updates)
+	if (s->n_pages || s->n_copies || s->n_updates)
 		deliver_arm(v, stream);
 	for (uint32_t i = 0; i < s->n_updates; i++) {
 		v->slots[s->updates[i].slot].applied = stream;
@@ -166,6 +214,8 @@ static void enqueue(struct worker *v, uint32_t stream, struct share *s)
 	}
 	if (s->n_pages)
 		gpu_scrub(&v->gpu, stream, s->pages, s->n_pages);
+	if (s->n_copies)
+		gpu_copy(&v->gpu, stream, s->copies, s->n_copies, v->world->plan.kernel_ns);
 	if (s->n_updates)
 		gpu_apply(&v->gpu, stream, s->updates, s->n_updates);
 }
@@ -177,6 +227,8 @@ const struct wire_entry_fault *deliver(struct worker *v, const struct message *m
 	struct share shares[SIM_STREAMS] = { 0 };
 	const struct wire_entry_fault *faults;
 	const struct wire_update *updates;
+	const struct wire_scrub *scrubs;
+	const struct wire_begun *begun;
 	const struct wire_row *rows;
 
 	memcpy(d, p, sizeof(*d));
@@ -186,7 +238,10 @@ const struct wire_entry_fault *deliver(struct worker *v, const struct message *m
 	v->world->by_reference += (d->flags & WIRE_DELIVERY_BY_REFERENCE) != 0;
 	take_rows(v, shares, d, rows, fresh);
 	take_updates(v, shares, d, updates, fresh);
-	take_scrubs(v, shares, d, (const struct wire_scrub *)(rows + d->n_rows));
+	scrubs = (const struct wire_scrub *)(rows + d->n_rows);
+	take_scrubs(v, shares, d, scrubs);
+	begun = (const struct wire_begun *)(scrubs + d->n_scrubs);
+	take_moves(v, shares, (const struct wire_move *)(begun + d->n_begun), d->flags / WIRE_DELIVERY_MOVE);
 	for (uint32_t i = 0; i < v->model->n_streams; i++)
 		enqueue(v, i, &shares[i]);
 	return faults;

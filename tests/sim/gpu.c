@@ -36,6 +36,21 @@ static void do_scrub(struct gpu *g, const struct gpu_op *op)
 		memory_write(&g->world->memory, &g->geometry[op->updates[i].group], op->updates[i].page, 0);
 }
 
+/* What is there at the end has been there all the time, or what reads the copy finds it. */
+static void do_copy(struct gpu *g, const struct gpu_op *op)
+{
+	for (uint32_t i = 0; i < op->n; i++) {
+		const struct gpu_update *u = &op->updates[i];
+		uint64_t found;
+
+		if (!memory_is_own(&g->world->memory, &g->geometry[u->group], u->from, g->worker, &found))
+			world_break(g->world,
+				    "worker %u, group %u: page %d, which moves to %d, holds what worker %u wrote",
+				    g->worker, u->group, u->from, u->page, memory_tag_worker(found));
+		memory_copy(&g->world->memory, &g->geometry[u->group], u->from, u->page);
+	}
+}
+
 static void do_apply(struct gpu *g, const struct gpu_op *op)
 {
 	for (uint32_t i = 0; i < op->n; i++) {
@@ -161,6 +176,9 @@ static void op_end(struct gpu_stream *s, struct gpu_op *op)
 	case GPU_SCRUB:
 		do_scrub(s->gpu, op);
 		break;
+	case GPU_COPY:
+		do_copy(s->gpu, op);
+		break;
 	case GPU_APPLY:
 		do_apply(s->gpu, op);
 		break;
@@ -183,6 +201,7 @@ static void op_free(struct gpu_op *op)
 {
 	switch (op->kind) {
 	case GPU_SCRUB:
+	case GPU_COPY:
 	case GPU_APPLY:
 		free(op->updates);
 		break;
@@ -248,6 +267,11 @@ static uint64_t draw_ns(struct gpu *g, uint64_t most)
 void gpu_scrub(struct gpu *g, uint32_t stream, struct gpu_update *pages, uint32_t n)
 {
 	enqueue(g, stream, (struct gpu_op){ .kind = GPU_SCRUB, .updates = pages, .n = n, .ns = draw_ns(g, 3000) });
+}
+
+void gpu_copy(struct gpu *g, uint32_t stream, struct gpu_update *pages, uint32_t n, uint64_t ns)
+{
+	enqueue(g, stream, (struct gpu_op){ .kind = GPU_COPY, .updates = pages, .n = n, .ns = draw_ns(g, ns) });
 }
 
 void gpu_apply(struct gpu *g, uint32_t stream, struct gpu_update *updates, uint32_t n)

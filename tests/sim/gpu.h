@@ -27,7 +27,7 @@ struct gpu_use {
 	bool clean;             /* a take that leaves zeroes */
 };
 
-enum gpu_kind { GPU_SCRUB, GPU_APPLY, GPU_KERNEL, GPU_USE, GPU_MARK };
+enum gpu_kind { GPU_SCRUB, GPU_COPY, GPU_APPLY, GPU_KERNEL, GPU_USE, GPU_MARK };
 
 struct gpu_op {
 	STAILQ_ENTRY(gpu_op) link;
@@ -39,7 +39,8 @@ struct gpu_op {
 		struct gpu_update {
 			uint32_t group;
 			int32_t slot, column, page;
-		} * updates; /* of an apply, and pages of a scrub */
+			int32_t from;
+		} * updates; /* of an apply, pages of a scrub, and of a copy with where it comes from */
 		struct gpu_part *parts;
 		struct gpu_use *uses;
 	};
@@ -75,6 +76,7 @@ void gpu_free(struct gpu *g);
 
 /* Each enqueues behind what the stream has, and takes over what it is given. */
 void gpu_scrub(struct gpu *g, uint32_t stream, struct gpu_update *pages, uint32_t n);
+void gpu_copy(struct gpu *g, uint32_t stream, struct gpu_update *pages, uint32_t n, uint64_t ns);
 void gpu_apply(struct gpu *g, uint32_t stream, struct gpu_update *updates, uint32_t n);
 void gpu_kernel(struct gpu *g, uint32_t stream, struct gpu_part *parts, uint32_t n, uint64_t ns);
 void gpu_use(struct gpu *g, uint32_t stream, struct gpu_use *uses, uint32_t n, uint64_t ns);

@@ -57,6 +57,17 @@ bool life_is_over(const struct worker *v)
 	return true;
 }
 
+bool life_has_work(const struct worker *v)
+{
+	for (int i = 0; i < SIM_BATCH; i++) {
+		const struct life *l = &v->lives[i];
+
+		if (!l->called && l->state != LIFE_NONE && l->state != LIFE_BEGINNING && l->state != LIFE_ENDING)
+			return true;
+	}
+	return false;
+}
+
 /* ---- begin -------------------------------------------------------------------------------- */
 
 uint32_t life_draw_slots(struct worker *v, uint32_t stream, int32_t *slots)
@@ -74,6 +85,7 @@ uint32_t life_draw_slots(struct worker *v, uint32_t stream, int32_t *slots)
 void life_begins(struct worker *v, struct life *l, const struct wire_begin *b, const int32_t *slots, uint32_t n)
 {
 	*l = (struct life){ .state = LIFE_BEGINNING, .stream = b->stream, .n = n, .called = true };
+	l->pinned = b->flags & WIRE_BEGIN_PINNED;
 	l->capacity = b->max_tokens ? b->max_tokens : v->model->max_seq;
 	l->since = v->world->now;
 	l->wait_ns = b->wait_ms * NS_PER_MS;
@@ -95,6 +107,8 @@ static void begin(struct worker *v, struct life *l)
 	if (n == 0)
 		return;
 	b.max_tokens = rng_one_in(r, 3) ? rng_between(r, 1, v->model->max_seq) : 0;
+	if (rng_one_in(r, 10))
+		b.flags |= WIRE_BEGIN_PINNED;
 	if (rng_one_in(r, 2))
 		b.wait_ms = (uint32_t)rng_between(r, 1, rng_one_in(r, 3) ? 8000 : 60);
 	message_begin(&m, WIRE_OP_BEGIN, 0);
@@ -139,7 +153,7 @@ static void prefill(struct worker *v, struct life *l)
 
 struct wire_fence life_fence(struct worker *v, struct life *l, bool *failed)
 {
-	*failed = !v->poisoned && world_fault(v->world, SIM_POISON);
+	*failed = !v->poisoned && (l->lost || world_fault(v->world, SIM_POISON));
 	if (*failed)
 		return (struct wire_fence){ .kind = WIRE_FENCE_FAILED };
 	if (line_reached(v, l->stream, l->fence) && rng_one_in(&v->world->rng, 2))
@@ -214,6 +228,17 @@ static void reserve(struct worker *v, struct life *l)
 	c->lives = 1u << (l - v->lives);
 	c->value = tokens;
 	l->called = true;
+}
+
+/* From the answer on its pages stay where they are, or from now on they may move. */
+static void pin(struct worker *v, struct life *l)
+{
+	bool pins = rng_one_in(&v->world->rng, 2);
+	struct message m;
+
+	message_begin(&m, pins ? WIRE_OP_PIN : WIRE_OP_UNPIN, l->handle);
+	if (send_about(v, l, &m, 0))
+		l->pinned = false;
 }
 
 static void end(struct worker *v, struct life *l, bool abandon)
@@ -434,6 +459,10 @@ void life_act(struct worker *v)
 	}
 	if ((l->step || l->compacting || l->state == LIFE_ADMITTED) && rng_one_in(r, 60)) {
 		end(v, l, true);
+		return;
+	}
+	if (l->handle && rng_one_in(r, 60)) {
+		pin(v, l);
 		return;
 	}
 	switch (l->state) {

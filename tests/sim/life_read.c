@@ -78,7 +78,7 @@ static void launch(struct worker *v, struct life *l, bool prefill)
 		for (uint32_t g = 0; g < v->model->n_groups; g++)
 			parts[i++] = part_of(v, &l->seqs[s], g, prefill);
 	deliver_arm(v, l->stream);
-	gpu_kernel(&v->gpu, l->stream, parts, n, v->world->plan.kernel_ns);
+	gpu_kernel(&v->gpu, l->stream, parts, l->lost ? 0 : n, v->world->plan.kernel_ns);
 	l->fence = deliver_mark(v, l->stream);
 	/* While it holds more than its reservation, what it leaves waits for the point, too. */
 	if (!prefill &&
@@ -300,6 +300,11 @@ static void read_one(struct worker *v, struct life *l, const struct call *c, con
 		break;
 	case WIRE_OP_RESERVE:
 		l->capacity = c->value;
+		break;
+	case WIRE_OP_PIN:
+		l->pinned = true;
+		break;
+	case WIRE_OP_UNPIN:
 		break;
 	case WIRE_OP_COMPACT_BEGIN:
 		deliver(v, m, &d);

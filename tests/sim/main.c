@@ -28,7 +28,7 @@ static const char usage[] =
 	"  --steps N      steps of each (default: 20000)\n"
 	"  --total N      from the first seed on, as many worlds as make N steps\n"
 	"  --without F    leave out: deaths, stops, late, missing, forged, full, storms, limits, poison,\n"
-	"                 half-open, orders, files, stop; processes, turns, takes, joined\n"
+	"                 half-open, orders, files, stop; processes, moves, turns, takes, joined\n"
 	"  --workers N    at most so many workers\n"
 	"  --forbid F     that it happens is a failure: shows how failures are shrunk\n"
 	"  --trace        print what happens\n"

@@ -3,6 +3,7 @@
 #include "memory.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 bool memory_init(struct memory *m, uint64_t half_bytes)
 {
@@ -45,6 +46,15 @@ void memory_write(struct memory *m, const struct geometry *g, int32_t page, uint
 		m->tags[i] = tag;
 	for (uint64_t i = first + m->half; !g->shape.joined && i < first + m->half + n; i++)
 		m->tags[i] = tag;
+}
+
+void memory_copy(struct memory *m, const struct geometry *g, int32_t from, int32_t to)
+{
+	uint64_t n = grains_of(g);
+
+	for (int half = 0; half < (g->shape.joined ? 1 : 2); half++)
+		memmove(m->tags + first_of(g, to) + (uint64_t)half * m->half,
+			m->tags + first_of(g, from) + (uint64_t)half * m->half, n * sizeof(*m->tags));
 }
 
 static bool all_are(const uint64_t *tags, uint64_t n, uint64_t tag, uint64_t *found)

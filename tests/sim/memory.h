@@ -29,6 +29,8 @@ void memory_free(struct memory *m);
 bool memory_has(const struct memory *m, const struct geometry *g, int32_t page);
 /* 0 for "zeroes". */
 void memory_write(struct memory *m, const struct geometry *g, int32_t page, uint64_t tag);
+/* All of page @from to page @to. */
+void memory_copy(struct memory *m, const struct geometry *g, int32_t from, int32_t to);
 /* True when all of the page is @tag; else *@found is what else is there. */
 bool memory_is(const struct memory *m, const struct geometry *g, int32_t page, uint64_t tag, uint64_t *found);
 /* True when none of the page is what another worker than @number wrote; else *@found is. */

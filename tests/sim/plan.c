@@ -54,7 +54,7 @@ static struct wire_group draw_group(struct rng *r, bool full, bool bytes)
 	return g;
 }
 
-static void draw_model(struct model *m, struct rng *r, bool joined)
+static void draw_model(struct model *m, struct rng *r, bool joined, bool moves)
 {
 	*m = (struct model){
 		.n_groups = (uint32_t)rng_between(r, 1, SIM_GROUPS),
@@ -80,6 +80,8 @@ static void draw_model(struct model *m, struct rng *r, bool joined)
 						    .v_head_dim = 1,
 						    .dtype = WIRE_FP8 };
 	}
+	for (uint32_t i = 0; i < m->n_groups; i++)
+		m->groups[i].flags = moves && !rng_one_in(r, 12) ? WIRE_GROUP_MOVABLE : 0;
 }
 
 static void draw_pool(struct plan *p, struct rng *r)
@@ -175,24 +177,43 @@ static void draw_config(struct plan *p, struct rng *r)
 	p->ring.max_sessions = c->max_sessions;
 }
 
+/*
+ * Pages move in the steps of whoever does not stand still, while others wait, and where is decided anew every 2 ms at
+ * best: such a world has time, what takes the broker a second takes it 50 ms, and work lasts beyond the next step.
+ */
+static void draw_movers(struct plan *p, struct rng *r)
+{
+	static const enum sim_fault rare[] = { SIM_STOPS, SIM_DEATHS, SIM_FORGED, SIM_FULL };
+
+	p->ring.engine.extent_bytes = p->ring.engine.half_bytes / (uint64_t)rng_between(r, 12, 30) / 16 * 16;
+	p->pool.extent_bytes = p->ring.engine.extent_bytes;
+	p->ring.engine.stamps_a_ms /= 20;
+	p->think_ns *= 8;
+	p->kernel_ns *= 20;
+	p->n_workers = p->n_workers < 4 ? 4 : p->n_workers;
+	p->rate[SIM_TAKES] = 0; /* what workers manage themselves stays where it is */
+	p->rate[SIM_MISSING] = 0;
+	for (size_t i = 0; i < sizeof(rare) / sizeof(rare[0]); i++)
+		p->rate[rare[i]] *= 10;
+}
+
 void plan_make(struct plan *p, struct rng *r, const struct sim_options *o)
 {
 	bool joined = rng_one_in(r, 2) && !(o->without >> SIM_JOINED & 1);
+	bool moves = rng_one_in(r, 2) && !(o->without >> SIM_MOVES & 1);
 	struct fault f;
 
 	*p = (struct plan){ .n_models = (uint32_t)rng_between(r, 1, SIM_MODELS) };
 	draw_pool(p, r);
 	for (uint32_t i = 0; i < p->n_models; i++) {
 		do
-			draw_model(&p->models[i], r, joined);
+			draw_model(&p->models[i], r, joined, moves);
 		while (model_check(&p->models[i], p->ring.engine.half_bytes, p->geometry[i], &f) != 0);
 		if (rng_one_in(r, 4))
 			p->floors[i] = p->ring.engine.half_bytes * 2 / (uint64_t)rng_between(r, 6, 20);
 	}
 	draw_config(p, r);
 	p->n_workers = (uint32_t)rng_between(r, 1, SIM_WORKERS);
-	if (o->max_workers && p->n_workers > o->max_workers)
-		p->n_workers = o->max_workers;
 	p->think_ns = (uint64_t)rng_between(r, 500, 30000);
 	p->kernel_ns = (uint64_t)rng_between(r, 500, 60000);
 	/* Some worlds are rough, some are calm, and each has faults of its own. */
@@ -208,6 +229,10 @@ void plan_make(struct plan *p, struct rng *r, const struct sim_options *o)
 	p->rate[SIM_HALF_OPEN] = p->rate[SIM_HALF_OPEN] ? (uint32_t)rng_between(r, 2, 20) : 0; /* of attaches */
 	p->rate[SIM_ORDERS] /= 10; /* of looks at the world */
 	p->rate[SIM_FILES] /= 10;
+	if (moves)
+		draw_movers(p, r);
+	if (o->max_workers && p->n_workers > o->max_workers)
+		p->n_workers = o->max_workers;
 	p->rate[SIM_STOP] = p->rate[SIM_STOP] ? 4 : 0;                                /* of worlds */
 	p->rate[SIM_PROCESSES] = p->rate[SIM_PROCESSES] ? 2 : 0;                      /* of those that may come */
 	p->rate[SIM_TURNS] = p->rate[SIM_TURNS] ? (uint32_t)rng_between(r, 2, 9) : 0; /* of what workers do */

@@ -41,6 +41,7 @@
 	X(STOP, "stop")           /* the broker stops in the middle of it all */                                       \
 	/* and what need not be there, though it is no fault */                                                        \
 	X(PROCESSES, "processes") /* further processes join a session */                                               \
+	X(MOVES, "moves")         /* pages move */                                                                     \
 	X(TURNS, "turns")         /* one message a step */                                                             \
 	X(TAKES, "takes")         /* workers manage pages themselves */                                                \
 	X(JOINED, "joined")       /* pages in one run, groups in bytes */
@@ -93,6 +94,7 @@ struct plan {
 	X(deaths, "ended")                                                                                             \
 	X(kicked, "liars ended")                                                                                       \
 	X(reclaimed, "pages reclaimed")                                                                                \
+	X(moved, "pages moved")                                                                                        \
 	X(taken, "pages taken")                                                                                        \
 	X(given, "pages given")                                                                                        \
 	X(asks, "decisions who is asked for pages")                                                                    \

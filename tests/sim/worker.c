@@ -377,7 +377,7 @@ static bool rest(struct worker *v)
 /* Sleeps until it is woken, when it has nothing to do but to wait for answers. */
 static bool fall_asleep(struct worker *v)
 {
-	if (v->n_calls == 0 || !rng_one_in(&v->world->rng, 3) || v->world->now < v->deaf_until)
+	if (v->n_calls == 0 || !rng_one_in(&v->world->rng, life_has_work(v) ? 60 : 3) || v->world->now < v->deaf_until)
 		return false;
 	if ((v->world->healing || v->leaves) && v->hold.n > 0) /* there is something to give */
 		return false;

@@ -48,6 +48,8 @@ struct life {
 	bool declared; /* and lies within what the model declared */
 	bool compacting;
 	bool move;
+	bool pinned; /* its pages stay where they are; */
+	bool lost;   /* one was not copied with its step, which must fail */
 	int32_t map[SIM_BATCH], new_batch;
 	uint64_t beyond;     /* value of the last step beyond what was declared: until then it may lack pages */
 	uint64_t fence;      /* value of the step's mark */
@@ -163,6 +165,8 @@ void life_act(struct worker *v);
 bool life_read(struct worker *v);
 /* All work has ended, and every request: nothing is left to do. */
 bool life_is_over(const struct worker *v);
+/* Some request may go on now. */
+bool life_has_work(const struct worker *v);
 
 /* ---- fair.c: who waits though there is room ------------------------------------------ */
 
