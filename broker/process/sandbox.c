@@ -180,6 +180,17 @@ struct filter {
 	int error; /* negative, the first */
 };
 
+/* SCMP_A0() and its like leave out fields, of which clang warns. */
+static struct scmp_arg_cmp equals(unsigned int argument, scmp_datum_t value)
+{
+	return (struct scmp_arg_cmp){ .arg = argument, .op = SCMP_CMP_EQ, .datum_a = value };
+}
+
+static struct scmp_arg_cmp has_bits(unsigned int argument, scmp_datum_t mask, scmp_datum_t bits)
+{
+	return (struct scmp_arg_cmp){ .arg = argument, .op = SCMP_CMP_MASKED_EQ, .datum_a = mask, .datum_b = bits };
+}
+
 static void allow(struct filter *f, const char *name, unsigned int n, struct scmp_arg_cmp compare)
 {
 	int call = seccomp_syscall_resolve_name(name), r;
@@ -194,23 +205,23 @@ static void allow(struct filter *f, const char *name, unsigned int n, struct scm
 static void allow_all(struct filter *f, const char *const *names, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		allow(f, names[i], 0, SCMP_A0(SCMP_CMP_EQ, 0));
+		allow(f, names[i], 0, equals(0, 0));
 }
 
 /* Calls that are allowed for what they are given. */
 static void allow_some(struct filter *f, enum sandbox_device device)
 {
-	allow(f, "socket", 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
+	allow(f, "socket", 1, equals(0, AF_UNIX));
 	/* A crash stops its own threads. */
-	allow(f, "tgkill", 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+	allow(f, "tgkill", 1, equals(0, (scmp_datum_t)getpid()));
 	/* A thread, and never a process. */
-	allow(f, "clone", 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+	allow(f, "clone", 1, has_bits(0, CLONE_THREAD, CLONE_THREAD));
 	if (device == SANDBOX_CUDA) /* which has code of its own to map */
 		return;
-	allow(f, "mmap", 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	allow(f, "mprotect", 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	allow(f, "prctl", 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
-	allow(f, "prctl", 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_TIMERSLACK));
+	allow(f, "mmap", 1, has_bits(2, PROT_EXEC, 0));
+	allow(f, "mprotect", 1, has_bits(2, PROT_EXEC, 0));
+	allow(f, "prctl", 1, equals(0, PR_SET_NAME));
+	allow(f, "prctl", 1, equals(0, PR_SET_TIMERSLACK));
 }
 
 static int load(struct filter *f, enum sandbox_device device, bool trap)
