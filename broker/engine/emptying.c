@@ -108,7 +108,7 @@ static enum stay extent_stay(struct search *f, int32_t x, bool mark)
 	const struct page_class *c = p->classes[p->extent_class[x]];
 	const struct extent *e = &p->extents[x];
 	int32_t border[BORDERS], n = border_pages(p, c, x, border), lo, hi;
-	enum stay stay = c->movable && e->n_owed == 0 && e->n_quarantined == 0 ? STAY_NOT : STAY_FIXED;
+	enum stay stay = c->tenant && e->n_owed == 0 && e->n_quarantined == 0 ? STAY_NOT : STAY_FIXED;
 
 	for (int i = 0; i < n && stay == STAY_NOT; i++)
 		stay = pages_stay(f, c, border[i], border[i] + 1, mark);
@@ -215,7 +215,7 @@ void emptying_review(struct engine *e, const int64_t *lacks)
 	if (lacks && e->stamp < m->due)
 		return;
 	for (int i = 0; i < e->pool.n_classes && lacks; i++)
-		movable |= e->pool.classes[i]->movable;
+		movable |= e->pool.classes[i]->tenant != NULL;
 	if (e->pool.n_emptying == 0 && !movable)
 		return;
 	for (int32_t x = 0; x < e->pool.n_extents && e->pool.n_emptying > 0; x++)

@@ -44,7 +44,7 @@ bool groups_init(struct session *s, const struct session_tables *tables)
 		if (!group_init(s, g, &tables[i]))
 			return false;
 		g->spare = page_class_make(g->key, (uint64_t)s->geometry[i].num_pages);
-		if (!g->spare)
+		if (!g->spare || (g->movable && !page_class_make_tenants(g->spare)))
 			return false;
 		g->table.first_cell = cell;
 		g->table.first_row = i * (uint32_t)s->model.max_batch;
@@ -93,7 +93,8 @@ bool groups_enter(struct session *s)
 		if (!g->class)
 			return false;
 		g->class_index = (uint32_t)index;
-		g->class->movable |= g->movable;
+		if (g->movable)
+			page_class_take_tenants(g->class, g->spare);
 		g->class->n_sessions++; /* at once: a class without one may lose its place to the next group's */
 	}
 	return true;

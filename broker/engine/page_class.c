@@ -50,11 +50,24 @@ struct page_class *page_class_make(struct page_key key, uint64_t n)
 	c->place = calloc(n, sizeof(*c->place));
 	c->state = calloc(n, sizeof(*c->state));
 	c->user = calloc(n, sizeof(*c->user));
-	c->tenant = calloc(n, sizeof(*c->tenant));
-	if (c->link && c->owner && c->place && c->state && c->user && c->tenant)
+	if (c->link && c->owner && c->place && c->state && c->user)
 		return c;
 	page_class_free(c);
 	return NULL;
+}
+
+bool page_class_make_tenants(struct page_class *c)
+{
+	c->tenant = calloc((size_t)c->num_pages, sizeof(*c->tenant));
+	return c->tenant;
+}
+
+void page_class_take_tenants(struct page_class *c, struct page_class *spare)
+{
+	if (c->tenant)
+		return;
+	c->tenant = spare->tenant;
+	spare->tenant = NULL;
 }
 
 void page_class_join(struct page_class *c, struct pool *p)
@@ -71,7 +84,7 @@ static inline void note_taken(struct page_class *c, const int32_t *pages, int32_
 {
 	if (c->scrub == WIRE_SCRUB_ALWAYS)
 		dirty_forget_users(c, pages, n);
-	for (int32_t i = 0; c->movable && i < n; i++)
+	for (int32_t i = 0; c->tenant && i < n; i++)
 		c->tenant[pages[i]] = 0;
 }
 

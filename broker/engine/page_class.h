@@ -65,11 +65,11 @@ struct page_class {
 	int32_t *owner; /* [num_pages], the holder's mark while a page is chained; of a strip of free ones: extents.h */
 	int32_t *place; /* [num_pages], the extent it starts in, its complement when it ends in another */
 	uint8_t *state; /* [num_pages], enum page_state */
-	uint32_t
-		*tenant; /* [num_pages], to whom it was leased last, while `movable`: see emptying.h; 0: it must stay */
-	bool movable;    /* there was a group whose pages can move */
-	uint32_t *user;  /* [num_pages], who bound the page last: see dirty.h */
-	uint32_t scrub;  /* as the pool's */
+	/* [num_pages], to whom it was leased last: see emptying.h; 0: it must stay. NULL: no group had pages that can
+	 * move. */
+	uint32_t *tenant;
+	uint32_t *user; /* [num_pages], who bound the page last: see dirty.h */
+	uint32_t scrub; /* as the pool's */
 	bool fresh_is_dirty;
 	struct extent *extents; /* the pool's */
 	struct pool *pool;
@@ -88,6 +88,11 @@ struct page_class {
  * so they are made and freed by threads that nobody waits for.
  */
 struct page_class *page_class_make(struct page_key key, uint64_t n);
+/* Also notes to whom each page is leased, which moves want. False: out of memory. For those same threads. */
+bool page_class_make_tenants(struct page_class *c);
+/* The same of @c, which is in use, with what @spare, of its key, has for it; what is leased by now stays. NULL: @c has
+ * it. */
+void page_class_take_tenants(struct page_class *c, struct page_class *spare);
 /* @c is one of @p from now on. */
 void page_class_join(struct page_class *c, struct pool *p);
 /* NULL is ignored. */
