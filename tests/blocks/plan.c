@@ -138,7 +138,12 @@ void plan_yield(struct plan *e)
 
 uint32_t plan_new_content(struct plan *e)
 {
-	return plan_mix(plan_mix((uint32_t)getpid(), 1), ++e->unique);
+	uint32_t hash;
+
+	do /* so that a block is found by it */
+		hash = plan_mix(plan_mix((uint32_t)getpid(), 1), ++e->unique);
+	while (block_find(&e->pool, hash));
+	return hash;
 }
 
 bool plan_line_waits(void)
