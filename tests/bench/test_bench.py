@@ -51,7 +51,6 @@ class Bench(unittest.TestCase):
         for name in ("take_1", "give_1", "take_64", "give_64", "take_4096", "give_4096"):
             self.assertGreater(f[name + "_ratio"], 0)
             self.assertGreater(f[name + "_over_noop"], 0)
-        self.assertGreater(f["take_4096_over_noop"], f["take_1_over_noop"])
 
     def test_a_command_beside_a_flooder_waits_at_most_two_rounds(self):
         f = figures("--only", "victim")
