@@ -246,18 +246,23 @@ page, tokens, again = int(sys.argv[2]), 32, sys.argv[3] == "again"
 group = swakv.Group(layers=1, page_tokens=tokens, k_bytes=page // tokens, form="joined")
 with swakv.attach(swakv.Model("nan", [group], max_seq=tokens), socket=sys.argv[1]) as session:
     session.stream().bind_host()
-    pages, filled = session.pages(), 0
+    pages, had, filled = session.pages(), set(), 0
     while True:
-        ids = []
-        with contextlib.suppress(swakv.NoPages, swakv.Pending, swakv.Busy):
-            while len(ids) < 4096:
-                ids += pages.take(1, swakv.MAX_PAGES)
+        ids, complete = [], False
+        with contextlib.suppress(swakv.Pending, swakv.Busy):
+            try:
+                while len(ids) < 4096:
+                    ids += pages.take(1, swakv.MAX_PAGES)
+            except swakv.NoPages:
+                complete = True
         all = numpy.asarray(session.layouts[0].pages).view(numpy.uint32)
         all[ids] = 0x7FC00000
         del all
         for i in range(0, len(ids), swakv.MAX_PAGES):
             pages.give(ids[i:i + swakv.MAX_PAGES])
-        filled += len(ids)
+        # Only those that were not to be had the time before: they have left somebody since.
+        filled += len(set(ids) - had)
+        had = set(ids) if complete else had.union(ids)
         print(filled, flush=True)
         if not again:
             break
@@ -282,11 +287,17 @@ def fill_with_nan(broker: processes.Broker, page_bytes: int) -> int:
 
 @contextlib.contextmanager
 def filling_with_nan(broker: processes.Broker, page_bytes: int) -> Iterator[Callable[[], int]]:
-    """The same again and again, as long as the block lasts. Yields a function: how many were filled until now."""
-    filled = 0
-    with _nan(broker, page_bytes, "again") as run:
+    """The same again and again, from before the block begins until it ends.
+
+    Yields a function: how many were filled until now, of those that others held the time before.
+    """
+    with _nan(broker, page_bytes, "again") as run, contextlib.ExitStack() as later:
+        later.callback(run.kill)
         lines = run.stdout
         assert lines is not None
+        first = lines.readline()
+        assert first, "it has ended"
+        filled = int(first)
 
         def read() -> None:
             nonlocal filled
@@ -295,9 +306,7 @@ def filling_with_nan(broker: processes.Broker, page_bytes: int) -> Iterator[Call
 
         reader = threading.Thread(target=read)
         reader.start()
-        try:
-            yield lambda: filled
-            assert run.poll() is None, "it has ended"
-        finally:
-            run.kill()
-            reader.join()
+        later.callback(reader.join)
+        later.callback(run.kill)
+        yield lambda: filled
+        assert run.poll() is None, "it has ended"
