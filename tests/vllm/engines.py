@@ -96,8 +96,8 @@ class Engine:
         self.closed = False
 
     def text(self) -> str:
-        self.log.seek(0)
-        return self.log.read()
+        # Opened anew: the engine writes at the place that it shares with self.log.
+        return Path(f"/proc/self/fd/{self.log.fileno()}").read_text()
 
     def answer(self) -> Any:
         line = self._answers.readline()
@@ -191,6 +191,12 @@ def quiet(broker: processes.Broker, model: str) -> int:
 def asked(broker: processes.Broker, model: str) -> int:
     """How often sessions of @model have been asked for pages."""
     return sum(int(s["asked"]) for s in broker.status()["sessions"] if s["model"]["name"] == model)
+
+
+def used(broker: processes.Broker, model: str) -> int:
+    """Pages that requests of the engine of @model refer to, so neither cached nor free."""
+    said = said_of(broker, model)
+    return int(said["managed"]) - int(said["offered"])
 
 
 def held(broker: processes.Broker, model: str) -> int:

@@ -76,7 +76,10 @@ def test_tokens_equal_stock(pair: dict[str, Engine], expected: dict[str, list[To
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_prefix_cache_hits(pair: dict[str, Engine], expected: dict[str, list[Tokens]], model: str) -> None:
+def test_prefix_cache_hits(
+    pair: dict[str, Engine], broker: processes.Broker, expected: dict[str, list[Tokens]], model: str
+) -> None:
+    engines.wait_until(lambda: engines.quiet(broker, model), "the broker to ask for nothing that is cached")
     for _ in range(2):
         hits = pair[model].call("metrics")["vllm:prefix_cache_hits"]
         assert pair[model].generate([engines.prompts(1)[7]]) == [expected[model][1][7]]
@@ -202,7 +205,7 @@ def test_killed_in_the_middle_of_a_step(
     """The other's tokens do not change; pages come back when both halves are dead and not before; a new engine runs on them."""
     victim, other = pair["mistral"], pair["gemma3"]
     victim.send("generate", prompts=[p for seed in engines.SEEDS for p in engines.prompts(seed)], tokens=500)
-    engines.wait_until(lambda: engines.blocks(broker, "mistral") > 20, "the victim's requests to run")
+    engines.wait_until(lambda: engines.used(broker, "mistral") > 20, "the victim's requests to run")
     other.send("generate", prompts=engines.prompts(3), tokens=engines.TOKENS)
     survivors = {"EngineCore", "Worker"} - set(victims)
     for name in survivors:  # so that its end comes when it is let go on
