@@ -236,8 +236,6 @@ MUTATIONS = [
         ("\t\tp->beside = first->beside;\n\t\tfirst->beside = (int32_t)(p - s->points);\n", "\t\t(void)p;\n")]),
     ("a give to a poisoned session is free at once", "managed.c", [
         ("\tfailed = p.failed || s->poisoned;\n", "\tfailed = p.failed;\n")]),
-    ("of several streams that failed only one is doubted", "managed.c", [
-        ("\t\ts->lines[i].doubtful |= lines >> i & 1;\n", "\t\ts->lines[i].doubtful |= p->n > 0 && (lines >> i & 1);\n")]),
     ("a take ignores the floors of others", "managed.c", [
         ("\treturn session_provide(s, needs, NULL, CLAIMS_ALL, f);\n",
          "\tif (s->groups[group].class->n_free >= n)\n\t\treturn 0;\n"
