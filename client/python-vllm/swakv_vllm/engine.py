@@ -52,10 +52,13 @@ class Engine:
         memory.keep(self.session)
 
     def tend(self) -> None:
+        try:
+            if self.over is None and self.pool is not None:
+                self.pool.tend()
+        except swakv.Gone as e:  # before the thread that watches has seen it
+            self.over = e
         if self.over is not None:
             raise Refused(f"the KV cache is lost: broker '{self.settings.broker}' has ended, or this session: {self.over}")
-        if self.pool is not None:
-            self.pool.tend()
 
     def watch(self, core: Any, wakeup: Any) -> None:
         """Starts the thread that wakes an idle EngineCore when others lack pages. Only the scheduler's thread gives any."""
