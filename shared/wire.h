@@ -341,6 +341,7 @@ struct wire_fence {
 enum {
 	WIRE_BEGIN_UNORDERED = 2, /* the stream keeps no order: work of a step may run beside that of the next */
 	WIRE_BEGIN_PINNED = 4,    /* its pages do not move, until an UNPIN */
+	WIRE_BEGIN_FLAGS = WIRE_BEGIN_UNORDERED | WIRE_BEGIN_PINNED,
 };
 struct wire_begin { /* BEGIN; then int32 slots[n] */
 	uint32_t stream;

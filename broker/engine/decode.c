@@ -113,7 +113,7 @@ static int decode_prepare(struct session *s, struct request *r, struct delivery 
 	if (n_due)
 		slice_rest(s, left);
 	transition_begin(s, r, TRANSITION_STEP);
-	if (__builtin_expect(s->moved && s->engine->pool.n_emptying > 0, 0) && r->moves_due)
+	if (moves_are_due(s, r))
 		moves_make(s, r, d);
 	delivery_collect(s, r, d);
 	return 0;
@@ -157,7 +157,7 @@ static int decode_complete(struct session *s, struct request *r, const struct wi
 	if (p.failed)
 		return request_poison(s, r, f);
 	transition_end(s, r);
-	if (__builtin_expect(s->n_moving > 0, 0) && r->n_moved)
+	if (moves_were_made(s, r))
 		moves_release(s, r, p.value);
 	r->steps++;
 	n_due = agenda_due(s, r, r->steps);

@@ -160,7 +160,7 @@ int extend_prepare(struct session *s, struct request *r, const struct counts *to
 		}
 	}
 	transition_begin(s, r, TRANSITION_EXTEND);
-	if (__builtin_expect(s->moved && s->engine->pool.n_emptying > 0, 0) && r->moves_due)
+	if (moves_are_due(s, r))
 		moves_make(s, r, d);
 	delivery_collect(s, r, d);
 	return 0;
@@ -210,7 +210,7 @@ int extend_complete(struct session *s, struct request *r, const struct counts *a
 
 		seq_settle_back(s, r, q, e, &leaving);
 	}
-	if (__builtin_expect(s->n_moving > 0, 0) && r->n_moved)
+	if (moves_were_made(s, r))
 		moves_release(s, r, p.value);
 	transition_end(s, r);
 	agenda_build(s, r);

@@ -64,4 +64,16 @@ struct engine {
 	int32_t taken[WIRE_MAX_PAGES]; /* what a take that has waited gets */
 };
 
+/* A prepared step of @r may have pages to replace: moves_make(). Seldom so. */
+static inline bool moves_are_due(const struct session *s, const struct request *r)
+{
+	return __builtin_expect(s->moved && s->engine->pool.n_emptying > 0, 0) && r->moves_due;
+}
+
+/* The step of @r that is completed has replaced pages: moves_release(). Seldom so. */
+static inline bool moves_were_made(const struct session *s, const struct request *r)
+{
+	return __builtin_expect(s->n_moving > 0, 0) && r->n_moved;
+}
+
 #endif

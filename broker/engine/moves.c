@@ -165,7 +165,7 @@ void moves_make(struct session *s, struct request *r, struct delivery *d)
 	struct moving m = { .s = s, .r = r, .d = d, .looks = MOVES_LOOKS };
 	struct move_place *at = &r->move_at;
 
-	if (!d->moves || s->engine->pool.n_emptying == 0 || r->pinned || r->unordered) {
+	if (!d->moves || r->pinned || r->unordered) {
 		r->moves_due = false;
 		*at = (struct move_place){ 0 };
 		return;

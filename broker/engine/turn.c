@@ -272,7 +272,7 @@ static int begin_one(struct session *s, const struct turn *t, const struct part 
 		return fault_set(f, t->closed, -1, 0, 0);
 	if (s->poisoned)
 		return fault_set(f, FAULT_POISONED, -1, session_quarantined(s), 0);
-	if ((begin->flags & ~(uint32_t)(WIRE_BEGIN_UNORDERED | WIRE_BEGIN_PINNED)) || begin->reserved)
+	if ((begin->flags & ~(uint32_t)WIRE_BEGIN_FLAGS) || begin->reserved)
 		return fault_set(f, FAULT_RESERVED, -1, begin->reserved ? begin->reserved : begin->flags, 0);
 	if (begin->wait_ms)
 		return fault_set(f, FAULT_TURN_WAIT, -1, begin->wait_ms, 0);

@@ -94,7 +94,7 @@ static int do_begin(struct workspace *w, struct channel *c, uint64_t now_ns)
 	w->room = waited_slots(false, 0);
 	if ((code = check_closed(w, c)))
 		return code;
-	if ((begin->flags & ~(uint32_t)(WIRE_BEGIN_UNORDERED | WIRE_BEGIN_PINNED)) || begin->reserved)
+	if ((begin->flags & ~(uint32_t)WIRE_BEGIN_FLAGS) || begin->reserved)
 		return fault_set(&w->fault, FAULT_RESERVED, -1, begin->reserved ? begin->reserved : begin->flags, 0);
 	b = (struct begin){
 		.stream = begin->stream,
