@@ -256,8 +256,7 @@ static int start_serving(struct broker *b)
 	}
 	if (activation_left()) {
 		log_error("a socket was passed that listens on %s, where no worker or administrator looks for this "
-			  "broker: "
-			  "it has to be %s or %s",
+			  "broker: it has to be %s or %s",
 			  activation_left(), b->listener.path, b->admin_listener.path);
 		return EXIT_CODE_CONFIG;
 	}
@@ -319,8 +318,7 @@ static int give_up_the_rest(struct broker *b)
 		return 0;
 	if (pool->mps) {
 		log_error("sandbox: under the Multi-Process Service the broker has nvidia-cuda-mps-control end the "
-			  "work of "
-			  "dead workers, and a sandbox starts no program: set sandbox = no");
+			  "work of dead workers, and a sandbox starts no program: set sandbox = no");
 		return EXIT_CODE_CONFIG;
 	}
 	if (sandbox_enter(pool->backend == WIRE_BACKEND_CUDA ? SANDBOX_CUDA : SANDBOX_HOST,
