@@ -61,6 +61,11 @@ struct driver *live_driver(swakv_session *s);
 /* Runs @fn in stream order. */
 void live_launch(swakv_session *s, uint32_t stream, void (*fn)(void *), void *arg);
 
+/* Operations of a custom stream that does nothing in the end: updates are forgotten, words are written at once. */
+int live_forget_updates(void *arg, uint32_t group, const struct swakv_update *updates, size_t n);
+int live_write_word(void *arg, uint64_t *word, uint64_t value);
+int live_synchronize_nothing(void *arg);
+
 /* K id in the device table when all streams have run dry. */
 int32_t live_device_page(swakv_session *s, int slot, int column);
 

@@ -207,22 +207,6 @@ Test(moves, pinned_requests_keep_their_pages)
 	expect_values();
 }
 
-static int accept_updates(void *arg, uint32_t group, const struct swakv_update *updates, size_t n)
-{
-	return 0;
-}
-
-static int write_word(void *arg, uint64_t *word, uint64_t value)
-{
-	__atomic_store_n(word, value, __ATOMIC_RELEASE);
-	return 0;
-}
-
-static int nothing(void *arg)
-{
-	return 0;
-}
-
 /* The copy is refused from the first one on. */
 static int refuse(void *arg, uint64_t dst, uint64_t src, size_t bytes)
 {
@@ -232,7 +216,9 @@ static int refuse(void *arg, uint64_t dst, uint64_t src, size_t bytes)
 
 static void attach_custom(int (*move)(void *, uint64_t, uint64_t, size_t), void *arg)
 {
-	const struct swakv_stream_ops ops = { sizeof(ops), accept_updates, write_word, nothing, NULL, move };
+	const struct swakv_stream_ops ops = {
+		sizeof(ops), live_forget_updates, live_write_word, live_synchronize_nothing, NULL, move
+	};
 
 	swakv_session_close(a);
 	a = attach(TOKENS, LIVE_PAGES, TOKENS, SWAKV_GROUP_MOVABLE);

@@ -37,22 +37,6 @@ Test(scrub, joined_pages_of_another_worker_read_0)
 	swakv_session_close(s);
 }
 
-static int accept_updates(void *arg, uint32_t group, const struct swakv_update *updates, size_t n)
-{
-	return 0;
-}
-
-static int write_word(void *arg, uint64_t *word, uint64_t value)
-{
-	__atomic_store_n(word, value, __ATOMIC_RELEASE);
-	return 0;
-}
-
-static int nothing(void *arg)
-{
-	return 0;
-}
-
 /* A session whose first stream is left to the caller. */
 static swakv_session *attach_unbound(void)
 {
@@ -79,7 +63,9 @@ static swakv_session *attach_unbound(void)
 
 Test(scrub, a_stream_of_the_callers_making_needs_no_operation_for_it)
 {
-	static const struct swakv_stream_ops ops = { sizeof(ops), accept_updates, write_word, nothing, NULL, NULL };
+	static const struct swakv_stream_ops ops = {
+		sizeof(ops), live_forget_updates, live_write_word, live_synchronize_nothing, NULL, NULL
+	};
 	swakv_session *s;
 
 	live_start(&live, "1M");
@@ -93,7 +79,7 @@ Test(scrub, a_stream_of_the_callers_making_needs_no_operation_for_it)
 /* *@arg: does the stream work? */
 static int write_word_if(void *arg, uint64_t *word, uint64_t value)
 {
-	return *(bool *)arg ? write_word(NULL, word, value) : 1;
+	return *(bool *)arg ? live_write_word(NULL, word, value) : 1;
 }
 
 /* The stream fails between two prepares, so that nothing of the second one reaches the device, and works again. */
@@ -120,7 +106,9 @@ static void lose_a_scrub(swakv_session *s, bool *works)
 /* The poison is gone, but to the broker the second prepare's pages are this session's own, and clean. */
 Test(scrub, a_session_whose_scrub_failed_binds_no_more_pages)
 {
-	static const struct swakv_stream_ops ops = { sizeof(ops), accept_updates, write_word_if, nothing, NULL, NULL };
+	static const struct swakv_stream_ops ops = { sizeof(ops),   live_forget_updates,
+						     write_word_if, live_synchronize_nothing,
+						     NULL,          NULL };
 	const struct swakv_begin_options o = { .size = sizeof(o), .slots = (const int32_t[]){ 2 }, .n_slots = 1 };
 	bool works = true;
 	swakv_request *r;
