@@ -1132,7 +1132,8 @@ Test(ring_long, a_lack_that_ends_while_many_are_asked_is_asked_for_no_longer)
 	cr_expect_eq(wanted(holder), 0);
 }
 
-Test(ring_long, others_are_served_in_the_middle_of_a_snapshot)
+/* A session whose pages a snapshot takes long to write, and two others. */
+static void prefill_at_length(void)
 {
 	int32_t lengths[LONG_BATCH];
 
@@ -1147,6 +1148,11 @@ Test(ring_long, others_are_served_in_the_middle_of_a_snapshot)
 	send(at_length, WIRE_OP_PREFILL_PREPARE, at_length->handle, LONG_BATCH, lengths, sizeof(lengths));
 	turns(1);
 	cr_assert(answered(at_length) && at_length->code == 0);
+}
+
+Test(ring_long, others_are_served_in_the_middle_of_a_snapshot)
+{
+	prefill_at_length();
 	n_served = 0;
 	world.at_now = close_and_ping;
 	world.now += NS_PER_S;
@@ -1178,19 +1184,7 @@ static void is_shown(int64_t leased)
 
 Test(ring_long, what_happens_in_the_middle_of_a_snapshot_is_shown_soon)
 {
-	int32_t lengths[LONG_BATCH];
-
-	at_length = attach_model(WIRE_GROUP_FULL, LONG_BATCH);
-	brief2 = attach();
-	brief = attach();
-	send_begin_of(at_length, LONG_BATCH);
-	turns(4);
-	cr_assert(answered(at_length) && at_length->code == 0);
-	for (int i = 0; i < LONG_BATCH; i++)
-		lengths[i] = 4096;
-	send(at_length, WIRE_OP_PREFILL_PREPARE, at_length->handle, LONG_BATCH, lengths, sizeof(lengths));
-	turns(1);
-	cr_assert(answered(at_length) && at_length->code == 0);
+	prefill_at_length();
 	world.at_now = take_in_between;
 	is_shown(LONG + 100);
 }
