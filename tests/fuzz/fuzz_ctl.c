@@ -6,7 +6,6 @@
  * places and cut or extended. Whatever comes, what is shown is printable text, and
  * JSON that parses.
  */
-#include <jansson.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -15,6 +14,7 @@
 #include "ask.h"
 #include "input.h"
 #include "show.h"
+#include "shown.h"
 
 enum { MOST_BYTES = sizeof(struct admin_reply) + 3 * sizeof(struct admin_session) + 2 * WIRE_MODEL_NAME };
 
@@ -111,14 +111,7 @@ static void check_shown(const struct question *q, enum ctl_exit e,
 	fclose(stdout);
 	stdout = out;
 	stderr = err;
-	for (size_t i = 0; i < size; i++)
-		FUZZ_CHECK(text[i] == '\n' || (text[i] >= ' ' && text[i] <= '~'));
-	if (json) {
-		json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-
-		FUZZ_CHECK(root);
-		json_decref(root);
-	}
+	shown_check(text, size, json);
 	free(text);
 }
 

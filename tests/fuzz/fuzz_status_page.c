@@ -8,9 +8,9 @@
  * The number of the snapshot is left alone: that is what says it is torn.
  */
 #include <errno.h>
-#include <jansson.h>
 
 #include "input.h"
+#include "shown.h"
 #include "view.h"
 
 static struct status_writer writer;
@@ -147,14 +147,7 @@ static void check_view(struct view *v, enum view_format format)
 	v->format = format;
 	view_write(f, v, sample);
 	FUZZ_CHECK(fclose(f) == 0);
-	for (size_t i = 0; i < size; i++)
-		FUZZ_CHECK(text[i] == '\n' || (text[i] >= ' ' && text[i] <= '~'));
-	if (format == VIEW_JSON) {
-		json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-
-		FUZZ_CHECK(root);
-		json_decref(root);
-	}
+	shown_check(text, size, format == VIEW_JSON);
 	free(text);
 }
 
