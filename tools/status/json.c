@@ -308,7 +308,7 @@ static json_t *sessions(const struct view *v, const struct sample *s)
 		if (!view_has_session(v, snap, i))
 			continue;
 		object = session(s, x);
-		if (v->quarantine)
+		if (x->quarantined > 0)
 			json_put_text(object, "quarantine_reason", view_quarantine_reason(x, reason, sizeof(reason)));
 		json_array_append_new(array, object);
 	}

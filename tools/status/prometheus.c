@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prometheus.c - the view for a metrics collector: text exposition format 0.0.4
+ * prometheus.c - the view for a metrics collector: text exposition format 0.0.4, or OpenMetrics 1.0.0
+ *
+ * The two have the same samples; in OpenMetrics a counter's family is named
+ * without the _total of its samples, and a last line says that all is there.
  *
  * A family's samples stand together behind its HELP and TYPE lines. The label
  * of the broker's name is `broker`: Prometheus gives `instance` a meaning of
  * its own. The names are an interface: they are listed in swakv-status(1).
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "status_sums.h"
 #include "text.h"
@@ -16,12 +20,23 @@ struct exposition {
 	FILE *out;
 	const char *broker;
 	const char *family;
+	bool openmetrics;
 };
+
+/* Characters of a family's name without the ending of a counter's samples. */
+static int bare_length(const char *name)
+{
+	const char *end = strstr(name, "_total");
+
+	return (int)(end ? end - name : (ptrdiff_t)strlen(name));
+}
 
 static void family(struct exposition *e, const char *name, const char *type, const char *help)
 {
+	int n = e->openmetrics ? bare_length(name) : (int)strlen(name);
+
 	e->family = name;
-	fprintf(e->out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+	fprintf(e->out, "# HELP %.*s %s\n# TYPE %.*s %s\n", n, name, help, n, name, type);
 }
 
 static void label(struct exposition *e, const char *name, const char *value)
@@ -390,20 +405,26 @@ static void write_counters(struct exposition *e, const struct status_snapshot *s
 	single(e, "swakv_timer_polls_total", "counter", "Polls of open completion points by timer.", s->timer_polls);
 }
 
+static void write_snapshot(struct exposition *e, const struct view *v, const struct sample *s)
+{
+	write_pool(e, s);
+	write_sums(e, &s->snapshot);
+	write_classes(e, &s->snapshot);
+	write_models(e, s);
+	write_sessions(e, v, s);
+	write_counters(e, &s->snapshot);
+	write_reasons(e, &s->snapshot);
+}
+
 void prometheus_write(FILE *out, const struct view *v, const struct sample *s)
 {
-	struct exposition e = { .out = out, .broker = s->instance };
+	struct exposition e = { .out = out, .broker = s->instance, .openmetrics = v->format == VIEW_OPENMETRICS };
 
 	write_health(&e, s);
 	if (s->has_head && s->verdict != VERDICT_NOT_RUNNING)
 		write_head(&e, s);
-	if (!s->has_snapshot)
-		return;
-	write_pool(&e, s);
-	write_sums(&e, &s->snapshot);
-	write_classes(&e, &s->snapshot);
-	write_models(&e, s);
-	write_sessions(&e, v, s);
-	write_counters(&e, &s->snapshot);
-	write_reasons(&e, &s->snapshot);
+	if (s->has_snapshot)
+		write_snapshot(&e, v, s);
+	if (e.openmetrics)
+		fputs("# EOF\n", out);
 }

@@ -85,6 +85,7 @@ void view_write(FILE *out, const struct view *v, const struct sample *s)
 		json_write(out, v, s);
 		break;
 	case VIEW_PROMETHEUS:
+	case VIEW_OPENMETRICS:
 		prometheus_write(out, v, s);
 		break;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view.h - which part of a sample is wanted, and the three ways to write it */
+/* view.h - which part of a sample is wanted, and the ways to write it */
 #ifndef SWAKV_STATUS_VIEW_H
 #define SWAKV_STATUS_VIEW_H
 
@@ -8,7 +8,7 @@
 
 #include "sample.h"
 
-enum view_format { VIEW_TABLE, VIEW_JSON, VIEW_PROMETHEUS };
+enum view_format { VIEW_TABLE, VIEW_JSON, VIEW_PROMETHEUS, VIEW_OPENMETRICS };
 
 struct view {
 	enum view_format format;
@@ -37,6 +37,7 @@ const char *view_quarantine_reason(const struct status_session *session, char *b
 /* Each writes the view of @s to @out. */
 void table_write(FILE *out, const struct view *v, const struct sample *s);
 void json_write(FILE *out, const struct view *v, const struct sample *s);
+/* As text 0.0.4, or as OpenMetrics where the format says so. */
 void prometheus_write(FILE *out, const struct view *v, const struct sample *s);
 
 /* The one that the view's format asks for. */
