@@ -21,9 +21,11 @@ GROUPS = ("build", "test", "ci")
 # Packages that no script names: what one says that needs them.
 UNNAMED = {"libclang-rt-dev": "-fsanitize", "llvm": "b_sanitize", "python3-venv": "-m venv",
            "python3-pytest": "-m pytest", "python3-numpy": "import numpy, pytest",
-           "python3-yaml": "import yaml"}
+           "python3-yaml": "import yaml", "python3-prometheus-client": "import prometheus_client"}
+# What the build may go without, and tests/run builds.
+OPTIONAL = ("libmicrohttpd", "microhttpd.h")
 # Words of scripts that are programs, too, and not meant: plain English, and what the shell has built in.
-WORDS = {"file", "free", "kill", "look", "make", "man", "pip", "time", "top", "watch", "write"}
+WORDS = {"file", "free", "kill", "look", "make", "man", "open", "pip", "time", "top", "watch", "write"}
 
 
 def run(*command: str) -> str:
@@ -88,7 +90,7 @@ def headers(build: pathlib.Path) -> dict[str, set[str]]:
         if line and not line[0].isspace():
             group = "test" if line.startswith("tests/") else "build"
         elif line.strip().startswith("/usr/include/"):
-            found.setdefault(line.strip(), set()).add(group)
+            found.setdefault(line.strip(), set()).add("test" if line.endswith(OPTIONAL) else group)
     return found
 
 
@@ -96,7 +98,7 @@ def pkg_config(build: pathlib.Path) -> dict[str, set[str]]:
     """{file of a dependency: groups that want it}"""
     found: dict[str, set[str]] = {}
     for d in json.loads(run("meson", "introspect", str(build), "--dependencies")):
-        group = "test" if d["name"] == "criterion" else "build"
+        group = "test" if d["name"] in ("criterion", *OPTIONAL) else "build"
         folder = subprocess.run(["pkg-config", "--variable=pcfiledir", d["name"]], check=False, capture_output=True, text=True)
         if folder.returncode == 0 and folder.stdout.strip():
             found.setdefault(f"{folder.stdout.strip()}/{d['name']}.pc", set()).add(group)
@@ -128,7 +130,7 @@ def programs(source: pathlib.Path) -> dict[str, tuple[str, str]]:
     """{path of a program: (group, script that speaks of it)}, the first group that needs it."""
     found: dict[str, tuple[str, str]] = {}
     for name, text in scripts(source):
-        group = "ci" if name.startswith((".ci/", "tests/fuzz/", "tests/install/", "tests/docs/lint_man")) else \
+        group = "ci" if name.startswith((".ci/", "tests/exporter/", "tests/fuzz/", "tests/install/", "tests/docs/lint_man")) else \
             "test" if name.startswith("tests/") else "build"
         for word in set(re.findall(r"(?<![\w./$-])[a-z][a-z0-9+._-]*[a-z0-9+](?![\w/=-])", text)) - WORDS:
             path = shutil.which(word, path="/usr/bin:/usr/sbin:/bin:/sbin")
@@ -156,7 +158,7 @@ def main() -> int:
         print(f"tools/packages.txt lacks {name}: {why}")
     owners = {installed.owner(path) for path, _, _ in used}
     scripts_text = " ".join(path.read_text(encoding="utf-8", errors="replace") for path in (source / ".ci").iterdir())
-    for name in ("tests/fuzz/meson.build", "tests/python/run", "tests/docs/check_manifests.py"):
+    for name in ("tests/exporter/check_metrics", "tests/fuzz/meson.build", "tests/python/run", "tests/docs/check_manifests.py"):
         scripts_text += (source / name).read_text(encoding="utf-8")
     idle = [name for name in sorted(listed(source)["ci"])
             if name in installed.needs and name not in owners and not installed.needs[name] & owners
