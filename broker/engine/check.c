@@ -17,6 +17,7 @@
 #include "internal.h"
 #include "managed.h"
 #include "pool_check.h"
+#include "shared_point.h"
 
 struct checker {
 	char *buf;
@@ -238,19 +239,52 @@ static void check_points_of(struct checker *k, const struct session *s, const st
 		violated(k, "session %u: %u points of a request, counted %u", s->tag, r->n_points, n);
 }
 
+/* As how many it counts. */
+static uint32_t point_weight(const struct point *p)
+{
+	return p->request == POINT_SHARED ? p->n_members : 1;
+}
+
 /* All that are open, in the order of their stamps. */
 static void check_ages(struct checker *k, const struct session *s)
 {
 	int32_t last = -1;
 	uint32_t n = 0;
 
-	for (int32_t i = s->oldest_point; i >= 0 && n <= s->n_points; i = s->points[i].newer, n++) {
+	for (int32_t i = s->oldest_point; i >= 0 && n <= s->n_points; i = s->points[i].newer) {
+		n += point_weight(&s->points[i]);
 		if (s->points[i].older != last || (last >= 0 && s->points[i].stamp < s->points[last].stamp))
 			violated(k, "session %u: point %" PRId32 " is not behind the one that is older", s->tag, i);
 		last = i;
 	}
 	if (n != s->n_points || s->newest_point != last)
 		violated(k, "session %u: %u points by age, counted %u", s->tag, n, s->n_points);
+}
+
+/* Those that share points of @line wait at points that are there, and no others are counted. */
+static void check_shared(struct checker *k, const struct session *s, uint32_t line)
+{
+	const struct line *l = &s->lines[line];
+	uint32_t members[SHARED_MOST] = { 0 };
+
+	for (int32_t i = s->first_request; i >= 0; i = s->requests[i].next) {
+		const struct request *r = &s->requests[i];
+		uint32_t mask = r->stream == line ? shared_points_of(s, r) : 0;
+
+		for (; mask; mask &= mask - 1)
+			members[(r->shared_last - (uint64_t)__builtin_ctz(mask)) % SHARED_MOST]++;
+	}
+	for (uint64_t n = l->shared_reached + 1; n <= l->shared_last; n++) {
+		int32_t at = l->shared[n % SHARED_MOST];
+		const struct point *p = at < 0 ? NULL : &s->points[at];
+
+		if (p &&
+		    (p->request != POINT_SHARED || p->line != line || p->number != n || p->value > l->shared_value))
+			violated(k, "session %u line %u: shared point %" PRIu64 " is not there", s->tag, line, n);
+		if (members[n % SHARED_MOST] != (p ? p->n_members : 0))
+			violated(k, "session %u line %u: %u wait at shared point %" PRIu64 ", counted %u", s->tag, line,
+				 members[n % SHARED_MOST], n, p ? p->n_members : 0);
+	}
 }
 
 static void check_lines(struct checker *k, const struct session *s)
@@ -261,13 +295,16 @@ static void check_lines(struct checker *k, const struct session *s)
 	for (uint32_t l = 0; l < s->model.n_streams; l++) {
 		uint64_t last = s->lines[l].reached;
 
-		for (int32_t i = s->lines[l].first_point; i >= 0; i = s->points[i].next, points++) {
+		for (int32_t i = s->lines[l].first_point; i >= 0; i = s->points[i].next) {
+			points += point_weight(&s->points[i]);
 			check_point(k, s, l, &s->points[i], last);
 			last = s->points[i].value;
 			FOR_EACH_GROUP (g, s)
 				behind += point_chain(s, &s->points[i], g->index)->n;
 		}
 		check_quarantine(k, s, l);
+		if (!s->ended)
+			check_shared(k, s, l);
 	}
 	if (points != s->n_points)
 		violated(k, "session %u: %u points open, counted %u", s->tag, s->n_points, points);

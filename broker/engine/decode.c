@@ -16,6 +16,7 @@
 #include "dirty.h"
 #include "extend.h"
 #include "moves.h"
+#include "shared_point.h"
 #include "slice.h"
 #include "transition.h"
 
@@ -70,7 +71,8 @@ static int check_advance(struct session *s, struct request *r, uint32_t n, struc
 		return 0;
 	at = first_with(s, r, worst);
 	if (worst == SWAKV_EPENDING)
-		return fault_in_flight(f, fault_set(f, FAULT_PAGES_PENDING, at, 0, 1), r->n_points, s->model.in_flight);
+		return fault_in_flight(f, fault_set(f, FAULT_PAGES_PENDING, at, 0, 1), request_open_points(s, r),
+				       s->model.in_flight);
 	r->phase = PHASE_FINISHING;
 	s->change++;
 	return fault_set(f, FAULT_CAPACITY, at, seq_endpoint(r, request_seq(s, r, (uint32_t)at)), r->capacity);

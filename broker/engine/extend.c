@@ -14,6 +14,7 @@
 #include "agenda.h"
 #include "delivery.h"
 #include "moves.h"
+#include "shared_point.h"
 #include "slice.h"
 #include "transition.h"
 
@@ -93,7 +94,7 @@ static int tell_fault(struct session *s, struct request *r, uint32_t i, int32_t 
 			return fault_in_flight(f,
 					       fault_set(f, FAULT_PAGES_PENDING, (int32_t)i, seq_span(g, q)->n_reserved,
 							 m.hi - m.resume),
-					       r->n_points, s->model.in_flight);
+					       request_open_points(s, r), s->model.in_flight);
 		return fault_set(f, FAULT_STEP_NEVER, (int32_t)i, m.gap - m.lo + m.hi - m.resume,
 				 page_class_most(g->class));
 	}

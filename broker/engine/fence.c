@@ -50,11 +50,12 @@ int fence_resolve_end(const struct session *s, const struct request *r, const st
 
 void fence_note(struct session *s, struct request *r, const struct resolved_fence *p, const struct leaving *l)
 {
-	if (!p->reached)
-		point_open(s, r->stream, p->value, r, NULL); /* before last_value, which says that it is a new one */
+	bool staged = l && page_chains_count(&l->staged, s->n_groups) > 0;
+
+	if (!p->reached && !(staged && p->value >= r->last_value)) /* else it comes with the pages */
+		point_wait(s, r, p->value); /* before last_value, which says that it is a new one */
 	if (p->value > r->last_value)
 		r->last_value = p->value;
-	if (l &&
-	    page_chains_count(&l->staged, s->n_groups) > 0) /* takes no room: the request has a point of that value */
+	if (staged) /* takes no more room: the request has, or would have, a point of that value */
 		point_open(s, r->stream, r->last_value, r, &l->staged);
 }

@@ -12,6 +12,7 @@
 
 #include "bug.h"
 #include "internal.h"
+#include "shared_point.h"
 #include "slice.h"
 
 static struct point *point_new(struct session *s)
@@ -56,7 +57,7 @@ static void point_free(struct session *s, struct point *p)
 	age_remove(s, p);
 	p->next = s->free_point;
 	s->free_point = (int32_t)(p - s->points);
-	s->n_points--;
+	s->n_points -= p->request == POINT_SHARED ? p->n_members : 1;
 }
 
 /* Nearly always the last place of the line; requests of one stream may complete in another order. */
@@ -151,8 +152,7 @@ static void request_forget(struct session *s, const struct point *p)
 	r->n_points--;
 }
 
-/* A point of nobody, without pages. */
-static struct point *point_add(struct session *s, uint32_t line, uint64_t value)
+struct point *point_add(struct session *s, uint32_t line, uint64_t value)
 {
 	struct point *p = point_new(s);
 
@@ -180,17 +180,26 @@ static void point_append(struct session *s, struct point *p, const struct page_c
 	}
 }
 
+void point_wait(struct session *s, struct request *r, uint64_t value)
+{
+	if (value <= r->last_value && (point_of(s, r, value) || shared_point_has(s, r, value)))
+		return;
+	if (!shared_point_join(s, r, value))
+		request_note(s, r, point_add(s, r->stream, value));
+}
+
 void point_open(struct session *s, uint32_t line, uint64_t value, struct request *r, const struct page_chains *pages)
 {
 	struct point *p = r ? point_of(s, r, value) : NULL;
 
+	if (!p && r)
+		shared_point_leave(s, r, value);
 	if (!p) {
 		p = point_add(s, line, value);
 		if (r)
 			request_note(s, r, p);
 	}
-	if (pages)
-		point_append(s, p, pages);
+	point_append(s, p, pages);
 }
 
 /* The last point of @line, when pages that wait for @value alone may join it; NULL: it is another one. */
@@ -199,7 +208,7 @@ static struct point *last_alike(struct session *s, uint32_t line, uint64_t value
 	int32_t last = s->lines[line].last_point;
 	struct point *p = last < 0 ? NULL : &s->points[last];
 
-	return p && p->value == value && p->request < 0 && p->beside == last ? p : NULL;
+	return p && p->value == value && p->request == -1 && p->beside == last ? p : NULL;
 }
 
 void pages_release_behind(struct session *s, const struct line_value *values, uint32_t n,
@@ -244,6 +253,8 @@ static void point_reached(struct session *s, struct point *p)
 	struct point *other = ring_leave(s, p);
 
 	line_remove(s, &s->lines[p->line], p);
+	if (p->request == POINT_SHARED)
+		shared_point_reached(s, p);
 	if (p->request >= 0)
 		request_forget(s, p);
 	FOR_EACH_GROUP (g, s) {
@@ -294,6 +305,7 @@ bool session_has_open(const struct session *s, int line)
 
 void point_absorb(struct session *s, struct request *r, struct page_chains *chains)
 {
+	shared_point_leave_all(s, r);
 	while (r->first_point >= 0) {
 		struct point *p = &s->points[r->first_point];
 

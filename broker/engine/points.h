@@ -18,10 +18,15 @@ struct point {
 	int32_t same_request; /* next point of the same request, opened before it */
 	int32_t after;        /* the one opened after it; -1: it is the request's newest */
 	int32_t beside;       /* next of the ring of points that the same pages wait for; itself: for this one alone */
-	int32_t request;      /* entry whose sequences get the pages back; -1: they go to the class */
+	int32_t request;      /* entry whose sequences get the pages back; -1: they go to the class; or POINT_SHARED */
 	uint32_t line;
-	uint64_t stamp; /* when it was opened */
+	uint32_t n_members; /* of a shared one: requests that wait at it, and */
+	uint64_t number;    /* its place among those of the line (shared_point.h) */
+	uint64_t stamp;     /* when it was opened */
 };
+
+enum { POINT_SHARED = -2 }; /* of several requests, without pages */
+enum { SHARED_MOST = 32 };  /* that are open in a line at a time: a bit each in a request */
 
 struct line {
 	uint64_t reached;
@@ -29,13 +34,21 @@ struct line {
 	int32_t first_point, last_point; /* by value, ascending */
 	struct row_list stray;           /* rows without owner that wait for the next delivery on this stream */
 	struct page_chains quarantine;
+	/* Shared points: the number and the value of the newest that ever was, and the number of the last that was
+	 * reached; */
+	uint64_t shared_last, shared_value, shared_reached;
+	int32_t shared[SHARED_MOST]; /* where those between are, by number; -1: nobody waits at it any more */
 };
 
+/* @r waits for @value, which is not reached, with no pages. At one with others, if it can (shared_point.h). */
+void point_wait(struct session *s, struct request *r, uint64_t value);
 /*
  * Opens a point of @r (NULL: the pages go to their classes) at @value; one of the
- * same request and value takes them along. @pages NULL: none.
+ * same request and value takes them along.
  */
 void point_open(struct session *s, uint32_t line, uint64_t value, struct request *r, const struct page_chains *pages);
+/* A point of nobody, without pages. */
+struct point *point_add(struct session *s, uint32_t line, uint64_t value);
 /* Takes @p, whose pages are elsewhere by now, out of its line; it is free. */
 void point_close(struct session *s, struct point *p);
 /* Closes all points of @r; their pages are appended to @chains. */

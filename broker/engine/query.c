@@ -3,6 +3,7 @@
 #include "query.h"
 
 #include "quarantine.h"
+#include "shared_point.h"
 #include "slice.h"
 
 int request_query(const struct session *s, uint64_t handle, struct wire_request_state *out, struct fault *f)
@@ -16,7 +17,7 @@ int request_query(const struct session *s, uint64_t handle, struct wire_request_
 					    .transition = r->transition,
 					    .stream = r->stream,
 					    .n_seqs = r->n_seqs,
-					    .open_points = r->n_points,
+					    .open_points = request_open_points(s, r),
 					    .pending_batch = r->pending_batch };
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include "internal.h"
 #include "moves.h"
 #include "quarantine.h"
+#include "shared_point.h"
 #include "slice.h"
 
 /* ---- handles ------------------------------------------------------------- */
@@ -21,7 +22,7 @@ uint64_t request_handle(const struct session *s, const struct request *r)
 	return (uint64_t)s->tag << 48 | (uint64_t)(r - s->requests) << 32 | r->generation;
 }
 
-_Static_assert(offsetof(struct request, first) == 64, "what a plain step looks at lies in one cache line");
+_Static_assert(offsetof(struct request, n_seqs) == 64, "what a plain step looks at lies in one cache line");
 
 enum handle_kind { HANDLE_UNKNOWN, HANDLE_ENDED, HANDLE_LIVE };
 
@@ -146,7 +147,8 @@ void request_dissolve(struct session *s, struct request *r, uint64_t slot_value,
 		point_absorb(s, r, chains);
 	if (r->n_moved)
 		moves_dissolve(s, r, chains);
-	MUST(r->first_point < 0); /* else its pages would return before their time */
+	MUST(r->first_point < 0 &&
+	     (s->ended || !shared_points_of(s, r))); /* else its pages would return before their time */
 	for (uint32_t i = 0; i < r->n_seqs; i++)
 		dissolve_sequence(s, r, request_seq(s, r, i), slot_value, chains);
 	if (r->transition != TRANSITION_NONE)

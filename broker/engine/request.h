@@ -25,15 +25,17 @@ struct request {
 	bool move_rows;                          /* of the pending compaction */
 	bool unordered;                          /* its stream keeps no order between its steps */
 	uint32_t stream;
-	uint32_t n_seqs;
+	uint32_t shared_mask;  /* shared points (shared_point.h) at which it waits, or has: bit i is number */
+	uint64_t shared_last;  /* shared_last - i of its line */
 	uint64_t steps;        /* decode steps settled since the prefill */
 	uint64_t due;          /* the first step that changes more than the count (agenda.h) */
 	uint64_t turn;         /* the session's turn that named it last, times WIRE_MAX_BATCH, and in which entry */
 	uint64_t last_value;   /* greatest fence value it was given, 0: none */
 	struct row_list dirty; /* rows of it that may differ from what was delivered */
-	int32_t first_point;   /* its open points, the newest, chained by same_request */
-	uint32_t n_points;
 	/* ---- the rest ---- */
+	uint32_t n_seqs;
+	int32_t first_point; /* its own open points, the newest, chained by same_request */
+	uint32_t n_points;
 	uint32_t first;        /* its sequences: order[first .. first + n_seqs), and the same part of agenda */
 	int32_t pending_batch; /* of the pending compaction, else -1 */
 	int64_t capacity;      /* tokens of each sequence */

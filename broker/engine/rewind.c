@@ -56,7 +56,8 @@ int request_rewind(struct session *s, uint64_t handle, const int32_t *tokens, ui
 		seq_settle_back(s, r, q, e, &leaving);
 	}
 	agenda_build(s, r);
-	if (!leaving.through) /* takes no room: the request has a point of that value */
+	if (page_chains_count(&leaving.staged, s->n_groups) >
+	    0) /* takes no room: the request has a point of that value */
 		point_open(s, r->stream, r->last_value, r, &leaving.staged);
 	s->change++;
 	return 0;

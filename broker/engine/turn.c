@@ -15,6 +15,7 @@
 #include "fence.h"
 #include "internal.h"
 #include "quarantine.h"
+#include "shared_point.h"
 #include "slice.h"
 #include "transition.h"
 
@@ -374,6 +375,19 @@ static __attribute__((noinline)) void step_on_one(struct session *s, const struc
 	}
 }
 
+/* The step of @r that is done has ended with a mark higher than all it had. @shared: where it waits; NULL: not there.
+ */
+static inline void note_mark(struct session *s, struct request *r, const struct resolved_fence *proof,
+			     struct point *shared)
+{
+	if (!shared) {
+		fence_note(s, r, proof, NULL);
+		return;
+	}
+	shared_point_add(s, r, shared);
+	r->last_value = proof->value;
+}
+
 /* The requests that the scratch names only count; the others may do more. */
 static void step_on(struct session *s, const struct turn *t, const uint64_t *armed, struct turn_answer *a,
 		    struct delivery *d)
@@ -382,6 +396,7 @@ static void step_on(struct session *s, const struct turn *t, const uint64_t *arm
 	/* no page may move, or has */
 	bool plain = is_proof(s, t, armed, &proof) && !s->moved && !has_strays(s);
 	int64_t line = t->fence.kind == WIRE_FENCE_LINE ? (int64_t)t->fence.line : -1; /* -1: of any */
+	struct point *shared = plain && !proof.reached ? shared_point_open(s, t->fence.line, proof.value) : NULL;
 	struct request *requests = s->requests;
 	const int32_t *scratch = s->turn_scratch;
 
@@ -393,13 +408,19 @@ static void step_on(struct session *s, const struct turn *t, const uint64_t *arm
 
 			if (!plain || !r || (line >= 0 && r->stream != line)) {
 				step_on_one(s, t, i, armed, a, d);
+				if (shared) /* perhaps the last that waited there has left it */
+					shared = shared_point_open(s, t->fence.line, proof.value);
 				continue;
 			}
 			r->steps++;
-			if (!proof.reached || proof.value > r->last_value)
+			if (proof.value > r->last_value)
+				note_mark(s, r, &proof, shared);
+			else if (!proof.reached)
 				fence_note(s, r, &proof, NULL);
 		}
 	}
+	if (shared)
+		shared_point_settle(s, shared);
 	s->change++;
 }
 

@@ -52,6 +52,10 @@ MUTATIONS = [
         ("s->points[l->first_point].value <= word", "s->points[l->first_point].value <= word + 1")]),
     ("a point is reached one value late", "points.c", [
         ("s->points[l->first_point].value <= word", "s->points[l->first_point].value < word")]),
+    ("who shares a point does not count", "shared_point.h", [
+        ("\tp->n_members++;\n\ts->n_points++;\n", "\tp->n_members++;\n")]),
+    ("a value that was shared before is one that the request has", "points.c", [
+        ("shared_point_has(s, r, value)))", "value <= s->lines[r->stream].shared_value))")]),
     ("page retired at prepare instead of complete", "decode.c", [
         ("\t\t\t\tbind_next(s, g, r, q, d);\n",
          "\t\t\t\tbind_next(s, g, r, q, d);\n"
