@@ -8,7 +8,10 @@
 #include "session.h"
 #include "slice.h"
 
-/* Under the policy `always` a page that is given out again is dirty for everybody. */
+/*
+ * Dirty for everybody: under the policy `always` what is given out again; and what was in quarantine, whose last work
+ * has failed, the copy that was to fill a page that moved along with it.
+ */
 void dirty_forget_users(struct page_class *c, const int32_t *pages, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++)

@@ -169,6 +169,7 @@ void page_class_quarantine(struct page_class *c, int32_t page)
 {
 	MUST(page >= 0 && page < c->num_pages && c->state[page] == PAGE_LEASED);
 	c->state[page] = PAGE_QUARANTINED;
+	dirty_forget_users(c, &page, 1); /* what should have been copied or zeroed there may not have been */
 	c->n_leased--;
 	quarantine_count(c, page, 1);
 }

@@ -170,9 +170,16 @@ void ref_release(struct ref_class *c, struct ref_pool *p, int32_t id)
 	ref_claim_joined(p, c, id);
 }
 
+void ref_doubt(struct ref_class *c, int32_t id)
+{
+	c->page[id] = REF_QUARANTINED;
+	if (c->writer[id])
+		c->writer[id] = REF_OTHERS;
+}
+
 void ref_quarantine(struct ref_session *s, uint32_t g, int32_t id, uint32_t line)
 {
-	s->groups[g].class->page[id] = REF_QUARANTINED;
+	ref_doubt(s->groups[g].class, id);
 	s->groups[g].class->line[id] = line;
 	s->pool->change++;
 }

@@ -11,6 +11,8 @@ struct when {
 	uint64_t value;
 };
 
+/* The page is in quarantine: what its work has left there nobody knows. */
+void ref_doubt(struct ref_class *c, int32_t id);
 void ref_quarantine(struct ref_session *s, uint32_t g, int32_t id, uint32_t line);
 
 /* All that may go with a call of these requests: their own rows, and rows without an owner of their streams. */

@@ -387,7 +387,7 @@ void ref_end(struct ref_session *s)
 	for (struct ref_class *c = p->classes; c < p->classes + p->n_classes; c++)
 		for (int32_t id = 0; id < c->num_pages; id++)
 			if (c->page[id] == REF_LEASED && c->user[id] == s)
-				c->page[id] = REF_QUARANTINED;
+				ref_doubt(c, id);
 	p->change++;
 	for (int i = 0; i < REF_REQUESTS; i++)
 		s->requests[i].live = false;
