@@ -73,7 +73,7 @@ struct wire_fence fence_of_end(struct swakv_request *r, uint16_t op)
 
 	if (op == WIRE_OP_FINISH || !r->pending)
 		return (struct wire_fence){ .kind = WIRE_FENCE_POINT };
-	if (stream_mark_if_armed(st) < 0)
+	if (request_has_lost(r) || stream_mark_if_armed(st) < 0)
 		return (struct wire_fence){ .kind = WIRE_FENCE_FAILED };
 	return (struct wire_fence){ WIRE_FENCE_LINE, r->stream, st->marked };
 }

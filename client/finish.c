@@ -19,7 +19,8 @@ int request_ended(struct swakv_request *r, bool finish, int result)
 	r->ending = false;
 	if (result == SWAKV_EINVALID && !r->valid)
 		return 0; /* it had ended before: nothing to do */
-	if (result == 0)
+	if (result == 0 ||
+	    result == SWAKV_EPOISONED) /* that it was abandoned as one that failed has poisoned the session */
 		request_lost(r);
 	else if (finish && r->dropped)
 		request_abandon_quietly(r);

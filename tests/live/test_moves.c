@@ -235,7 +235,8 @@ Test(moves, on_a_custom_stream_without_the_operation_nothing_moves)
 	cr_expect_eq(swakv_request_unpin(owner[0], NULL), SWAKV_EUNSUPPORTED);
 }
 
-Test(moves, a_copy_that_fails_poisons_the_request_whose_page_it_was)
+/* The owners step until a copy is refused: whose it was. */
+static swakv_request *refused_copy(int *refused)
 {
 	const int32_t slot = 0;
 	const struct swakv_begin_options o = { .size = sizeof(o),
@@ -245,25 +246,51 @@ Test(moves, a_copy_that_fails_poisons_the_request_whose_page_it_was)
 					       .wait_ms = LIVE_PATIENCE };
 	swakv_request *large;
 	swakv_ticket t;
-	int refused = 0, r = 0;
 
-	attach_custom(refuse, &refused);
+	attach_custom(refuse, refused);
 	scatter();
 	LIVE_OK(b, swakv_request_begin(b, &o, &large, &t));
-	for (int i = 0; i < TOKENS - 2 && refused == 0; i++) {
+	for (int i = 0; i < TOKENS - 2; i++) {
 		(void)swakv_wait_for(b, t, 100);
-		for (int k = 0; k < LIVE_PAGES && refused == 0; k++) {
-			r = swakv_decode_prepare(owner[k], NULL);
-			if (refused == 0) {
-				LIVE_OK(a, r);
-				LIVE_OK(a, swakv_decode_complete(owner[k], SWAKV_DONE, NULL));
-				continue;
+		for (int k = 0; k < LIVE_PAGES; k++) {
+			int r = swakv_decode_prepare(owner[k], NULL);
+
+			if (*refused) {
+				cr_expect_eq(r, SWAKV_EDEVICE);
+				return owner[k];
 			}
-			cr_expect_eq(r, SWAKV_EDEVICE);
-			cr_expect_eq(swakv_decode_complete(owner[k], SWAKV_DONE, NULL), SWAKV_EPOISONED);
-			cr_expect(!swakv_request_valid(owner[k]));
+			LIVE_OK(a, r);
+			LIVE_OK(a, swakv_decode_complete(owner[k], SWAKV_DONE, NULL));
 		}
 	}
+	cr_assert_fail("no copy was refused");
+	return NULL;
+}
+
+/* Once refused, it is not tried again; and the session goes on. */
+static void expect_poisoned(const swakv_request *r, int refused)
+{
+	cr_expect(!swakv_request_valid(r));
 	cr_expect_eq(refused, 1);
 	LIVE_OK(a, swakv_session_shutdown(a));
+}
+
+Test(moves, a_copy_that_fails_poisons_the_request_whose_page_it_was)
+{
+	int refused = 0;
+	swakv_request *r = refused_copy(&refused);
+
+	cr_expect_eq(swakv_decode_complete(r, SWAKV_DONE, NULL), SWAKV_EPOISONED);
+	expect_poisoned(r, refused);
+}
+
+/* What was not copied is not known to be zeroes, or this session's, though the stream is in order again. */
+Test(moves, a_request_that_is_abandoned_behind_a_copy_that_failed_is_poisoned)
+{
+	int refused = 0;
+	swakv_request *r = refused_copy(&refused);
+
+	LIVE_OK(a, swakv_stream_synchronize(a, 0));
+	cr_expect_eq(swakv_request_abandon(r, NULL), SWAKV_EPOISONED);
+	expect_poisoned(r, refused);
 }

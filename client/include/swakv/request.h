@@ -64,7 +64,8 @@ int swakv_request_unpin(swakv_request *r, swakv_ticket *ticket);
 int swakv_request_finish(swakv_request *r, swakv_ticket *ticket);
 /*
  * As finish, also with a step pending: the library marks the stream, and the pages return at that mark.
- * Errors: common, SWAKV_EPOISONED (the stream could not be marked: the pages are in quarantine).
+ * Errors: common, SWAKV_EPOISONED (the stream could not be marked, or a page that moves not be copied: the pages are in
+ * quarantine).
  */
 int swakv_request_abandon(swakv_request *r, swakv_ticket *ticket);
 /* Frees the caller's handle; a request that is still alive is abandoned, without waiting. NULL is ignored. */
