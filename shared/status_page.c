@@ -45,6 +45,8 @@ _Static_assert(sizeof(struct status_class) % 8 == 0 && sizeof(struct status_sess
 _Static_assert(sizeof(struct status_model) % 8 == 0 && offsetof(struct status_snapshot, models) % 8 == 0, "models");
 _Static_assert(sizeof(struct status_request) % 8 == 0 && sizeof(struct status_sequence) % 8 == 0, "requests");
 _Static_assert(sizeof(struct wire_binding) % 8 == 0 && offsetof(struct status_snapshot, bindings) % 8 == 0, "bindings");
+_Static_assert(sizeof(struct status_extent) == 16 && offsetof(struct status_snapshot, extents) % 8 == 0, "extents");
+_Static_assert(sizeof(struct status_event) % 8 == 0 && offsetof(struct status_snapshot, events) % 8 == 0, "events");
 
 static uint64_t clock_ns(void)
 {
@@ -83,7 +85,12 @@ struct part {
 	size_t offset;
 	size_t bytes;
 };
-enum { N_PARTS = 7 };
+enum { N_PARTS = 9 };
+
+static size_t events_listed(const struct status_snapshot *s)
+{
+	return (size_t)(s->events_ever - status_event_first(s->events_ever));
+}
 
 /* The used parts of a snapshot with the counts in @s, without its first word. */
 static void used_parts(const struct status_snapshot *s, struct part parts[N_PARTS])
@@ -96,6 +103,8 @@ static void used_parts(const struct status_snapshot *s, struct part parts[N_PART
 		{ offsetof(struct status_snapshot, requests), s->n_requests * sizeof(s->requests[0]) },
 		{ offsetof(struct status_snapshot, sequences), s->n_sequences * sizeof(s->sequences[0]) },
 		{ offsetof(struct status_snapshot, bindings), s->n_bindings * sizeof(s->bindings[0]) },
+		{ offsetof(struct status_snapshot, extents), s->n_extents * sizeof(s->extents[0]) },
+		{ offsetof(struct status_snapshot, events), events_listed(s) * sizeof(s->events[0]) },
 	};
 
 	memcpy(parts, used, sizeof(used));
@@ -258,6 +267,7 @@ void status_writer_commit(struct status_writer *w)
 	cut(s, &s->n_requests, STATUS_MAX_REQUESTS);
 	cut(s, &s->n_sequences, STATUS_MAX_SEQUENCES);
 	cut(s, &s->n_bindings, STATUS_MAX_BINDINGS);
+	cut(s, &s->n_extents, STATUS_MAX_EXTENTS);
 	if (s->published_ns == 0)
 		s->published_ns = clock_ns();
 	store_relaxed(number_of(to), 0);
@@ -369,7 +379,8 @@ static bool counts_possible(const struct status_snapshot *s)
 {
 	return s->n_classes <= STATUS_MAX_CLASSES && s->n_models <= STATUS_MAX_MODELS &&
 	       s->n_sessions <= STATUS_MAX_SESSIONS && s->n_requests <= STATUS_MAX_REQUESTS &&
-	       s->n_sequences <= STATUS_MAX_SEQUENCES && s->n_bindings <= STATUS_MAX_BINDINGS;
+	       s->n_sequences <= STATUS_MAX_SEQUENCES && s->n_bindings <= STATUS_MAX_BINDINGS &&
+	       s->n_extents <= STATUS_MAX_EXTENTS;
 }
 
 /* True when [first, first + n) lies inside @total; what a truncated snapshot does not hold is marked instead. */
@@ -392,6 +403,17 @@ static bool session_possible(const struct status_snapshot *s, struct status_sess
 		if (x->groups[i].class_index >= s->n_classes)
 			return false;
 	}
+	return true;
+}
+
+/* The same of the picture of the pool, and of what happened. */
+static bool map_possible(struct status_snapshot *s)
+{
+	for (uint32_t i = 0; i < s->n_extents; i++)
+		if (s->extents[i].page_class != STATUS_NO_CLASS && s->extents[i].page_class >= s->n_classes)
+			return false;
+	for (size_t i = 0; i < events_listed(s); i++)
+		s->events[i].model[STATUS_EVENT_TEXT - 1] = s->events[i].text[STATUS_EVENT_TEXT - 1] = '\0';
 	return true;
 }
 
@@ -420,7 +442,7 @@ static bool contents_possible(struct status_snapshot *s)
 		    !range_possible(s, &q->first_binding, (uint64_t)q->n_bound + q->n_retiring, s->n_bindings))
 			return false;
 	}
-	return true;
+	return map_possible(s);
 }
 
 /* Copies the word of snapshot @number that says which it is. */

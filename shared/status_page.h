@@ -18,11 +18,12 @@
 
 #include "atomics.h"
 #include "cpu_list.h"
+#include "status_map.h"
 #include "status_name.h"
 #include "wire.h"
 
 #define STATUS_MAGIC   0x7375746174736b76ull
-#define STATUS_VERSION 5
+#define STATUS_VERSION 6
 
 enum { STATUS_THREAD_RING, STATUS_THREAD_CONTROL, STATUS_THREAD_DEVICE, STATUS_N_THREADS };
 #define STATUS_THREAD_NAMES "ring", "control", "device"
@@ -165,12 +166,17 @@ struct status_snapshot {
 	uint32_t truncated;      /* 1: more requests, sequences or bindings exist than fit */
 	uint32_t drained;        /* 1: the whole broker is, by order of an administrator */
 	uint64_t device_lost_ns; /* CLOCK_MONOTONIC since when its device is lost, 0: it is not */
+	uint64_t events_ever;    /* the last STATUS_MAX_EVENTS of them are in the ring (status_event_place()) */
+	uint32_t pool_extents;   /* of which are listed: */
+	uint32_t n_extents;
 	struct status_class classes[STATUS_MAX_CLASSES];
 	struct status_model models[STATUS_MAX_MODELS];
 	struct status_session sessions[STATUS_MAX_SESSIONS];
 	struct status_request requests[STATUS_MAX_REQUESTS];
 	struct status_sequence sequences[STATUS_MAX_SEQUENCES];
 	struct wire_binding bindings[STATUS_MAX_BINDINGS];
+	struct status_extent extents[STATUS_MAX_EXTENTS];
+	struct status_event events[STATUS_MAX_EVENTS];
 };
 
 struct status_head {

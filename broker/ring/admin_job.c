@@ -63,6 +63,8 @@ static void drain(struct admin_job *job, struct ring_thread *t)
 	struct channel *c;
 
 	t->drained = job->drained;
+	event_note_model(&t->events, t->now, r->flags & ADMIN_OFF ? STATUS_EVENT_DRAIN_ENDED : STATUS_EVENT_DRAINED,
+			 r->model);
 	ring_changed(t);
 	TAILQ_FOREACH (c, &t->channels, link) {
 		if (r->model[0] && strcmp(r->model, c->model_name) != 0)
@@ -120,6 +122,16 @@ static void tell_limits(struct admin_reply *r, const struct quota_counts *n, uin
 		remark_ceiling(r, n);
 }
 
+static void note_limits(struct ring_thread *t, const struct quota_counts *n)
+{
+	struct status_event *x = event_note_model(&t->events, t->now, STATUS_EVENT_LIMITED, n->name);
+	char ceiling[24] = "none";
+
+	if (n->ceiling)
+		snprintf(ceiling, sizeof(ceiling), "%" PRIu64, n->ceiling);
+	snprintf(x->text, sizeof(x->text), "floor %" PRIu64 ", ceiling %s", n->floor, ceiling);
+}
+
 static void limit(struct admin_job *job, struct ring_thread *t)
 {
 	const struct admin_request *r = &job->request;
@@ -136,6 +148,8 @@ static void limit(struct admin_job *job, struct ring_thread *t)
 	if (!engine_quota_of(t->engine, r->model, &n))
 		memcpy(n.name, r->model, sizeof(n.name)); /* neither a session nor a limit */
 	tell_limits(&job->reply, &n, engine_floor_lacks(t->engine, r->model));
+	if (r->flags)
+		note_limits(t, &n);
 	ring_changed(t);
 }
 

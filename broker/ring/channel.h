@@ -114,6 +114,7 @@ struct channel {
 	int32_t last_code;
 	uint64_t last_ns;
 	uint64_t ended_ns;
+	bool poison_noted;
 	uint64_t n_commands;
 	uint64_t n_refused;
 	uint64_t n_rounds_blocked;

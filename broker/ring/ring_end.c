@@ -2,6 +2,8 @@
 /* ring_end.c - see ring_end.h */
 #include "ring_end.h"
 
+#include <string.h>
+
 static void reclaim(struct ring_thread *t, struct channel *c)
 {
 	int64_t pages = session_reclaim(c->session);
@@ -10,8 +12,24 @@ static void reclaim(struct ring_thread *t, struct channel *c)
 	channel_leave(c);             /* the control thread frees what was large */
 	c->state = CHANNEL_RECLAIMED;
 	t->counters.reclaimed_pages += (uint64_t)pages;
+	event_note(&t->events, t->now, STATUS_EVENT_RECLAIMED, c)->pages = pages;
 	ring_changed(t);
 	mailbox_post_spsc(t->outbox, MAIL_RECLAIMED, c, pages);
+}
+
+/* What became of @c, with the pages that nothing is proven of yet. */
+static void note_end(struct ring_thread *t, const struct channel *c, enum channel_state state)
+{
+	enum status_event_kind kind = state == CHANNEL_CLOSING ? STATUS_EVENT_CLOSED
+				      : state == CHANNEL_DEAD  ? STATUS_EVENT_DEATH
+							       : STATUS_EVENT_ENDED;
+	struct status_event *x = event_note(&t->events, t->now, kind, c);
+	struct session_counts n;
+
+	session_count(c->session, &n);
+	x->pages = n.quarantined;
+	if (kind == STATUS_EVENT_ENDED)
+		strlcpy(x->text, violation_name(c->violated), sizeof(x->text));
 }
 
 void ring_end_session(struct ring_thread *t, struct channel *c, enum channel_state state)
@@ -23,6 +41,7 @@ void ring_end_session(struct ring_thread *t, struct channel *c, enum channel_sta
 		c->n_waiting = 0;
 		c->waiting_slots = 0;
 		c->ended_ns = t->now;
+		note_end(t, c, state);
 		ring_changed(t);
 	}
 	c->state = state;
@@ -36,8 +55,9 @@ void ring_kick(struct ring_thread *t, struct channel *c, int violation)
 		c->violated = violation;
 		return;
 	}
-	c->violated = VIOLATION_NONE; /* said once */
+	c->violated = violation; /* for what is noted */
 	ring_end_session(t, c, CHANNEL_KICKED);
+	c->violated = VIOLATION_NONE; /* said once */
 	t->counters.kicked++;
 	mailbox_post_spsc(t->outbox, MAIL_KICKED, c, violation);
 }

@@ -24,6 +24,7 @@ static void attach(struct ring_thread *t, struct channel *c)
 		c->listed = true;
 		TAILQ_INSERT_TAIL(&t->channels, c, link);
 		t->counters.attaches++;
+		event_note(&t->events, t->now, STATUS_EVENT_ATTACHED, c);
 		ring_changed(t);
 	}
 	mailbox_post_spsc(t->outbox, MAIL_ATTACHED, c, code);
@@ -45,6 +46,7 @@ static void device_lost(struct ring_thread *t, uint64_t since)
 	struct channel *c;
 
 	t->device_lost_ns = since;
+	event_note(&t->events, t->now, STATUS_EVENT_DEVICE_LOST, NULL);
 	ring_changed(t);
 	TAILQ_FOREACH (c, &t->channels, link) {
 		c->device_lost = true;

@@ -9,6 +9,7 @@
 
 #include "cleanup.h"
 #include "crash/crash.h"
+#include "engine/extent_view.h"
 #include "ring_poll.h"
 #include "ring_publish.h"
 #include "ring_round.h"
@@ -50,7 +51,8 @@ static bool make_parts(struct ring_thread *t)
 	t->spare = workspace_new();
 	t->inbox = mailbox_new(t->options.max_sessions);
 	t->outbox = mailbox_new(t->options.max_sessions);
-	return t->engine && t->workspace && t->spare && t->inbox && t->outbox &&
+	t->map = t->engine ? extent_map_new(engine_extents(t->engine)) : NULL;
+	return t->map && t->workspace && t->spare && t->inbox && t->outbox &&
 	       t->edge.watch(t->edge.arg, mailbox_fd(t->inbox), NULL);
 }
 
@@ -126,6 +128,7 @@ void ring_thread_deinit(struct ring_thread *t)
 		t->engine = engine_free(t->engine);
 	t->workspace = workspace_free(t->workspace);
 	t->spare = workspace_free(t->spare);
+	t->map = extent_map_free(t->map);
 	t->inbox = mailbox_free(t->inbox);
 	t->outbox = mailbox_free(t->outbox);
 	if (t->epoll > 0)

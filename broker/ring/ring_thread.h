@@ -22,6 +22,8 @@
 #include "engine/engine.h"
 #include "mailbox.h"
 #include "ring_edge.h"
+#include "status/events.h"
+#include "status/map.h"
 #include "status_page.h"
 
 /* Limits of a model at the start; orders of an administrator may change them. */
@@ -74,7 +76,10 @@ struct ring_thread {
 	struct channel *long_channel; /* whose it was, NULL: nobody's */
 	uint32_t n_silent;            /* sessions that are expected to ring */
 	struct ring_counters counters;
-	struct drained drained;  /* for the status page */
+	struct drained drained; /* for the status page, as the next four */
+	struct event_ring events;
+	uint64_t events_shown; /* of them: that many have been */
+	struct extent_map *map;
 	uint64_t device_lost_ns; /* since when the device is lost, 0: it is not */
 
 	/* ---- time, CLOCK_MONOTONIC ---- */

@@ -100,6 +100,13 @@ static void fill_counters(struct status_snapshot *s, const struct ring_thread *t
 		s->refusals_by[i] = c->refusals_by[i] + load_relaxed(&t->refused_attaches_by[i]);
 }
 
+/* The draft holds those of the picture before: all but the new ones. */
+static void fill_events(struct status_snapshot *s, struct ring_thread *t)
+{
+	events_copy(&t->events, s->events, t->events_shown);
+	s->events_ever = t->events_shown = t->events.ever;
+}
+
 uint32_t status_session_state(const struct channel *c)
 {
 	switch (c->state) {
@@ -252,6 +259,17 @@ static void fill_members(struct status_session *out, const struct channel *c)
 		out->members[i] = (int32_t)load_relaxed(&c->member_pids[i]);
 }
 
+/* Poison comes of what a command says, and goes by a shutdown: it is noticed here. */
+static void note_poison(struct ring_thread *t, struct channel *c)
+{
+	struct session_counts n;
+
+	session_count(c->session, &n);
+	if (n.poisoned && !c->poison_noted && c->state == CHANNEL_ATTACHED)
+		event_note(&t->events, t->now, STATUS_EVENT_POISONED, c)->pages = n.quarantined;
+	c->poison_noted = n.poisoned;
+}
+
 static void fill_session(struct status_snapshot *s, const struct channel *c)
 {
 	struct status_session *out = &s->sessions[s->n_sessions++];
@@ -331,10 +349,14 @@ void status_fill(struct status_snapshot *s, struct ring_thread *t)
 			s->truncated = 1;
 			continue;
 		}
+		note_poison(t, c);
 		c->shown = (int32_t)s->n_sessions;
 		fill_session(s, c);
 	}
+	fill_events(s, t);
+	extent_map_name_sessions(t->map, t);
 	TAILQ_FOREACH (c, &t->channels, link)
 		if (c->shown >= 0)
 			fill_requests(s, t, c, (uint32_t)c->shown);
+	extent_map_fill(t->map, s, t);
 }

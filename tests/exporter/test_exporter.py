@@ -45,6 +45,11 @@ class Says(unittest.TestCase):
             self.assertEqual(without_ages(self.exporter.status(path)), without_ages(self.fixture.json("--request")))
         self.assertNotIn("requests", self.exporter.status("/api/status?other"))
 
+    def test_status_has_extents_and_events_when_they_are_asked_for(self):
+        for path, options in (("?map", ["--map", "--events"]), ("?map&requests", ["--map", "--events", "--request"])):
+            self.assertEqual(without_ages(self.exporter.status("/api/status" + path)),
+                             without_ages(self.fixture.json(*options)))
+
     def test_metrics_are_those_of_swakv_status(self):
         code, headers, body = self.exporter.ask("/metrics")
         self.assertEqual((code, headers["Content-Type"]), (200, TEXT))

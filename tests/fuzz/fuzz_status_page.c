@@ -13,6 +13,8 @@
 #include "shown.h"
 #include "view.h"
 
+enum { N_EXTENTS = 64 };
+
 static struct status_writer writer;
 static struct status_snapshot good;
 static struct status_head good_head;
@@ -60,6 +62,12 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	}
 	for (uint32_t i = 0; i < 8; i++)
 		s->sequences[i] = (struct status_sequence){ .n_bound = 1, .first_binding = i };
+	s->n_extents = s->pool_extents = N_EXTENTS;
+	for (uint8_t i = 0; i < N_EXTENTS; i++)
+		s->extents[i] = (struct status_extent){ .page_class = i & 1, .live = i, .session = i % 3 };
+	s->events_ever = 300; /* the ring has been filled, and goes on */
+	for (uint32_t i = 0; i < STATUS_MAX_EVENTS; i++)
+		s->events[i] = (struct status_event){ .kind = 1 + i % (STATUS_EVENT_KIND_COUNT - 1), .session = i };
 	status_writer_commit(&writer);
 	memcpy(&good_head, writer.head, sizeof(good_head));
 	memcpy(&good, current(), sizeof(good));
@@ -85,9 +93,11 @@ static void overwrite(struct input *in)
 		{ s->requests, 1024 },
 		{ s->sequences, 1024 },
 		{ s->bindings, 1024 },
+		{ s->extents, sizeof(s->extents[0]) * N_EXTENTS },
+		{ s->events, 1024 },
 	};
 	static const uint32_t edges[] = { 0, 1, UINT32_MAX, UINT32_MAX - 1, 1u << 31, STATUS_MAX_BINDINGS };
-	unsigned part = input_u8(in) % 8;
+	unsigned part = input_u8(in) % (sizeof(parts) / sizeof(parts[0]));
 	size_t at = input_u16(in) % parts[part].bytes, n = 1 + input_u8(in) % 8;
 	uint8_t edge = input_u8(in);
 
@@ -113,6 +123,8 @@ static void restore(void)
 	memcpy(s->requests, good.requests, 1024);
 	memcpy(s->sequences, good.sequences, 1024);
 	memcpy(s->bindings, good.bindings, 1024);
+	memcpy(s->extents, good.extents, sizeof(s->extents[0]) * N_EXTENTS);
+	memcpy(s->events, good.events, 1024);
 }
 
 static void check_indices(const struct status_snapshot *s)
@@ -122,6 +134,8 @@ static void check_indices(const struct status_snapshot *s)
 		for (uint32_t k = 0; k < s->sessions[i].n_groups; k++)
 			FUZZ_CHECK(s->sessions[i].groups[k].class_index < s->n_classes);
 	}
+	for (uint32_t i = 0; i < s->n_extents; i++)
+		FUZZ_CHECK(s->extents[i].page_class == STATUS_NO_CLASS || s->extents[i].page_class < s->n_classes);
 	for (uint32_t i = 0; i < s->n_requests; i++) {
 		FUZZ_CHECK(s->requests[i].session < s->n_sessions);
 		FUZZ_CHECK(s->requests[i].first_sequence == STATUS_NOT_LISTED ||

@@ -235,8 +235,38 @@ static void known_requests(struct status_snapshot *s)
 	s->bindings[10] = (struct wire_binding){ .logical = 0, .page = 399 };
 }
 
+/* Six extents of eight, and more events than the ring has room for: the last are of sessions 3 and 4. */
+static void known_map(struct status_snapshot *s)
+{
+	s->pool_extents = 8;
+	s->n_extents = 6;
+	for (int i = 0; i < 6; i++)
+		s->extents[i] = (struct status_extent){ .page_class = STATUS_NO_CLASS };
+	s->extents[0] = (struct status_extent){ .live = 38, .quarantined = 11, .free = 2, .session = 3 };
+	s->extents[1] = (struct status_extent){ .live = 11, .free = 14, .session = 1, .flags = STATUS_EXTENT_SHARED };
+	s->extents[2] = (struct status_extent){ .free = 35, .flags = STATUS_EXTENT_CLAIMED };
+	s->extents[4] =
+		(struct status_extent){ .live = 7, .free = 43, .page_class = 1, .flags = STATUS_EXTENT_EMPTYING };
+	for (uint64_t k = 0; k < 300; k++) {
+		struct status_event *x = &s->events[status_event_place(s->events_ever++)];
+
+		*x = (struct status_event){ .at_ns = start_ns() - (300 - k) * 1000 * ms,
+					    .kind = STATUS_EVENT_ATTACHED,
+					    .session = 1 + (uint32_t)k % 4,
+					    .generation = (uint32_t)k,
+					    .pid = 1003,
+					    .uid = 500 };
+		strcpy(x->model, "gemma");
+	}
+	s->events[status_event_place(298)].kind = STATUS_EVENT_DEATH;
+	s->events[status_event_place(298)].pages = 7;
+	s->events[status_event_place(299)].kind = STATUS_EVENT_ENDED;
+	strcpy(s->events[status_event_place(299)].text, "word above armed");
+}
+
 static void known_snapshot(struct status_snapshot *s)
 {
+	known_map(s);
 	fill_pool(s);
 	known_sessions(s);
 	known_models(s);
@@ -295,6 +325,8 @@ static void hostile_snapshot(struct status_writer *w, struct status_snapshot *s)
 	memset(s->sessions[1].model, 'x', WIRE_MODEL_NAME);
 	memset(s->sessions[1].groups[0].tag, 'y', WIRE_TAG);
 	memcpy(s->sessions[2].groups[0].tag, "\033[2J\xff", 6);
+	memset(s->events[0].model, 'z', STATUS_EVENT_TEXT);
+	memcpy(s->events[1].text, "\033[2J\xff</script>", 15);
 	memset(w->head->device, 0xfe, sizeof(w->head->device));
 	strcpy(w->head->pool, "a\"b\\c");
 }
@@ -404,6 +436,17 @@ static void distinct_snapshot(struct status_snapshot *s)
 	};
 	s->bindings[0] = (struct wire_binding){ .logical = 1091, .page = 1092 };
 	s->bindings[1] = (struct wire_binding){ .logical = 1093, .page = 1094 };
+	s->pool_extents = 1161;
+	s->n_extents = 1;
+	s->extents[0] = (struct status_extent){ .live = 1162, .quarantined = 1163, .free = 1164, .session = 1165 };
+	s->events_ever = 1;
+	s->events[0] = (struct status_event){ .at_ns = now - 68000 * ms,
+					      .kind = STATUS_EVENT_LIMITED,
+					      .session = 1171,
+					      .generation = 1172,
+					      .pid = 1173,
+					      .uid = 1174,
+					      .pages = 1175 };
 	s->attaches = 1101;
 	s->detaches = 1102;
 	s->deaths = 1103;

@@ -39,6 +39,9 @@ JSON = {
     "requests.0.sequences.0.retained_begin": 1085, "requests.0.sequences.0.retained_end": 1086,
     "requests.0.sequences.0.bound": 1, "requests.0.sequences.0.reserved": 1088, "requests.0.sequences.0.retiring": 1,
     "requests.0.sequences.0.staged": 1089, "requests.0.sequences.0.bindings": [[1091, 1092], [1093, 1094]],
+    "map.extents": 1161, "map.class": [0], "map.live": [1162], "map.quarantined": [1163], "map.free": [1164],
+    "map.session": [1165], "events.0.number": 0, "events.0.event": "limited", "events.0.age_ms": 68000,
+    "events.0.session": 1171, "events.0.generation": 1172, "events.0.pid": 1173, "events.0.uid": 1174, "events.0.pages": 1175,
     "counters.attaches": 1101, "counters.detaches": 1102, "counters.deaths": 1103, "counters.kicked": 1104,
     "counters.refused_attaches": 1105, "counters.reclaimed_pages": 1106, "counters.commands": 1107,
     "counters.refusals": 1108, "counters.rounds": 1109, "counters.sleeps": 1110, "counters.wakeups": 1111,
@@ -87,7 +90,7 @@ class Fields(unittest.TestCase):
 
     def test_json(self):
         with Fixture("distinct") as f:
-            page = f.json("--request")
+            page = f.json("--request", "--map", "--events")
         self.check([(path, at(page, path), want) for path, want in JSON.items()])
 
     def test_prometheus(self):

@@ -185,6 +185,32 @@ class Content(Sums):
         ceilings = {dict(labels)["model"]: v for (name, labels), v in samples.items() if name == "swakv_model_ceiling_bytes"}
         self.assertEqual(ceilings, {"mistral": 400000})
 
+    def test_extents_are_shown_when_they_are_asked_for(self):
+        with Fixture("known") as f:
+            page = f.json("--map")
+            text = f.status("--map").stdout
+            self.assertNotIn("map", f.json("--events"))
+        self.assertEqual(page["map"], {
+            "extents": 8, "class": [0, 0, 0, -1, 1, -1], "live": [38, 11, 0, 0, 7, 0], "free": [2, 14, 35, 0, 43, 0],
+            "quarantined": [11, 0, 0, 0, 0, 0], "session": [3, 1, 0, 0, 0, 0], "shared": [1], "emptying": [4], "claimed": [2]})
+        self.assertNotIn("events", page)
+        self.assertRegex(text, r"(?m)^ +0  !Aa\.B\.$")
+        self.assertIn("8 extents:", text)
+        self.assertIn("those from 6 on are not listed", text)
+
+    def test_the_last_events_are_shown_when_they_are_asked_for(self):
+        with Fixture("known") as f:
+            events = f.json("--events")["events"]
+            lines = f.status("--events").stdout.splitlines()
+        self.assertEqual([e["number"] for e in events], list(range(300 - 256, 300)))
+        self.assertEqual(sorted((e["age_ms"] for e in events), reverse=True), [e["age_ms"] for e in events])
+        want = {"number": 299, "event": "ended", "session": 4, "generation": 299, "pid": 1003, "uid": 500, "model": "gemma",
+                "pages": 0, "text": "word above armed"}
+        self.assertEqual({k: v for k, v in events[-1].items() if k != "age_ms"}, want)
+        self.assertEqual(len(lines[lines.index("300 events since the start, the last 256:") + 1:]), 256)
+        self.assertTrue(lines[-2].endswith("ago  death         session 3.298 (pid 1003, gemma), 7 pages"), lines[-2])
+        self.assertTrue(lines[-1].endswith("ago  ended         session 4.299 (pid 1003, gemma): word above armed"), lines[-1])
+
     def test_only_the_info_series_has_the_pid(self):
         with Fixture("known") as f:
             samples, _types = prometheus(f.status("--prometheus").stdout)

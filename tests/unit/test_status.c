@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the ring thread shows of itself: where each number comes from, and where the arrays end. */
 #include "engine_fixture.h"
+#include "extent_view.h"
 #include "status/status.h"
 
 enum { PAGE_TOKENS = 16, GROUPS = 3, BATCH = 8, STREAMS = 2 };
@@ -32,6 +33,8 @@ static void setup(void)
 	cr_assert_not_null(e);
 	worker_open(&w, e, three_groups(), half, 1);
 	ring = (struct ring_thread){ .engine = e, .options = { .table_area_bytes = 4711 } };
+	ring.map = extent_map_new(engine_extents(e));
+	cr_assert_not_null(ring.map);
 	TAILQ_INIT(&ring.channels);
 	channel = (struct channel){
 		.id = 3,
@@ -56,6 +59,7 @@ static void setup(void)
 static void teardown(void)
 {
 	free(s);
+	ring.map = extent_map_free(ring.map);
 	worker_close(&w);
 	engine_free(ring.engine);
 }
@@ -534,4 +538,63 @@ Test(status, a_model_shows_its_limits_and_who_waits)
 	cr_expect(s->models[0].used == q.used && q.used > 0);
 	cr_expect(s->models[0].sessions == 1 && s->models[0].waiting == q.waiting);
 	cr_expect(s->models[0].oldest_wait_ns == q.oldest && s->models[0].claims == q.claims);
+}
+
+/* ---- the pool extent by extent, and what happened -------------------------------------------- */
+
+/* Sums over the extents of class @c, of which no page touches two. */
+static void check_extents(uint32_t c)
+{
+	struct status_extent sum = { 0 };
+	uint32_t n = 0;
+
+	for (uint32_t x = 0; x < s->n_extents; x++) {
+		const struct status_extent *e = &s->extents[x];
+
+		if (e->page_class != c)
+			continue;
+		n++;
+		sum.live += e->live;
+		sum.quarantined += e->quarantined;
+		sum.free += e->free;
+	}
+	cr_assert_eq(n, s->classes[c].extents);
+	cr_assert_eq(sum.live, s->classes[c].leased + s->classes[c].quarantined);
+	cr_assert_eq(sum.quarantined, s->classes[c].quarantined);
+	cr_assert_eq(sum.free, s->classes[c].free);
+}
+
+Test(status, extents_add_up_to_their_class_from_lease_to_quarantine)
+{
+	int32_t lengths[] = { 100, 30 };
+	uint64_t h = begin_two(0, 1);
+
+	cr_assert_eq(prefill_prepare(&w, h, 2, lengths), 0);
+	status_fill(s, &ring);
+	cr_assert_eq(s->n_extents, 16U);
+	cr_assert_eq(s->pool_extents, 16U);
+	for (uint32_t c = 0; c < s->n_classes; c++)
+		check_extents(c);
+	cr_assert_gt(s->n_classes, 1U);
+	session_end(w.s);
+	channel.state = CHANNEL_DEAD;
+	memset(s, 0, offsetof(struct status_snapshot, classes));
+	status_fill(s, &ring);
+	cr_assert_gt(s->classes[0].quarantined, 0);
+	for (uint32_t c = 0; c < s->n_classes; c++)
+		check_extents(c);
+}
+
+Test(status, events_stay_in_the_picture_that_is_made_next)
+{
+	event_note(&ring.events, 5, STATUS_EVENT_ATTACHED, &channel);
+	status_fill(s, &ring);
+	cr_assert_eq(s->events_ever, 1U);
+	memset(s, 0, offsetof(struct status_snapshot, classes));
+	event_note(&ring.events, 6, STATUS_EVENT_DEATH, &channel);
+	status_fill(s, &ring);
+	cr_assert_eq(s->events_ever, 2U);
+	cr_assert_eq(s->events[0].kind, (uint32_t)STATUS_EVENT_ATTACHED);
+	cr_assert_eq(s->events[1].kind, (uint32_t)STATUS_EVENT_DEATH);
+	cr_assert_eq(s->events[1].session, 3U);
 }

@@ -23,7 +23,7 @@
 	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "                \
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-enum made { MADE_TEXT, MADE_OPENMETRICS, MADE_STATUS, MADE_REQUESTS, MADE_HEALTH, N_MADE };
+enum made { MADE_TEXT, MADE_OPENMETRICS, MADE_STATUS, MADE_MAP, MADE_REQUESTS, MADE_MAP_REQUESTS, MADE_HEALTH, N_MADE };
 
 static const struct {
 	const char *path;
@@ -40,6 +40,14 @@ static const struct {
 			       { .format = VIEW_OPENMETRICS },
 			       FRESH_NS },
 	[MADE_STATUS] = { "/api/status", "application/json", { .format = VIEW_JSON, .compact = true }, FRESH_NS },
+	[MADE_MAP] = { "/api/status",
+		       "application/json",
+		       { .format = VIEW_JSON, .compact = true, .map = true, .events = true },
+		       FRESH_NS },
+	[MADE_MAP_REQUESTS] = { "/api/status",
+				"application/json",
+				{ .format = VIEW_JSON, .compact = true, .requests = true, .map = true, .events = true },
+				LONG_NS },
 	[MADE_REQUESTS] = { "/api/status",
 			    "application/json",
 			    { .format = VIEW_JSON, .compact = true, .requests = true },
@@ -162,12 +170,14 @@ static struct MHD_Response *current(struct answers *a, enum made kind, unsigned 
 	return x->response;
 }
 
-/* Which of the two of a path is asked for. */
+/* Which of those of a path is asked for. */
 static enum made choose(enum made kind, const struct question *q)
 {
 	if (kind == MADE_TEXT && q->openmetrics)
 		return MADE_OPENMETRICS;
-	return kind == MADE_STATUS && q->requests ? MADE_REQUESTS : kind;
+	if (kind == MADE_STATUS && q->requests)
+		return q->map ? MADE_MAP_REQUESTS : MADE_REQUESTS;
+	return kind == MADE_STATUS && q->map ? MADE_MAP : kind;
 }
 
 struct MHD_Response *answers_to(struct answers *a, const struct question *q, unsigned int *code)

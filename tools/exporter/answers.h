@@ -19,7 +19,8 @@ struct answers;
 struct question {
 	const char *path;
 	bool openmetrics; /* of /metrics */
-	bool requests;    /* of /api/status: the requests, too */
+	bool requests;    /* of /api/status: the requests, too, */
+	bool map;         /* and extents and events */
 };
 
 /* Of the broker @instance (kept). NULL: memory is short. */

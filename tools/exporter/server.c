@@ -135,6 +135,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 			.path = path,
 			.openmetrics = accept_openmetrics(header(c, MHD_HTTP_HEADER_ACCEPT)),
 			.requests = argument(c, "requests"),
+			.map = argument(c, "map"),
 		};
 
 		r = answers_to(s->answers, &q, &code);

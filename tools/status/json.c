@@ -11,6 +11,7 @@
 
 #include "json_put.h"
 #include "lifecycle.h"
+#include "show_map.h"
 #include "status_sums.h"
 #include "text.h"
 #include "view.h"
@@ -419,6 +420,10 @@ static void put_snapshot(json_t *to, const struct view *v, const struct sample *
 	json_object_set_new(to, "sessions", sessions(v, s));
 	if (v->requests)
 		json_object_set_new(to, "requests", requests(v, s));
+	if (v->map)
+		json_object_set_new(to, "map", map_json(&s->snapshot));
+	if (v->events)
+		json_object_set_new(to, "events", events_json(s));
 	json_object_set_new(to, "counters", counters(&s->snapshot));
 	json_object_set_new(to, "refusals_by_reason", refusals(&s->snapshot));
 }

@@ -21,8 +21,8 @@ struct options {
 };
 
 static const char usage_text[] =
-	"usage: swakv-status [-b NAME] [--session [ID]] [--request [SESSION[:HANDLE]]] [--quarantine]\n"
-	"                    [--json | --prometheus] [--watch [SECONDS] [--count N]]\n"
+	"usage: swakv-status [-b NAME] [--session [ID]] [--request [SESSION[:HANDLE]]] [--quarantine] [--map]\n"
+	"                    [--events] [--json | --prometheus] [--watch [SECONDS] [--count N]]\n"
 	"\n"
 	"Shows the pool, the pages and the sessions of a running swakv broker.\n"
 	"\n"
@@ -30,6 +30,8 @@ static const char usage_text[] =
 	"  -S, --session [ID]     every session in full, or one\n"
 	"  -r, --request [S[:H]]  every request, those of session S, or the one with handle H\n"
 	"  -q, --quarantine       sessions with quarantined pages, and what they wait for\n"
+	"  -m, --map              the pool, extent by extent\n"
+	"  -e, --events           what happened last, to sessions and by administrators\n"
 	"  -j, --json             JSON\n"
 	"  -p, --prometheus       Prometheus text format\n"
 	"  -w, --watch [SECONDS]  repeat (default: every second), full screen on a terminal\n"
@@ -76,6 +78,12 @@ static bool apply(struct options *o, int option, const char *value)
 	const char *end = "";
 
 	switch (option) {
+	case 'q':
+		return o->view.quarantine = true;
+	case 'm':
+		return o->view.map = true;
+	case 'e':
+		return o->view.events = true;
 	case 'S':
 		o->view.sessions = true;
 		if (value && !(parse_session(&o->view, value, &end) && *end == '\0'))
@@ -107,6 +115,8 @@ static bool parse_options(struct options *o, int argc, char **argv)
 		{ "session", optional_argument, NULL, 'S' },
 		{ "request", optional_argument, NULL, 'r' },
 		{ "quarantine", no_argument, NULL, 'q' },
+		{ "map", no_argument, NULL, 'm' },
+		{ "events", no_argument, NULL, 'e' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "prometheus", no_argument, NULL, 'p' },
 		{ "watch", optional_argument, NULL, 'w' },
@@ -117,13 +127,10 @@ static bool parse_options(struct options *o, int argc, char **argv)
 	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "b:S::r::qjpw::n:h", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "b:S::r::qmejpw::n:h", longs, NULL)) != -1) {
 		switch (c) {
 		case 'b':
 			o->instance = optarg;
-			break;
-		case 'q':
-			o->view.quarantine = true;
 			break;
 		case 'j':
 		case 'p':
@@ -137,6 +144,9 @@ static bool parse_options(struct options *o, int argc, char **argv)
 			if (!apply(o, c, optional_value(argc, argv)))
 				return false;
 			break;
+		case 'q':
+		case 'm':
+		case 'e':
 		case 'n':
 			if (!apply(o, c, optarg))
 				return false;

@@ -127,6 +127,16 @@ static void make_session_printable(struct status_session *x)
 		make_printable(x->groups[i].tag, sizeof(x->groups[i].tag));
 }
 
+static void make_events_printable(struct status_snapshot *s)
+{
+	for (uint64_t k = status_event_first(s->events_ever); k < s->events_ever; k++) {
+		struct status_event *x = &s->events[status_event_place(k)];
+
+		make_printable(x->model, sizeof(x->model));
+		make_printable(x->text, sizeof(x->text));
+	}
+}
+
 static void copy_head(struct sample *s, const struct status_head *head)
 {
 	char *const texts[] = { s->head.instance,    s->head.pool,        s->head.backend,     s->head.device,
@@ -166,6 +176,7 @@ static int copy_snapshot(struct sample *s, const struct status_reader *r)
 			make_session_printable(&s->snapshot.sessions[i]);
 		for (uint32_t i = 0; i < s->snapshot.n_models; i++)
 			make_printable(s->snapshot.models[i].name, sizeof(s->snapshot.models[i].name));
+		make_events_printable(&s->snapshot);
 		s->age_ms = sample_age_ms(s, s->snapshot.published_ns);
 		s->has_snapshot = true;
 	}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lifecycle.h"
+#include "show_map.h"
 #include "size.h"
 #include "status_sums.h"
 #include "text.h"
@@ -356,7 +357,11 @@ void table_write(FILE *out, const struct view *v, const struct sample *s)
 				write_session(out, s, &s->snapshot.sessions[i]);
 	if (v->requests)
 		write_requests(out, v, s);
-	if (v->sessions || v->requests)
+	if (v->map)
+		map_write(out, &s->snapshot);
+	if (v->events)
+		events_write(out, s);
+	if (v->sessions || v->requests || v->map || v->events)
 		return;
 	write_pool(out, &s->snapshot);
 	write_classes(out, &s->snapshot);

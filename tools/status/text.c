@@ -39,6 +39,13 @@ const char *text_session_state(uint32_t state)
 	return NAME_OF(names, state);
 }
 
+const char *text_event(uint32_t kind)
+{
+	NAMES(names, STATUS_EVENT_KIND_COUNT, STATUS_EVENT_KIND_NAMES);
+
+	return NAME_OF(names, kind);
+}
+
 const char *text_group_kind(uint32_t kind)
 {
 	NAMES(names, WIRE_GROUP_KIND_COUNT, WIRE_GROUP_KIND_NAMES);

@@ -15,6 +15,8 @@ struct view {
 	bool sessions;   /* each session in full */
 	bool requests;   /* the requests too */
 	bool quarantine; /* only sessions with quarantined pages, and why they wait */
+	bool map;        /* the extents too, */
+	bool events;     /* and the last events */
 	bool one_session;
 	uint32_t session; /* id, with one_session */
 	bool one_request;
