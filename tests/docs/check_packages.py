@@ -18,6 +18,8 @@ import subprocess
 import sys
 
 GROUPS = ("build", "test", "ci")
+# Scripts of .ci/run, and those that have nothing to do where its packages are missing.
+CI = (".ci/", "tests/exporter/", "tests/fuzz/", "tests/install/", "tests/docs/lint_man")
 # Packages that no script names: what one says that needs them.
 UNNAMED = {"libclang-rt-dev": "-fsanitize", "llvm": "b_sanitize", "python3-venv": "-m venv",
            "python3-pytest": "-m pytest", "python3-numpy": "import numpy, pytest",
@@ -130,8 +132,7 @@ def programs(source: pathlib.Path) -> dict[str, tuple[str, str]]:
     """{path of a program: (group, script that speaks of it)}, the first group that needs it."""
     found: dict[str, tuple[str, str]] = {}
     for name, text in scripts(source):
-        group = "ci" if name.startswith((".ci/", "tests/exporter/", "tests/fuzz/", "tests/install/", "tests/docs/lint_man")) else \
-            "test" if name.startswith("tests/") else "build"
+        group = "ci" if name.startswith(CI) else "test" if name.startswith("tests/") else "build"
         for word in set(re.findall(r"(?<![\w./$-])[a-z][a-z0-9+._-]*[a-z0-9+](?![\w/=-])", text)) - WORDS:
             path = shutil.which(word, path="/usr/bin:/usr/sbin:/bin:/sbin")
             if path and (path not in found or GROUPS.index(group) < GROUPS.index(found[path][0])):
