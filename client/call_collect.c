@@ -23,8 +23,10 @@ static int call_collect(struct swakv_session *s, struct call *c)
 	if (c->steps)
 		for (uint32_t i = 0; i < c->n_entries; i++)
 			step_at(c->steps, c->step_size, i)->result = c->entries[i].result;
-	if (c->turns)
+	if (c->turns) {
 		turns_collect(c);
+		rhythm_collected(s, c);
+	}
 	if (c->out && r == 0) {
 		*c->out = c->entries[0].request;
 		c->entries[0].request = NULL; /* the reference is the caller's now */
@@ -47,10 +49,12 @@ static int call_wait(struct swakv_session *s, struct call *c, uint64_t ns)
 
 	/* An awake broker has usually answered before a look at the clock would pay. */
 	for (int i = 0; c->state != CALL_ANSWERED && i < QUICK_POLLS; i++) {
-		if (calls_take(s))
+		if (calls_take(s)) {
 			calls_wake(s);
-		else
-			cpu_relax();
+			continue;
+		}
+		rhythm_ring(s);
+		cpu_relax();
 	}
 	while (c->state != CALL_ANSWERED) {
 		calls_drain(s);
@@ -138,8 +142,10 @@ int swakv_poll(swakv_session *s, swakv_ticket ticket)
 	calls_drain(s);
 	if (c->state != CALL_ANSWERED)
 		session_look(s, clock_ns(), false);
-	if (c->state != CALL_ANSWERED)
+	if (c->state != CALL_ANSWERED) {
+		rhythm_ring(s);
 		return SWAKV_EAGAIN;
+	}
 	if (c->held && !begin_settled(s, c)) {
 		events_held(s);
 		return SWAKV_EAGAIN;

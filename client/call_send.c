@@ -96,7 +96,7 @@ void call_sent(struct swakv_session *s, struct call *c)
 	s->counters.commands++;
 	if (s->calls.n_sent > 1) /* one of a burst */
 		ring_producer_own_next_spsc(&s->commands);
-	if (ring_producer_must_wake_spsc(&s->commands))
+	if (ring_producer_must_wake_spsc(&s->commands) && !rhythm_is_quiet(s))
 		session_wake_broker(s);
 }
 

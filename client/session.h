@@ -20,6 +20,7 @@
 #include "cpu_list.h"
 #include "events.h"
 #include "incarnation.h"
+#include "rhythm.h"
 #include "ring.h"
 #include "stream/stream.h"
 #include "table.h"
@@ -56,6 +57,7 @@ struct swakv_session {
 	struct ring_consumer_spsc replies;
 	struct wire_wait *wait;
 	struct events events;
+	struct rhythm rhythm;
 	struct wire_board *boards; /* [welcome.n_groups] */
 	struct wants wants;
 	uint64_t spin_ns;

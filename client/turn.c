@@ -237,6 +237,7 @@ static int begin_fill(struct swakv_session *s, struct message *m, uint32_t i, st
 		return code;
 	m->call->entries[i] = (struct call_entry){ .request = r, .what = SWAKV_TURN_BEGIN };
 	m->n_counts += r->n;
+	rhythm_hurry(&s->rhythm);
 	*(uint64_t *)call_place(s, sizeof(struct wire_fence) + i * sizeof(uint64_t)) =
 		wire_turn_entry(r->n, WIRE_TURN_BEGIN);
 	return 0;
@@ -292,7 +293,10 @@ static __attribute__((noinline)) int entry_fill(struct swakv_session *s, struct 
 	}
 	r = detail_fill(s, m, t, i, &what);
 	entry_note(m, i, t);
-	m->ends |= (what & SWAKV_TURN_FINISH) != 0;
+	if (what & SWAKV_TURN_FINISH) {
+		m->ends = true;
+		rhythm_hurry(&s->rhythm);
+	}
 	*(uint64_t *)call_place(s, sizeof(struct wire_fence) + i * sizeof(uint64_t)) =
 		wire_turn_entry(t->request->handle, what);
 	return r;
@@ -424,8 +428,10 @@ int swakv_step_turn(swakv_session *s, struct swakv_turn *turns, uint32_t n, swak
 	if (!step_list_check(s, &kind, "turns", turns, n, &r))
 		return r;
 	m.size = n ? turns->size : 0;
+	rhythm_begin(s, ticket != NULL);
 	if (r == 0)
 		r = turn_send(s, &m);
+	rhythm_sent(s, r < 0 ? NULL : m.call);
 	if (r < 0)
 		return turns_failed(&m, r);
 	r = call_return(s, m.call, ticket);

@@ -234,6 +234,9 @@ _Static_assert(sizeof(struct wire_line) == CACHELINE, "wire_line");
 struct wire_wait {
 	shm_u32 word;  /* futex */
 	shm_u32 event; /* set by the client: the next answer or want is to make its socket readable */
+	shm_u64 ask;   /* set by the client: when it would like its commands to be looked at, though it has not rung */
+	shm_u64 look;  /* set by a broker that sleeps: when it looks at the latest; 0: when it is rung for.
+			  CLOCK_MONOTONIC */
 };
 
 /* One a row of a host table. `sequence` is odd while the row is written; `version` is that of the last delivery. */
@@ -261,6 +264,11 @@ struct wire_row_head {
  * adds 1 to it after publishing to a broker with need_wakeup on the command ring,
  * and after giving back reply slots to one with need_space on the reply ring,
  * which it has only while a command of the client's waits for room to be answered.
+ *
+ * A client that needs no answer for a while need not ring when it reads, after
+ * publishing and a fence, a `look` that is soon enough: the broker sets it before it
+ * sleeps, from what the client asks for, and keeps to it. Awake, it stores 0 there, and
+ * looks at all rings before it sleeps again.
  *
  * Every command is answered, CLOSE too: it is the last answer of a session. A
  * BEGIN or TAKE that waits is answered after commands that came later, or not at all

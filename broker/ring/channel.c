@@ -194,6 +194,30 @@ int channel_prepare_sleep(struct channel *c)
 	return r < 0 ? -VIOLATION_COMMAND_TAIL : r;
 }
 
+uint64_t channel_promise_look(struct channel *c, uint64_t now, uint64_t least, uint64_t most)
+{
+	uint64_t ask;
+
+	if (c->state != CHANNEL_ATTACHED || c->blocked_slots)
+		return UINT64_MAX;
+	ask = load_relaxed(&c->wait->ask);
+	if (ask <= now || ask - now > most)
+		return UINT64_MAX;
+	if (ask < now + least)
+		ask = now + least;
+	store_relaxed(&c->wait->look, ask);
+	c->looks = true;
+	return ask;
+}
+
+void channel_looks(struct channel *c)
+{
+	if (!c->looks)
+		return;
+	c->looks = false;
+	store_relaxed(&c->wait->look, 0);
+}
+
 void channel_awake(struct channel *c)
 {
 	if (c->state == CHANNEL_ATTACHED)

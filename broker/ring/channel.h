@@ -97,6 +97,7 @@ struct channel {
 	bool drained;     /* takes no new requests, by order of an administrator */
 	bool device_lost; /* or because the device is lost */
 	uint32_t blocked_slots; /* reply slots a command waits for, 0: not blocked */
+	bool looks;             /* it was promised a look at its ring, and may not ring */
 	uint64_t silent_since;  /* its work was there, and it is expected to ring (ring_bell.h); 0: it is not */
 	bool at_work;           /* its command is being executed */
 	bool left;              /* its command was too much for a pause: until the next round */
@@ -178,6 +179,14 @@ shm_u32 *channel_wake_word(struct channel *c);
  * the worker will ring; negative: a violation. Undo with channel_awake().
  */
 int channel_prepare_sleep(struct channel *c);
+/*
+ * Before a sleep: promises its worker a look at its ring when it asks for one, but
+ * not within @least of @now, and nothing for later than @most. When that is;
+ * UINT64_MAX: nothing was promised.
+ */
+uint64_t channel_promise_look(struct channel *c, uint64_t now, uint64_t least, uint64_t most);
+/* Awake: what was promised is kept now. */
+void channel_looks(struct channel *c);
 void channel_awake(struct channel *c);
 /* The same, and that its replies had room: it has rung, after silent_since. */
 void channel_rang(struct channel *c);

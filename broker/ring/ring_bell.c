@@ -26,7 +26,7 @@ void ring_bell_expect(struct ring_thread *t)
 	struct channel *c;
 
 	TAILQ_FOREACH (c, &t->channels, link) {
-		if (c->silent_since || !has_work(c))
+		if (c->silent_since || c->looks || !has_work(c))
 			continue;
 		c->silent_since = t->now;
 		t->n_silent++;

@@ -12,6 +12,9 @@
 #define HEARTBEAT    (500 * NS_PER_MS)
 #define TRIM_AFTER   (100 * NS_PER_MS)
 #define TRIM_AT_ONCE 64 /* extents */
+/* Looks that workers ask for: sooner, a bell costs no more; later, nobody steps. */
+#define LOOK_LEAST (250 * NS_PER_US)
+#define LOOK_MOST  (1 * NS_PER_S)
 
 /* Announces sleep in every ring. False: there is work after all. */
 static bool prepare_sleep(struct ring_thread *t)
@@ -33,12 +36,28 @@ static void awake(struct ring_thread *t)
 {
 	struct channel *c;
 
-	TAILQ_FOREACH (c, &t->channels, link)
+	TAILQ_FOREACH (c, &t->channels, link) {
+		channel_looks(c);
 		if (!c->silent_since)
 			channel_awake(c);
+	}
 }
 
-static uint64_t sleep_ns(const struct ring_thread *t)
+/* Workers are promised the looks that they ask for; when the first is due. */
+static uint64_t promise_looks(struct ring_thread *t)
+{
+	uint64_t first = UINT64_MAX;
+	struct channel *c;
+
+	TAILQ_FOREACH (c, &t->channels, link) {
+		uint64_t look = channel_promise_look(c, t->now, LOOK_LEAST, LOOK_MOST);
+
+		first = look < first ? look : first;
+	}
+	return first;
+}
+
+static uint64_t sleep_ns(const struct ring_thread *t, uint64_t look)
 {
 	uint64_t until = t->now + HEARTBEAT, due = engine_due(t->engine), bell = ring_bell_deadline(t);
 	uint64_t boards = ring_boards_deadline(t);
@@ -53,6 +72,8 @@ static uint64_t sleep_ns(const struct ring_thread *t)
 		until = boards;
 	if (bell < until)
 		until = bell;
+	if (look < until)
+		until = look;
 	return until > t->now ? until - t->now : 0;
 }
 
@@ -67,7 +88,7 @@ static void tidy(struct ring_thread *t)
 static bool sleep_until_due(struct ring_thread *t)
 {
 	void *rung[RING_EDGE_EVENTS];
-	uint64_t ns = sleep_ns(t);
+	uint64_t ns = sleep_ns(t, promise_looks(t));
 	int n;
 
 	t->counters.sleeps++;

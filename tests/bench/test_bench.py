@@ -45,6 +45,7 @@ class Bench(unittest.TestCase):
         f = figures("--only", "step_5ms")
         for name in ("turn", "calls", "bell"):
             self.assertGreater(f[f"step_5ms_{name}_ns"], 0)
+        self.assertGreaterEqual(f["step_5ms_turn_rings"], 0)
 
     def test_takes_and_gives_are_measured_beside_a_command_that_does_nothing(self):
         f = figures("--only", "pages")

@@ -84,6 +84,7 @@ struct plan {
 	X(commands, "commands")                                                                                        \
 	X(admitted, "begins admitted")                                                                                 \
 	X(kernels, "kernels")                                                                                          \
+	X(unrung, "sent without a bell")                                                                               \
 	X(turns, "turns")                                                                                              \
 	X(by_reference, "deliveries by reference")                                                                     \
 	X(attached, "attached")                                                                                        \

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "worker.h"
 
 void message_begin(struct message *m, uint16_t op, uint64_t request)
@@ -30,6 +31,25 @@ static struct call *free_call(struct worker *v)
 	return NULL;
 }
 
+/*
+ * In some worlds workers ask for looks, and do not ring when one is promised. Nothing
+ * is drawn for it, so that all other worlds stay as they are.
+ */
+static bool is_quiet(struct worker *v)
+{
+	struct wire_wait *wait = (struct wire_wait *)(v->shared->session + v->shared->layout.wait);
+	uint64_t now = v->world->now, look;
+
+	if (v->world->options.seed % 8 != 5)
+		return false;
+	look = load_relaxed(&wait->look);
+	store_relaxed(&wait->ask, now + (1 + v->tickets % 11) * 200 * NS_PER_US);
+	if (look <= now || v->tickets % 4 == 0)
+		return false;
+	v->world->unrung++;
+	return true;
+}
+
 struct call *message_send(struct worker *v, struct message *m, uint32_t n)
 {
 	struct wire_command *head = (struct wire_command *)m->bytes;
@@ -51,7 +71,7 @@ struct call *message_send(struct worker *v, struct message *m, uint32_t n)
 	}
 	v->n_calls++;
 	v->world->commands++;
-	worker_ring(v, ring_producer_must_wake_spsc(&v->commands));
+	worker_ring(v, ring_producer_must_wake_spsc(&v->commands) && !is_quiet(v));
 	return c;
 }
 

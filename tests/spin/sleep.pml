@@ -24,6 +24,10 @@
  *                other answers, as the broker does (ring_wake.c)
  *   -DFORGOTTEN  (with QUEUED) it goes to sleep itself, or ends, with a wake-up
  *                left to make: the model must then find a deadlock
+ *   -DQUIET      the consumer, as the broker does, may promise to look by itself before it
+ *                sleeps, and then wakes at some time; the producer need not ring for it
+ *   -DFORGETS    (with QUIET) it does not keep to that: the model must then find a deadlock
+ *   -DSTALE      (with QUIET) it does not take the promise back when it wakes: likewise
  *   -DLATE_READ  (with FUTEX) reads the wait word after the last look: likewise
  */
 #define CAPACITY 1
@@ -34,7 +38,8 @@
 #define HEAD        1
 #define NEED_WAKEUP 2
 #define NEED_SPACE  3
-#define WORDS       4
+#define LOOK        4
+#define WORDS       5
 
 #define PRODUCER 0
 #define CONSUMER 1
@@ -157,7 +162,16 @@ active proctype producer()
 			/* An exchange: the fence has emptied the buffer, so it acts on memory. */
 			:: flag -> atomic { owed = owed || memory[NEED_WAKEUP]; memory[NEED_WAKEUP] = 0 }
 #else
+#ifdef QUIET
+			:: flag ->
+				load(PRODUCER, LOOK, flag);
+				if
+				:: flag
+				:: WAKE(CONSUMER)
+				fi
+#else
 			:: flag -> WAKE(CONSUMER)
+#endif
 #endif
 			:: else
 			fi
@@ -233,7 +247,20 @@ active proctype consumer()
 #endif
 			if
 			:: tail > head
-			:: else -> SLEEP(CONSUMER)
+			:: tail == head -> SLEEP(CONSUMER)
+#ifdef QUIET
+			:: tail == head ->
+				store(CONSUMER, LOOK, 1);
+				if
+				:: SLEEP(CONSUMER)
+#ifndef FORGETS
+				:: skip
+#endif
+				fi;
+#ifndef STALE
+				store(CONSUMER, LOOK, 0)
+#endif
+#endif
 			fi;
 			store(CONSUMER, NEED_WAKEUP, 0)
 		fi

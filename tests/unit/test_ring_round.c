@@ -697,6 +697,109 @@ Test(ring_round, a_bell_silent_for_100_ms_is_a_rescue)
 	cr_expect_eq(ring.counters.late, 0);
 }
 
+/* ---- looks that a worker asks for --------------------------------------------------------- */
+
+static void ask(struct worker *w, uint64_t at)
+{
+	store_relaxed(&w->channel.wait->ask, at);
+}
+
+/* Turns until the ring thread has slept once more; for how long. */
+static uint64_t next_sleep(void)
+{
+	uint32_t n = world.n_sleeps;
+
+	while (world.n_sleeps == n)
+		turns(1);
+	return world.slept[n % 64];
+}
+
+static uint64_t promised; /* at the last sleep */
+
+static void note_promise(void)
+{
+	promised = load_relaxed(&workers[0].channel.wait->look);
+}
+
+/* What the ring thread promises when it is asked for a look @ns from now; 0: nothing. */
+static uint64_t promise_for(uint64_t ns)
+{
+	world.at_sleep = note_promise;
+	ask(&workers[0], world.now + ns);
+	next_sleep();
+	world.at_sleep = NULL;
+	return promised;
+}
+
+static void send_unrung(void)
+{
+	note_promise();
+	send_nop(&workers[0]);
+	world.at_sleep = NULL;
+}
+
+Test(ring_round, a_sleep_ends_when_a_worker_has_asked_for_a_look)
+{
+	struct worker *w = attach();
+	uint64_t at;
+
+	next_sleep();
+	at = world.now + 3 * NS_PER_MS;
+	ask(w, at);
+	world.at_sleep = send_unrung;
+	cr_expect_leq(next_sleep(), 3 * NS_PER_MS);
+	cr_expect_eq(promised, at);
+	cr_expect_geq(world.now, at);
+	turns(1);
+	cr_expect(answered(w), "it did not ring, and is served");
+	cr_expect_eq(load_relaxed(&w->channel.wait->look), 0, "it is awake: the promise is kept");
+	cr_expect_eq(load_relaxed(&w->commands.control->need_wakeup), 0);
+	world.now += NS_PER_S;
+	turns(4);
+	cr_expect_eq(ring.counters.rescues + ring.counters.late, 0, "nobody was to ring");
+}
+
+/* Whatever a worker writes there costs others little. */
+Test(ring_round, looks_are_promised_neither_too_soon_nor_too_late)
+{
+	(void)attach();
+	next_sleep();
+	cr_expect_geq(promise_for(1), world.now - 1 * NS_PER_MS + 250 * NS_PER_US);
+	cr_expect_gt(promise_for(NS_PER_MS), 0);
+	cr_expect_eq(promise_for(2 * NS_PER_S), 0);
+	cr_expect_eq(promise_for(UINT64_MAX - world.now), 0);
+	cr_expect_eq(promise_for(-1 * NS_PER_S), 0, "that time is over");
+}
+
+/* Whoever is asked for less than that looks no more often than every 250 us. */
+Test(ring_round, a_worker_that_asks_for_looks_all_the_time_gets_few)
+{
+	uint32_t n;
+	uint64_t end;
+
+	(void)attach();
+	next_sleep();
+	n = world.n_sleeps;
+	end = world.now + 100 * NS_PER_MS;
+	while (world.now < end) {
+		ask(&workers[0], world.now + 10);
+		turns(1);
+	}
+	cr_expect_leq(world.n_sleeps - n, 401U, "%u sleeps", world.n_sleeps - n);
+}
+
+/* One whose answers have no room is not looked at: it gets no promise. */
+Test(ring_round, a_worker_that_takes_no_answers_is_promised_no_look)
+{
+	struct worker *w = attach();
+
+	while (!w->channel.blocked_slots) {
+		send_nop(w);
+		turns(1);
+	}
+	cr_expect_eq(promise_for(3 * NS_PER_MS), 0);
+}
+
 static void send_prompt(struct worker *w)
 {
 	int32_t length = 16;
