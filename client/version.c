@@ -21,6 +21,7 @@ static const char *const features[] = {
 	"pages",         /* swakv_pages_take(), swakv_pages_give() */
 	"session-fd",    /* swakv_session_fd(), swakv_session_take() */
 	"sized-structs", /* spec section 9 */
+	"step-cycle",    /* swakv_step_cycle() */
 	"step-turn",     /* swakv_step_turn() */
 	"wants-fd",      /* swakv_session_fd() tells of pages that are wanted */
 };
@@ -50,6 +51,7 @@ size_t swakv_struct_size(const char *name)
 		SIZE_OF(swakv_begin_options),
 		SIZE_OF(swakv_binding),
 		SIZE_OF(swakv_cuda_options),
+		SIZE_OF(swakv_cycle),
 		SIZE_OF(swakv_export_rows),
 		SIZE_OF(swakv_export_style),
 		SIZE_OF(swakv_fence),

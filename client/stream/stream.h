@@ -87,6 +87,8 @@ int stream_capture_begin(struct stream *st);
 int stream_capture_end(struct stream *st);
 int stream_set_replay(struct stream *st, bool on);
 int stream_replay(struct stream *st, void *exec);
+/* Between set_replay(true) and false. */
+bool stream_is_replayed(const struct stream *st);
 /* True when the next step has updates that its replay is to apply. */
 bool stream_awaits_replay(const struct stream *st);
 

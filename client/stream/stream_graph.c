@@ -269,12 +269,17 @@ int stream_replay(struct stream *st, void *exec)
 	return r;
 }
 
+bool stream_is_replayed(const struct stream *st)
+{
+	return stream_is_cuda(st) && graph_is_on(st->impl);
+}
+
 bool stream_awaits_replay(const struct stream *st)
 {
-	const struct cuda *c = stream_is_cuda(st) ? st->impl : NULL;
+	const struct cuda *c = stream_is_replayed(st) ? st->impl : NULL;
 	bool waits = false;
 
-	for (uint32_t i = 0; c && graph_is_on(c) && i < st->n_groups; i++)
+	for (uint32_t i = 0; c && i < st->n_groups; i++)
 		waits |= buffer_waits(c->graph, i, st->marked + 1);
 	return waits;
 }

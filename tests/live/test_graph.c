@@ -226,6 +226,67 @@ Test(graph, a_thousand_replays_leave_the_table_right_with_steps_in_flight)
 	replays_leave_the_table_right();
 }
 
+/* In one call a step, which is collected a step later: replay is on for the length of the call, and off beside it. */
+Test(graph, a_call_a_step_leaves_the_table_right)
+{
+	const struct swakv_cuda_options o = { .size = sizeof(o), .writer = SWAKV_WRITER_COUNTER, .graph_steps = 2 };
+	const int32_t slots[SLOTS] = { 2, 0, 1 }, lengths[SLOTS] = { 45, 300, 33 };
+	struct swakv_turn t = { .size = sizeof(t), .what = SWAKV_TURN_COMPLETE | SWAKV_TURN_PREPARE };
+	struct swakv_cycle c = { .size = sizeof(c), .turns = &t, .n = 1 };
+
+	open_session(&o);
+	c.graph = capture(NULL);
+	t.request = begin(slots, SLOTS);
+	live_prefill(s, t.request, lengths, SLOTS);
+	prepare(t.request);
+	for (int i = 0; i <= STEPS / 4; i++) {
+		LIVE_OK(s, swakv_step_cycle(s, &c));
+		cr_assert_eq(t.fence.kind, SWAKV_FENCE_LINE);
+		if (i % 16 == 15) { /* a step whose entries go on the stream, between replayed ones */
+			struct swakv_cycle plain = c;
+
+			plain.graph = NULL;
+			LIVE_OK(s, swakv_step_cycle(s, &plain));
+			c.ticket = plain.ticket;
+		}
+		if (i % 5 == 4) {
+			LIVE_OK(s, swakv_wait(s, c.ticket));
+			c.ticket = 0;
+			cr_assert_eq(t.result, 0);
+			live_expect_rows_equal(s, t.request);
+		}
+	}
+	LIVE_OK(s, swakv_wait(s, c.ticket));
+	live_expect_rows_equal(s, t.request);
+	OK(driver_graph_destroy(d, c.graph));
+	swakv_request_free(t.request);
+}
+
+Test(graph, a_launch_that_fails_leaves_the_step_prepared)
+{
+	const struct swakv_cuda_options o = { .size = sizeof(o), .writer = SWAKV_WRITER_COUNTER, .graph_steps = 2 };
+	const struct swakv_fence failed = { .kind = SWAKV_FENCE_FAILED };
+	struct swakv_turn t = { .size = sizeof(t), .what = SWAKV_TURN_COMPLETE | SWAKV_TURN_PREPARE };
+	struct swakv_cycle c = { .size = sizeof(c), .turns = &t, .n = 1 };
+	int32_t slot = 0, length = 3 * PAGE_TOKENS;
+
+	if (getenv("SWAKV_TEST_CUDA_LIBRARY"))
+		cr_skip_test("a real driver does not fail when it is asked to");
+	setenv("FAKECUDA_FAIL", "cuGraphLaunch:3:2", 1);
+	open_session(&o);
+	c.graph = capture(NULL);
+	t.request = begin(&slot, 1);
+	live_prefill(s, t.request, &length, 1);
+	prepare(t.request);
+	LIVE_OK(s, swakv_step_cycle(s, &c));
+	LIVE_OK(s, swakv_step_cycle(s, &c));
+	cr_expect_eq(swakv_step_cycle(s, &c), SWAKV_EDEVICE, "%s", swakv_session_error(s));
+	cr_expect_eq(c.ticket, 0);
+	cr_expect_eq(t.result, 0, "the turn before it was collected");
+	cr_expect_eq(swakv_decode_complete(t.request, failed, NULL), SWAKV_EPOISONED);
+	swakv_request_free(t.request);
+}
+
 Test(graph, a_thousand_replays_leave_the_table_of_joined_pages_right)
 {
 	live_form = SWAKV_JOINED;

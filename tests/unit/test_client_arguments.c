@@ -98,6 +98,15 @@ static int turn_begins(const int32_t *slots, uint32_t n)
 	return turns(SWAKV_TURN_BEGIN, &o, 1);
 }
 
+#define TURNS LAST(struct swakv_turn, { .size = sizeof(struct swakv_turn), .what = SWAKV_TURN_COMPLETE })
+
+static int cycles(struct swakv_turn *turns, uint32_t n, uint32_t stream)
+{
+	struct swakv_cycle c = { .size = sizeof(c), .stream = stream, .turns = turns, .n = n };
+
+	return swakv_step_cycle(s, &c);
+}
+
 static uint32_t n_taken;
 static int64_t n_pages;
 static struct swakv_fence fence;
@@ -139,6 +148,12 @@ static struct swakv_sequence_state state = { .size = sizeof(state) };
 	X(turn_begin, turns(SWAKV_TURN_BEGIN, NULL, 1), "`begin` is NULL")                                             \
 	X(turn_slots, turn_begins(NULL, 1), "NULL")                                                                    \
 	X(turn_slot_count, turn_begins(IDS, UINT32_MAX), TOO_MANY)                                                     \
+	X(cycle, swakv_step_cycle(s, NULL), "swakv_cycle is NULL")                                                     \
+	X(cycle_list, cycles(NULL, 1, 0), NOT_ONE)                                                                     \
+	X(cycle_count, cycles(TURNS, UINT32_MAX, 0), TOO_MANY)                                                         \
+	X(cycle_none, cycles(TURNS, 0, 0), "0 were given")                                                             \
+	X(cycle_request, cycles(TURNS, 1, 0), "entry 0 has no request")                                                \
+	X(cycle_stream, cycles(TURNS, 1, UINT32_MAX), TOO_MANY)                                                        \
 	X(take_ids, takes(NULL, &n_taken, 0, 0, 1), "the place for the ids is NULL")                                   \
 	X(take_n, takes(IDS, NULL, 0, 0, 1), "the pointer for the count is NULL")                                      \
 	X(take_group, takes(IDS, &n_taken, UINT32_MAX, 0, 1), TOO_MANY)                                                \
