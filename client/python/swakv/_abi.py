@@ -225,6 +225,18 @@ class Turn(_Struct):
     ]
 
 
+class Cycle(_Struct):
+    _fields_ = [
+        ("size", c_uint32),
+        ("stream", c_uint32),
+        ("ticket", c_uint64),
+        ("graph", c_void_p),
+        ("turns", POINTER(Turn)),
+        ("n", c_uint32),
+        ("wait_ms", c_uint32),
+    ]
+
+
 class RequestState(_Struct):
     _fields_ = [
         ("size", c_uint32),
@@ -357,6 +369,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "swakv_step_prepare": (c_int, _S, POINTER(Step), c_uint32, _TICKET),
     "swakv_step_complete": (c_int, _S, POINTER(Step), c_uint32, _TICKET),
     "swakv_step_turn": (c_int, _S, POINTER(Turn), c_uint32, _TICKET),
+    "swakv_step_cycle": (c_int, _S, POINTER(Cycle)),
     "swakv_compact_begin": (c_int, _S, _INTS, c_uint32, c_int32, c_uint32, c_uint64, _TICKET),
     "swakv_compact_complete": (c_int, _S, Fence, _TICKET),
     "swakv_pages_take": (
@@ -380,7 +393,7 @@ STRUCTS = {
     "swakv_group": Group, "swakv_model": Model, "swakv_update": Update, "swakv_attach_options": AttachOptions,
     "swakv_session_info": SessionInfo, "swakv_layout": Layout, "swakv_fence": Fence,
     "swakv_cuda_options": CudaOptions, "swakv_begin_options": BeginOptions, "swakv_step": Step,
-    "swakv_turn": Turn,
+    "swakv_turn": Turn, "swakv_cycle": Cycle,
     "swakv_request_state": RequestState, "swakv_binding": Binding, "swakv_sequence_state": SequenceState,
     "swakv_token": Token, "swakv_export_rows": ExportRows, "swakv_export_style": ExportStyle,
 }  # fmt: skip

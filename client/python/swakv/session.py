@@ -223,8 +223,7 @@ class Session:
         with self._lock:
             yield self._enter()
             if self._callback_error is not None:
-                error, self._callback_error = self._callback_error, None
-                raise error
+                self._raise_callback_error()
 
     def _enter(self) -> int:
         """The first lines of a call, under the lock."""
@@ -235,6 +234,11 @@ class Session:
         if self._calls.forgotten:
             self._calls.collect_forgotten(self._handle)
         return self._handle
+
+    def _raise_callback_error(self) -> None:
+        error, self._callback_error = self._callback_error, None
+        if error is not None:
+            raise error
 
     def call(self, function: Callable[..., int], *arguments: Any) -> None:
         """One call of the library that takes the session first; raises what it refuses."""

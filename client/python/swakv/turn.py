@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _abi, errors
-from .call import Flight, Ticket
+from .call import SHARED_SLICE_MS, Flight, Ticket
 from .request import Request, Step
 from .stream import Fence
 
@@ -179,21 +179,29 @@ class Turn:
 class Ahead:
     """Steps of one token of one request, each prepared while the work of the one before runs.
 
-    turn() behind a step's work, collect() when the next is due: neither waits for a broker that answers within a step.
+    turn() behind a step's work, collect() when the next is due; or replay() for both, where the work is a CUDA graph. None of
+    them waits for a broker that answers within a step, and each is one call of the library, whose arguments are made once.
     """
 
     def __init__(self, request: Request) -> None:
-        self._session, self._request = request.session, request
-        self._turns = (_abi.Turn * 1)()
-        self._turn = self._turns[0]
+        session = request.session
+        self._session, self._request, self._lock = session, request, session._lock
+        self._call, self._poll = session._lib.swakv_step_cycle, session._lib.swakv_poll
+        turns = (_abi.Turn * 1)()
+        self._turn = turns[0]
         self._turn.size = ctypes.sizeof(_abi.Turn)
         self._turn.what = _abi.TURN_COMPLETE | _abi.TURN_PREPARE
         self._turn.request = request._handle
-        self._fence = _abi.Fence()
-        self._fence_at, self._out = ctypes.byref(self._fence), ctypes.c_uint64()
-        self._out_at = ctypes.byref(self._out)
-        self._flight = Flight((self._turns, self._fence), None)
-        self._ticket: Ticket | None = None
+        self._cycle = _abi.Cycle(stream=request._stream, turns=turns, n=1, wait_ms=SHARED_SLICE_MS)
+        self._at = ctypes.byref(self._cycle)
+        self._flight = Flight((turns, self._cycle), None)
+
+    def __del__(self) -> None:
+        cycle = getattr(self, "_cycle", None)
+        if cycle is not None and cycle.ticket:
+            calls = self._session._calls
+            calls.flights[cycle.ticket] = self._flight
+            calls.forgotten.append(cycle.ticket)
 
     @classmethod
     def of(cls, before: Ahead | None, request: Request) -> Ahead:
@@ -202,33 +210,78 @@ class Ahead:
 
     @property
     def under_way(self) -> bool:
-        return self._ticket is not None
+        """True between turn() and collect()."""
+        return bool(self._cycle.ticket)
+
+    @property
+    def _only_refused(self) -> bool:
+        """Of a turn that was collected: the last step is complete, and the next one was refused."""
+        return self._turn.completed == 0 and self._turn.result != 0
 
     def turn(self, fence: Fence | None = None) -> None:
         """The work of the pending step has been enqueued: completes it, prepares the next. fence: None: marks the stream."""
-        session, lib = self._session, self._session._lib
-        with session._lock:
+        assert not self._cycle.ticket
+        session = self._session
+        with self._lock:
             handle = session._enter()
             if fence is None:
-                session.check(lib.swakv_stream_mark(handle, self._request._stream, self._fence_at))
-            self._turn.fence = self._fence if fence is None else fence.to_c()
-            session.check(lib.swakv_step_turn(handle, self._turns, 1, self._out_at))
-            value = self._out.value
-            session._calls.flights[value] = self._flight
-            self._ticket = Ticket(session._calls, value, self._flight)
+                self._cycle.graph = None
+                session.check(self._call(handle, self._at))
+            else:
+                self._turn.fence, out = fence.to_c(), ctypes.c_uint64()
+                session.check(session._lib.swakv_step_turn(handle, self._cycle.turns, 1, ctypes.byref(out)))
+                self._cycle.ticket = out.value
+
+    def replay(self, graph_exec: int) -> bool:
+        """collect(), a launch of @graph_exec (a CUgraphExec) as the step's work, and turn().
+
+        False: the step was refused, as Request.step() will be, and nothing was launched. Raises when the last one could not be
+        completed, or the launch fails: the step is then still prepared.
+        """
+        session, cycle = self._session, self._cycle
+        cycle.graph = graph_exec
+        with self._lock:
+            result = self._call(session._enter(), self._at)
+            if session._callback_error is not None:
+                session._raise_callback_error()
+            if result == 0:
+                return True
+            if not cycle.ticket:
+                if self._only_refused:
+                    return False
+                session.check(result)
+            if result != errors.TimedOut.code:
+                session.check(result)
+        return self._answered() and self.replay(graph_exec)
 
     def collect(self) -> Step | None:
         """The next step; None: it was refused, as Request.step() will be. Raises when the last one could not be completed."""
-        assert self._ticket is not None
-        ticket, self._ticket = self._ticket, None
-        try:
-            if not ticket.poll():
-                ticket.wait()
-        except errors.TimedOut:
-            self._ticket = ticket
-            raise
-        except errors.Error:
-            if self._turn.completed:
-                raise
+        assert self._cycle.ticket
+        if not self._answered():
             return None
         return Step(self._request, self._session._lib.swakv_extend_complete, extend=True)
+
+    def _answered(self) -> bool:
+        """Waits for the answer to the last turn. False: its prepare was refused."""
+        session, cycle = self._session, self._cycle
+        with self._lock:
+            result = self._poll(session._enter(), cycle.ticket)
+            if session._callback_error is not None:
+                session._raise_callback_error()
+            if result != _abi.EAGAIN:
+                cycle.ticket = 0
+                if not self._only_refused:
+                    session.check(result)
+                return result == 0
+        ticket = Ticket(session._calls, cycle.ticket, self._flight)
+        try:
+            ticket.wait()
+        except errors.Error:
+            if not ticket.collected or not self._only_refused:
+                raise
+            return False
+        finally:
+            if ticket.collected:
+                cycle.ticket = 0
+            ticket.collected = True  # or it stays here, and is nobody else's to collect
+        return True

@@ -161,7 +161,11 @@ class Cache(TransformersCache):
         self._chunk = 0  # tokens of the step under way
         self._slots: list[int] = []
         self._sequences: Sequences | None = None
-        self._told: tuple[list[int], int] = ([], -1)  # slots and length that _sequences holds, when what is enqueued has run
+        # Slots and length that _sequences holds, when what is enqueued has run
+        self._told_slots: list[int] | None = None
+        self._told_length = -1
+        self._most = max_tokens or session.model.max_seq
+        self._cuda_stream = 0  # the CUDA stream, once it is known
         self._last: Ticket | None = None  # of a complete that nobody has waited for
         self._capturing = False
         layers: list[Any] = []
@@ -209,19 +213,26 @@ class Cache(TransformersCache):
     @property
     def sequences(self) -> Sequences:
         """Slots and lengths on the device; the same tensors as long as the batch has the same size."""
-        device, n = self._tensors[0].table.device, len(self._slots)
+        n = len(self._slots)
         if self._sequences is None or len(self._sequences.slots) != n:
+            device = self._tensors[0].table.device
             self._sequences = Sequences(*(torch.zeros(n, dtype=torch.int32, device=device) for _ in range(2)))
-            self._told = ([], -1)
+            self._told_slots, self._told_length = None, -1
         return self._sequences
 
+    @property
+    def _device_knows(self) -> bool:
+        return self._told_slots is self._slots and self._told_length == self._length  # a batch that changes has a new list
+
     def _tell_device(self) -> None:
+        if self._device_knows:
+            return
         sequences = self.sequences
-        if self._told[0] != self._slots:
+        if self._told_slots is not self._slots:
             sequences.slots.copy_(torch.tensor(self._slots, dtype=torch.int32))
-        if self._told[1] != self._length:
+        if self._told_length != self._length:
             sequences.lengths.fill_(self._length)
-        self._told = (list(self._slots), self._length)
+        self._told_slots, self._told_length = self._slots, self._length
 
     def _write(self, layer: _Layer, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """As _update(), for attention in place. A capture prepares nothing: each replay is a step."""
@@ -275,7 +286,7 @@ class Cache(TransformersCache):
 
     @property
     def _goes_ahead(self) -> bool:
-        return self._turns_ahead and self._length < (self._max_tokens or self.session.model.max_seq)
+        return self._turns_ahead and self._length < self._most
 
     def _take_ahead(self, request: Request, tokens: int) -> Step | None:
         """The step that was prepared ahead, if it has @tokens tokens; another is taken back."""
@@ -291,7 +302,9 @@ class Cache(TransformersCache):
     def _check_stream(self) -> None:
         if not self.session.info.cuda:
             return
-        bound, current = self.session.stream(self._stream).cuda_stream, torch.cuda.current_stream().cuda_stream
+        if not self._cuda_stream:
+            self._cuda_stream = self.session.stream(self._stream).cuda_stream
+        bound, current = self._cuda_stream, torch.cuda.current_stream().cuda_stream
         if bound != (current or CU_STREAM_LEGACY):
             raise ValueError(
                 f"the pass runs on CUDA stream {current:#x}, and stream {self._stream} of the session is {bound:#x}: "
@@ -315,6 +328,18 @@ class Cache(TransformersCache):
 
     def _replay(self, graph_exec: int) -> None:
         """One step by a captured graph, which counts the lengths on."""
+        ahead = self._ahead
+        if (
+            ahead is not None and ahead.under_way and self._length + 1 < self._most and self._device_knows
+            and ahead.replay(graph_exec)
+        ):  # fmt: skip
+            self._length += 1
+            self._told_length += 1
+        else:
+            self._replay_by_parts(graph_exec)
+
+    def _replay_by_parts(self, graph_exec: int) -> None:
+        """The first step, the last one, and one that was refused."""
         if self._step is not None:
             self._complete()
         self._collect()
@@ -328,7 +353,7 @@ class Cache(TransformersCache):
             step = self._take_ahead(request, 1) or request.step()
             fence = stream.replay(graph_exec)
             self._length += 1
-            self._told = (self._told[0], self._length)
+            self._told_length += 1
             if self._goes_ahead:
                 self._ahead = Ahead.of(self._ahead, request)
                 self._ahead.turn(fence)

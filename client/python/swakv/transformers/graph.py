@@ -37,7 +37,7 @@ class Graph:
         if not cache.session.info.cuda:
             raise ValueError("the pool is on the host, where there are no CUDA graphs")
         self._model, self._cache = model, cache
-        self._slots, self._sequences = list(cache._slots), cache.sequences
+        self._slots, self._sequences = cache._slots, cache.sequences
         batch, device = len(self._slots), cache.sequences.slots.device
         self._tokens = torch.zeros((batch, 1), dtype=torch.long, device=device)
         self._padded = torch.zeros((batch, 1), dtype=torch.long, device=device)
@@ -48,18 +48,20 @@ class Graph:
             self._mask = torch.ones((batch, cache.session.model.max_seq), dtype=torch.bool, device=device)
             self._mask[:, : padding.shape[1]] = padding
         self._graph: Any = None
+        self._graph_exec = 0
         self._logits: torch.Tensor | None = None
 
     def __call__(self, tokens: torch.Tensor) -> torch.Tensor:
         """Logits [batch, vocabulary] behind @tokens, [batch] or [batch, 1]. The next call overwrites them."""
-        if self._cache.sequences is not self._sequences or self._cache._slots != self._slots:
+        slots = self._cache._slots
+        if self._cache._sequences is not self._sequences or (slots is not self._slots and slots != self._slots):
             raise ValueError("the cache's batch has changed since the graph was made: make a new one")
         self._tokens.copy_(tokens.view_as(self._tokens))
         if self._graph is None:
             logits = self._forward()  # which also compiles and loads the kernels
             self._capture()
             return logits
-        self._cache._replay(self._graph.raw_cuda_graph_exec())
+        self._cache._replay(self._graph_exec)
         assert self._logits is not None
         return self._logits
 
@@ -84,4 +86,4 @@ class Graph:
             self._logits = self._forward()
             self._sequences.lengths.add_(1)
             stream.capture_end()
-        self._graph = graph
+        self._graph, self._graph_exec = graph, graph.raw_cuda_graph_exec()
