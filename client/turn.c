@@ -428,9 +428,10 @@ int swakv_step_turn(swakv_session *s, struct swakv_turn *turns, uint32_t n, swak
 	if (!step_list_check(s, &kind, "turns", turns, n, &r))
 		return r;
 	m.size = n ? turns->size : 0;
+	if (r < 0)
+		return turns_failed(&m, r);
 	rhythm_begin(s, ticket != NULL);
-	if (r == 0)
-		r = turn_send(s, &m);
+	r = turn_send(s, &m);
 	rhythm_sent(s, r < 0 ? NULL : m.call);
 	if (r < 0)
 		return turns_failed(&m, r);
