@@ -219,6 +219,7 @@ static int start_threads(struct broker *b)
 		.spin_ns = b->config->spin_us * NS_PER_US,
 		.watchdog_ns = b->config->watchdog_s * NS_PER_S,
 		.budget = b->config->budget,
+		.shared_budget = b->config->shared_budget,
 		.max_sessions = b->config->max_sessions,
 		.table_area_bytes = pool->table_area_bytes,
 	};

@@ -107,6 +107,7 @@ struct config {
 	uint32_t spin_us;
 	cpu_set_t cpu_affinity; /* of the ring thread; empty: any */
 	uint32_t budget;        /* commands of one session a round */
+	uint32_t shared_budget; /* the same while several sessions give some */
 	uint32_t max_sessions;
 	uint32_t max_sessions_per_uid; /* 0 until config_finish(), when not given: all */
 	uint32_t max_half_open;

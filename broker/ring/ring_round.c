@@ -2,8 +2,9 @@
 /*
  * ring_round.c - see ring_round.h
  *
- * A round visits every session, each for at most `budget` commands, so one that
- * floods cannot starve the others. A session whose reply ring is full is left
+ * A round visits every session, each for at most `budget` commands, and for a few
+ * while others give some, too: so one that floods can neither starve the others nor
+ * hold them up for long. A session whose reply ring is full is left
  * where it is, with need_space set. With nothing to do the thread spins for a
  * short time, by the clock, then sleeps (ring_sleep.c). While both sides are
  * awake no system call is made. The clock is read every few turns only, so the
@@ -35,6 +36,8 @@
 /* Turns between two looks at the clock: idle ones, a command counting for COMMAND_COST of them. */
 #define CREDIT       512
 #define COMMAND_COST 8
+/* Several sessions give commands while not all that were executed in the last so many rounds were of one. */
+#define SHARED_ROUNDS 4096
 /* Begins that have waited, and are answered in a round. */
 #define ANSWERS 64
 /* Rings that a glance looks at, and commands that it takes from one. */
@@ -251,6 +254,27 @@ static uint32_t serve(struct ring_thread *t, struct channel *c, uint32_t budget)
 	return n;
 }
 
+/*
+ * How many commands of one session are executed before a look at the others: few
+ * while these give some, too, since each of theirs waits for that.
+ */
+static uint32_t budget(const struct ring_thread *t)
+{
+	bool shared = t->options.shared_budget && t->counters.rounds < t->shared_until;
+
+	return shared && t->options.shared_budget < t->options.budget ? t->options.shared_budget : t->options.budget;
+}
+
+/* @c has had a command executed. */
+static void note_served(struct ring_thread *t, const struct channel *c)
+{
+	if (t->served_last == c)
+		return;
+	if (t->served_last)
+		t->shared_until = t->counters.rounds + SHARED_ROUNDS;
+	t->served_last = c;
+}
+
 /* Closed just now: most are idle already. */
 static void look_if_idle(struct ring_thread *t, struct channel *c)
 {
@@ -274,10 +298,12 @@ static uint32_t serve_all(struct ring_thread *t)
 			uint32_t served;
 
 			engine_looked(t->engine);
-			served = serve(t, c, t->options.budget);
+			served = serve(t, c, budget(t));
 			if (served || c->state == CHANNEL_KICKED)
 				ring_wake_note(t, c);
 			n += served;
+			if (served)
+				note_served(t, c);
 		}
 		look_if_idle(t, c);
 	}

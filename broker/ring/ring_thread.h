@@ -38,9 +38,10 @@ struct ring_options {
 	uint32_t n_limits;
 	struct engine_config engine;
 	uint64_t spin_ns;
-	uint64_t watchdog_ns; /* a completion point open for longer is reported; 0: none is */
-	uint32_t budget;
-	uint32_t slice; /* see engine_on_pause(); 0: ENGINE_SLICE, which is the most */
+	uint64_t watchdog_ns;   /* a completion point open for longer is reported; 0: none is */
+	uint32_t budget;        /* commands of one session, then others are looked at */
+	uint32_t shared_budget; /* the same while others give commands, too; 0: as that */
+	uint32_t slice;         /* see engine_on_pause(); 0: ENGINE_SLICE, which is the most */
 	uint32_t max_sessions;
 	uint64_t table_area_bytes; /* for the status page */
 	cpu_set_t cpus;            /* that its thread keeps to; empty: any */
@@ -67,14 +68,16 @@ struct ring_thread {
 	bool stop;
 	pthread_t thread;
 	TAILQ_HEAD(channel_list, channel) channels;
-	struct channel_list noted;    /* got something in this round */
-	struct channel_list to_wake;  /* who sleep, and whose turn to be woken it is not yet */
-	struct channel *next_glance;  /* where the next one begins, NULL: at the first */
-	bool in_pause;                /* in the middle of a command: only short ones are executed */
-	bool had_long;                /* in this round */
-	uint64_t n_long;              /* counts rounds in the middle of a command: it is long */
-	struct channel *long_channel; /* whose it was, NULL: nobody's */
-	uint32_t n_silent;            /* sessions that are expected to ring */
+	struct channel_list noted;         /* got something in this round */
+	struct channel_list to_wake;       /* who sleep, and whose turn to be woken it is not yet */
+	const struct channel *served_last; /* only to tell it from others: it may be gone */
+	uint64_t shared_until;             /* round: several sessions give commands */
+	struct channel *next_glance;       /* where the next one begins, NULL: at the first */
+	bool in_pause;                     /* in the middle of a command: only short ones are executed */
+	bool had_long;                     /* in this round */
+	uint64_t n_long;                   /* counts rounds in the middle of a command: it is long */
+	struct channel *long_channel;      /* whose it was, NULL: nobody's */
+	uint32_t n_silent;                 /* sessions that are expected to ring */
 	struct ring_counters counters;
 	struct drained drained; /* for the status page, as the next four */
 	struct event_ring events;

@@ -205,6 +205,7 @@ void plan_make(struct plan *p, struct rng *r, const struct sim_options *o)
 
 	*p = (struct plan){ .n_models = (uint32_t)rng_between(r, 1, SIM_MODELS) };
 	draw_pool(p, r);
+	p->ring.shared_budget = o->seed % 8 == 5 ? 2 : 0; /* nothing is drawn for it */
 	for (uint32_t i = 0; i < p->n_models; i++) {
 		do
 			draw_model(&p->models[i], r, joined, moves);

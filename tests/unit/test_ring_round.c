@@ -697,6 +697,64 @@ Test(ring_round, a_bell_silent_for_100_ms_is_a_rescue)
 	cr_expect_eq(ring.counters.late, 0);
 }
 
+/* ---- many commands at once ------------------------------------------------------------- */
+
+/* Answers that are there; they are taken. */
+static uint32_t take_answers(struct worker *w)
+{
+	uint32_t n = 0;
+
+	while (answered(w))
+		n++;
+	return n;
+}
+
+/* A worker that sends many at a time, beside one that has given a command a moment ago. */
+static struct worker *beside_a_flooder(uint32_t shared)
+{
+	struct worker *flooder = attach(), *victim = attach();
+
+	ring.options.shared_budget = shared;
+	send_nop(flooder);
+	send_nop(victim);
+	turns(1);
+	cr_assert(answered(flooder) && answered(victim));
+	for (int i = 0; i < 20; i++)
+		send_nop(flooder);
+	return victim;
+}
+
+Test(ring_round, while_several_give_commands_few_of_one_stand_before_those_of_another)
+{
+	struct worker *victim = beside_a_flooder(4);
+
+	send_nop(victim);
+	turns(1);
+	cr_expect(answered(victim));
+	cr_expect_eq(take_answers(&workers[0]), 4U);
+	turns(4);
+	cr_expect_eq(take_answers(&workers[0]), 16U, "the rest is executed in the rounds behind");
+}
+
+Test(ring_round, one_that_is_alone_has_the_whole_budget_again)
+{
+	(void)beside_a_flooder(4);
+	turns(5);
+	cr_expect_eq(take_answers(&workers[0]), 20U);
+	turns(5000); /* the other one gives none any more */
+	for (int i = 0; i < 20; i++)
+		send_nop(&workers[0]);
+	turns(1);
+	cr_expect_eq(take_answers(&workers[0]), 20U);
+}
+
+Test(ring_round, a_shared_budget_of_none_is_the_whole)
+{
+	(void)beside_a_flooder(0);
+	turns(1);
+	cr_expect_eq(take_answers(&workers[0]), 20U);
+}
+
 /* ---- looks that a worker asks for --------------------------------------------------------- */
 
 static void ask(struct worker *w, uint64_t at)
