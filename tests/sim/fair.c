@@ -75,7 +75,8 @@ static void look(struct world *w, const struct worker *v, const char *what, uint
 		 uint64_t *room_since)
 {
 	const struct engine_config *e = &w->plan.ring.engine;
-	uint64_t bound = e->wait_claim + 3 * e->claim_max + MARGIN_NS;
+	uint64_t bound = e->wait_claim + 3 * e->claim_max + MARGIN_NS +
+			 (w->quiet ? WORKER_QUIET_NS : 0); /* the answer may be there, unread */
 
 	if (!room)
 		*room_since = 0;

@@ -8,7 +8,6 @@
 #include "clock.h"
 
 #define LOOK_NS  (250 * NS_PER_MS) /* the longest sleep */
-#define QUIET_NS (100 * NS_PER_MS) /* between two looks, when it asks for nothing */
 #define GRACE_NS (100 * NS_PER_MS) /* a wake-up may come that much after its answer */
 
 static void on_step(void *arg);
@@ -29,7 +28,7 @@ static void at(struct worker *v, struct event *e, void (*run)(void *), uint64_t 
 
 static void step_soon(struct worker *v)
 {
-	at(v, &v->step, on_step, world_soon(v->world, v->world->quiet ? QUIET_NS : v->world->plan.think_ns));
+	at(v, &v->step, on_step, world_soon(v->world, v->world->quiet ? WORKER_QUIET_NS : v->world->plan.think_ns));
 }
 
 /* ---- from start to end ---------------------------------------------------------------- */

@@ -14,6 +14,8 @@
 #include "sim.h"
 #include "turn.h"
 
+#define WORKER_QUIET_NS (100 * NS_PER_MS) /* between two of its looks, when nobody asks for anything */
+
 enum worker_state {
 	WORKER_OUT,       /* no process yet */
 	WORKER_CONNECTED, /* and has not said hello */
