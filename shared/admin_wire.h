@@ -32,9 +32,10 @@ enum admin_op {
 	ADMIN_DISCONNECT, /* session */
 	ADMIN_KILL,       /* session */
 	ADMIN_STOP,
+	ADMIN_STATUS, /* with the reply comes a descriptor of the status page, to read */
 	ADMIN_OP_COUNT
 };
-#define ADMIN_OP_NAMES "none", "ping", "list", "limit", "drain", "disconnect", "kill", "stop"
+#define ADMIN_OP_NAMES "none", "ping", "list", "limit", "drain", "disconnect", "kill", "stop", "status"
 
 enum admin_flag { ADMIN_OFF = 1, ADMIN_FLOOR = 2, ADMIN_CEILING = 4 };
 

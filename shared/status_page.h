@@ -249,6 +249,11 @@ bool status_writer_sound(struct status_writer *w);
  * on. 0, or a negative errno as of status_name_take().
  */
 int status_writer_renew(struct status_writer *w);
+/*
+ * A descriptor of the page that can be read only, for somebody who cannot open it by name; the caller closes it. For
+ * the thread of the two above. -EBADF: there is no page; other negative errno: the system call's.
+ */
+int status_writer_share(const struct status_writer *w);
 /* Unlinks the page (only while the name still means it), unmaps, drops the lock. Safe to repeat. */
 void status_writer_close(struct status_writer *w);
 
@@ -270,6 +275,11 @@ struct status_reader {
  * closed in any case.
  */
 int status_reader_open(struct status_reader *r, const char *instance);
+/*
+ * The same of a page that came as a descriptor, now owned by @r: whoever passed it stands for it, so nothing is said of
+ * its owner. -EPROTO as above.
+ */
+int status_reader_adopt(struct status_reader *r, int fd);
 /* Safe to repeat. */
 void status_reader_close(struct status_reader *r);
 /* True while some broker holds the page's lock. */

@@ -22,11 +22,13 @@
 #include <unistd.h>
 
 #include "admin_request.h"
+#include "cleanup.h"
 #include "clock.h"
 #include "control.h"
 #include "process/process.h"
 #include "session/client_order.h"
 #include "session/peer.h"
+#include "status_page.h"
 
 enum admin_state {
 	ADMIN_ASKING,  /* greeted; its request has not come */
@@ -65,7 +67,8 @@ static void hang_up(struct admin_connection *c)
 		c->state = ADMIN_ENDED;
 }
 
-static void answer(struct admin_connection *c)
+/* With @n_fds descriptors at @fds, which stay the caller's. */
+static void answer_with(struct admin_connection *c, const int *fds, uint32_t n_fds)
 {
 	struct admin_reply *r = &c->job.reply;
 	const struct admin *a = c->admin;
@@ -88,9 +91,27 @@ static void answer(struct admin_connection *c)
 	r->age_ns = e->now(e->arg) - a->started_ns;
 	snprintf(r->version_text, sizeof(r->version_text), "%s", SWAKV_VERSION);
 	if (c->socket >= 0)
-		e->send(e->arg, c->socket, parts, 3, NULL, 0); /* or it has left already */
+		e->send(e->arg, c->socket, parts, 3, fds, n_fds); /* or it has left already */
 	c->state = ADMIN_ENDED;
 	hang_up(c);
+}
+
+static void answer(struct admin_connection *c)
+{
+	answer_with(c, NULL, 0);
+}
+
+/* Without the ring thread, which may be what somebody wants to see. */
+static void answer_with_page(struct admin_connection *c)
+{
+	AUTO_CLOSE int fd = status_writer_share(c->admin->control->status);
+	struct admin_reply *r = &c->job.reply;
+
+	if (fd < 0) {
+		r->code = SWAKV_EBUSY;
+		snprintf(r->text, sizeof(r->text), "the status page cannot be handed over now: %s", strerror(-fd));
+	}
+	answer_with(c, &fd, fd >= 0);
 }
 
 static void ask_ring(struct admin_connection *c)
@@ -192,6 +213,10 @@ static void take_request(struct admin_connection *c, const void *message, size_t
 		session_say(&c->admin->control->edge, c->peer.uid, LOG_LEVEL_WARNING,
 			    "administrator: %s uid %u: refused: %s", c->name, c->peer.uid, r->text);
 		answer(c);
+		return;
+	}
+	if (c->job.request.op == ADMIN_STATUS) {
+		answer_with_page(c);
 		return;
 	}
 	if (!act(c)) {

@@ -19,7 +19,7 @@ static const struct {
 	[ADMIN_DRAIN] = { .flags = ADMIN_OFF, .model = true },
 	[ADMIN_DISCONNECT] = { .session = true },
 	[ADMIN_KILL] = { .session = true },
-	[ADMIN_STOP] = { .flags = 0 },
+	[ADMIN_STATUS] = { .flags = 0 },
 };
 _Static_assert(sizeof(ops) / sizeof(ops[0]) == ADMIN_OP_COUNT, "what each operation uses");
 

@@ -71,7 +71,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	status_writer_commit(&writer);
 	memcpy(&good_head, writer.head, sizeof(good_head));
 	memcpy(&good, current(), sizeof(good));
-	sample_take(sample, name);
+	sample_take(sample, name, NULL);
 	FUZZ_CHECK(sample->verdict == VERDICT_RUNNING && sample->snapshot.n_sessions == 3);
 	return 0;
 }
@@ -178,7 +178,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	while (in.left > 0)
 		overwrite(&in);
-	sample_take(sample, name);
+	sample_take(sample, name, NULL);
 	if (sample->has_snapshot) {
 		check_indices(&sample->snapshot);
 		view_found(&v, &sample->snapshot);

@@ -15,6 +15,7 @@
 #include "cleanup.h"
 #include "clock.h"
 #include "control.h"
+#include "status_page.h"
 
 /* ---- the message ------------------------------------------------------------ */
 
@@ -217,6 +218,30 @@ Test(admin_connection, an_answer_waits_for_the_ring_thread)
 	turn();
 	cr_assert_eq(answer_of(&fd).code, 0);
 	cr_assert_eq(control.admin.n_connections, 0);
+}
+
+/* What somebody wants to see may be that the ring thread is stuck. */
+Test(admin_connection, the_status_page_is_passed_without_the_ring_thread)
+{
+	struct status_writer status;
+	struct admin_reply r;
+	char name[WIRE_NAME];
+	int fd;
+
+	snprintf(name, sizeof(name), "unit-admin-%d", (int)getpid());
+	cr_assert_eq(status_writer_open(&status, name), 0);
+	control.status = &status;
+	fd = asked(ADMIN_STATUS);
+	r = answer_of(&fd);
+	cr_expect_eq(r.code, 0);
+	cr_expect_eq(r.op, ADMIN_STATUS);
+	cr_expect_null(work());
+	status_writer_close(&status);
+	fd = asked(ADMIN_STATUS);
+	r = answer_of(&fd);
+	cr_expect_eq(r.code, SWAKV_EBUSY);
+	cr_expect(strstr(r.text, "cannot be handed over"));
+	control.status = NULL;
 }
 
 Test(admin_connection, a_job_keeps_its_place_when_its_asker_has_left)

@@ -32,6 +32,7 @@ static void setup(void)
 	snprintf(path, sizeof(path), "/dev/shm%s", object);
 	snprintf(other_link, sizeof(other_link), "%s.link", path);
 	shm_unlink(object); /* of a process that had this number and was killed */
+	rmdir(path);
 	r.fd = w.fd = -1;
 	out = calloc(1, sizeof(*out));
 	cr_assert_not_null(out);
@@ -167,6 +168,48 @@ Test(status_page, lock_tells_whether_the_broker_lives)
 	cr_assert(status_reader_alive(&r));
 	status_writer_close(&w);
 	cr_assert_not(status_reader_alive(&r));
+}
+
+Test(status_page, what_is_shared_can_be_read_and_nothing_else)
+{
+	int fd;
+
+	open_ready();
+	draft_small(1);
+	status_writer_commit(&w);
+	fd = status_writer_share(&w);
+	cr_assert_geq(fd, 0);
+	cr_expect_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	cr_expect_eq(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+	cr_expect_lt(write(fd, "x", 1), 0);
+	cr_expect_lt(ftruncate(fd, 0), 0);
+	cr_expect_eq(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+	cr_assert_eq(status_reader_adopt(&r, fd), 0);
+	cr_expect(status_reader_alive(&r));
+	cr_expect_eq(status_reader_copy(&r, out), 0);
+	cr_expect_eq(out->n_sessions, 1);
+	status_writer_close(&w);
+	cr_expect_not(status_reader_alive(&r), "the same page: it says when its broker has gone");
+}
+
+Test(status_page, nothing_is_shared_where_no_page_is)
+{
+	cr_expect_eq(status_writer_share(&(struct status_writer){ .fd = -1 }), -EBADF);
+}
+
+Test(status_page, what_was_passed_and_is_no_page_is_refused)
+{
+	int fds[2];
+
+	cr_assert_eq(pipe(fds), 0);
+	cr_expect_eq(status_reader_adopt(&r, fds[0]), -EPROTO);
+	status_reader_close(&r);
+	close(fds[1]);
+	cr_expect_eq(status_reader_adopt(&r, open("/dev/zero", O_RDONLY)), -EPROTO);
+	status_reader_close(&r);
+	cr_expect_eq(status_reader_adopt(&r, memfd_create("empty", 0)), -EPROTO);
+	status_reader_close(&r);
+	cr_expect_eq(status_reader_adopt(&r, -1), -EBADF);
 }
 
 Test(status_page, reader_that_holds_a_lock_is_no_broker)

@@ -157,7 +157,7 @@ static struct MHD_Response *current(struct answers *a, enum made kind, unsigned 
 
 	if (!x->response || now - x->made_ns >= kinds[kind].lasts) {
 		if (a->sampled_ns == 0 || now - a->sampled_ns >= FRESH_NS) {
-			sample_take(a->sample, a->instance);
+			sample_take(a->sample, a->instance, NULL);
 			a->sampled_ns = now;
 		}
 		drop(&x->response);

@@ -14,6 +14,7 @@ enum { EXIT_NOT_FOUND = 1, EXIT_USAGE = 2 };
 
 struct options {
 	const char *instance;
+	const char *socket;
 	struct view view;
 	bool watch;
 	double seconds;
@@ -21,12 +22,13 @@ struct options {
 };
 
 static const char usage_text[] =
-	"usage: swakv-status [-b NAME] [--session [ID]] [--request [SESSION[:HANDLE]]] [--quarantine] [--map]\n"
-	"                    [--events] [--json | --prometheus] [--watch [SECONDS] [--count N]]\n"
+	"usage: swakv-status [-b NAME | -s SOCKET] [--session [ID]] [--request [SESSION[:HANDLE]]] [--quarantine]\n"
+	"                    [--map] [--events] [--json | --prometheus] [--watch [SECONDS] [--count N]]\n"
 	"\n"
 	"Shows the pool, the pages and the sessions of a running swakv broker.\n"
 	"\n"
 	"  -b, --broker NAME      which broker (default: $SWAKV_BROKER, else \"default\")\n"
+	"  -s, --socket PATH      the one behind this workers' socket, asked over it\n"
 	"  -S, --session [ID]     every session in full, or one\n"
 	"  -r, --request [S[:H]]  every request, those of session S, or the one with handle H\n"
 	"  -q, --quarantine       sessions with quarantined pages, and what they wait for\n"
@@ -112,6 +114,7 @@ static bool parse_options(struct options *o, int argc, char **argv)
 	static const struct option longs[] = {
 		{ "broker", required_argument, NULL, 'b' },
 		{ "name", required_argument, NULL, 'b' }, /* as it was called first */
+		{ "socket", required_argument, NULL, 's' },
 		{ "session", optional_argument, NULL, 'S' },
 		{ "request", optional_argument, NULL, 'r' },
 		{ "quarantine", no_argument, NULL, 'q' },
@@ -127,10 +130,13 @@ static bool parse_options(struct options *o, int argc, char **argv)
 	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "b:S::r::qmejpw::n:h", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "b:s:S::r::qmejpw::n:h", longs, NULL)) != -1) {
 		switch (c) {
 		case 'b':
 			o->instance = optarg;
+			break;
+		case 's':
+			o->socket = optarg;
 			break;
 		case 'j':
 		case 'p':
@@ -200,9 +206,9 @@ int main(int argc, char **argv)
 	}
 	o.view.compact = o.watch;
 	if (o.watch) {
-		watch(s, o.instance, &o.view, o.seconds, o.count);
+		watch(s, o.instance, o.socket, &o.view, o.seconds, o.count);
 	} else {
-		sample_take(s, o.instance);
+		sample_take(s, o.instance, o.socket);
 		view_write(stdout, &o.view, s);
 	}
 	status = conclude(&o, s);

@@ -16,12 +16,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "cleanup.h"
 #include "clock.h"
 #include "instance.h"
 #include "names.h"
+#include "page.h"
 #include "process_state.h"
 
 enum { COPY_ROUNDS = 200, COPY_PAUSE_NS = 100000 };
@@ -49,30 +49,37 @@ __attribute__((format(printf, 2, 3))) static void say(char (*text)[256], const c
 	va_end(ap);
 }
 
-/* The socket of a broker of that name, in @path, where there is one. */
-static bool find_socket(const struct sample *s, char path[SOCKET_PATH_SIZE])
+/* The broker was asked for its page, and did not pass it. */
+static void judge_refused(struct sample *s, const struct page *p)
 {
-	const char *folder;
-
-	for (unsigned int i = 0; (folder = instance_folder(i)); i++)
-		if (instance_socket(path, SOCKET_PATH_SIZE, folder, s->instance) < SOCKET_PATH_SIZE &&
-		    access(path, F_OK) == 0)
-			return true;
-	return false;
+	say(&s->reason, "%s", p->why);
+	switch (p->answer) {
+	case CTL_NO_ANSWER:
+		s->verdict = VERDICT_STUCK;
+		say(&s->hint, "run swakv-status beside it (podman exec): there the page is read without asking");
+		break;
+	case CTL_NO_BROKER:
+		s->verdict = VERDICT_NOT_RUNNING;
+		say(&s->hint, "start one, or name another: --broker, --socket, $SWAKV_BROKER");
+		break;
+	case CTL_USAGE:
+		s->verdict = VERDICT_BAD_NAME;
+		say(&s->hint, "--socket is the path of the workers' socket");
+		break;
+	case CTL_DENIED:
+		s->verdict = VERDICT_UNREADABLE;
+		say(&s->hint, "beside the broker its group may read the page; over the socket its administrators may");
+		break;
+	default:
+		s->verdict = VERDICT_UNREADABLE;
+		say(&s->hint, "use the swakv-status that was installed with the running swakvd");
+	}
 }
 
 static void judge_unopened(struct sample *s, const struct status_reader *r, int error)
 {
-	char path[SOCKET_PATH_SIZE];
-
 	s->verdict = VERDICT_NOT_RUNNING;
-	if (error == -ENOENT && find_socket(s, path)) {
-		say(&s->reason, "no broker of the name '%s' has a status page here, though there is %s", s->instance,
-		    path);
-		say(&s->hint,
-		    "in a container of its own it has its own /dev/shm: run swakv-status there, or ask over the "
-		    "socket: swakv-ctl list");
-	} else if (error == -ENOENT) {
+	if (error == -ENOENT) {
 		say(&s->reason, "no broker of the name '%s' has a status page", s->instance);
 		say(&s->hint, "start one: swakvd --name %s (or name another: --name, $SWAKV_BROKER)", s->instance);
 	} else if (error == -EPROTO && !status_reader_alive(r)) {
@@ -212,9 +219,13 @@ static void judge_stuck(struct sample *s)
 	} else {
 		say(&s->reason, "no sign of life for %" PRId64 " ms from: %s (process %d, state %c)", longest, names,
 		    pid, s->process_state ? s->process_state : '?');
-		say(&s->hint,
-		    "see what it does (gdb -p %d -batch -ex 'thread apply all bt'), keep its log, then restart it",
-		    pid);
+		if (pid == 0)
+			say(&s->hint, "look at it where it runs: its process is not seen from here");
+		else
+			say(&s->hint,
+			    "see what it does (gdb -p %d -batch -ex 'thread apply all bt'), keep its log, then restart "
+			    "it",
+			    pid);
 	}
 }
 
@@ -255,21 +266,25 @@ static void judge_opened(struct sample *s, const struct status_reader *r, int co
 	}
 }
 
-void sample_take(struct sample *s, const char *instance)
+void sample_take(struct sample *s, const char *instance, const char *socket)
 {
-	struct status_reader r;
+	struct page p;
 	int e;
 
 	memset(s, 0, offsetof(struct sample, snapshot));
-	strlcpy(s->instance, instance, sizeof(s->instance));
-	s->now_ns = clock_ns();
-	e = status_reader_open(&r, instance);
-	if (e < 0) {
-		judge_unopened(s, &r, e);
+	page_open(&p, instance, socket);
+	s->now_ns = p.now_ns;
+	strlcpy(s->instance, socket ? p.name : instance, sizeof(s->instance));
+	if (p.asked && p.answer != CTL_DONE) {
+		judge_refused(s, &p);
+	} else if (p.error < 0) {
+		judge_unopened(s, &p.reader, p.error);
 	} else {
-		copy_head(s, &r.head);
-		e = copy_snapshot(s, &r);
-		judge_opened(s, &r, e);
+		if (p.asked)
+			p.reader.head.pid = p.pid; /* its own may be another process here */
+		copy_head(s, &p.reader.head);
+		e = copy_snapshot(s, &p.reader);
+		judge_opened(s, &p.reader, e);
 	}
-	status_reader_close(&r);
+	page_close(&p);
 }

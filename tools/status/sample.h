@@ -46,8 +46,11 @@ struct sample {
 	struct status_snapshot snapshot;
 };
 
-/* Fills *@s with what the page of @instance says now. The struct is over 1 MB: keep it on the heap. */
-void sample_take(struct sample *s, const char *instance);
+/*
+ * Fills *@s with what the page of @instance says now or, with @socket, that of the broker behind that workers' socket.
+ * The struct is over 1 MB: keep it on the heap.
+ */
+void sample_take(struct sample *s, const char *instance, const char *socket);
 
 /* "running", "not-running", "stale", "stuck", "unreadable", "bad-name". Static. */
 const char *verdict_name(enum verdict v);

@@ -31,13 +31,13 @@ static void catch_signals(void)
 	signal(SIGPIPE, SIG_IGN); /* the write's error ends the watch */
 }
 
-static void watch_plain(struct sample *s, const char *instance, const struct view *v, double seconds,
-			unsigned long count)
+static void watch_plain(struct sample *s, const char *instance, const char *socket, const struct view *v,
+			double seconds, unsigned long count)
 {
 	struct timespec pause = { .tv_sec = (time_t)seconds, .tv_nsec = (long)(fmod(seconds, 1) * 1e9) };
 
 	for (unsigned long n = 0; !interrupted;) {
-		sample_take(s, instance);
+		sample_take(s, instance, socket);
 		view_write(stdout, v, s);
 		if (v->format == VIEW_TABLE)
 			fputc('\n', stdout);
@@ -127,8 +127,8 @@ static bool keys(int wait_ms, struct corner *at)
 	return !interrupted;
 }
 
-static void watch_screen(struct sample *s, const char *instance, const struct view *v, double seconds,
-			 unsigned long count)
+static void watch_screen(struct sample *s, const char *instance, const char *socket, const struct view *v,
+			 double seconds, unsigned long count)
 {
 	struct corner at = { 0, 0 };
 
@@ -141,7 +141,7 @@ static void watch_screen(struct sample *s, const char *instance, const struct vi
 		AUTO_FREE char *text = NULL;
 		int lines;
 
-		sample_take(s, instance);
+		sample_take(s, instance, socket);
 		text = render(v, s);
 		if (!text)
 			break;
@@ -156,11 +156,12 @@ static void watch_screen(struct sample *s, const char *instance, const struct vi
 	endwin();
 }
 
-void watch(struct sample *s, const char *instance, const struct view *v, double seconds, unsigned long count)
+void watch(struct sample *s, const char *instance, const char *socket, const struct view *v, double seconds,
+	   unsigned long count)
 {
 	catch_signals();
 	if (v->format == VIEW_TABLE && isatty(STDOUT_FILENO))
-		watch_screen(s, instance, v, seconds, count);
+		watch_screen(s, instance, socket, v, seconds, count);
 	else
-		watch_plain(s, instance, v, seconds, count);
+		watch_plain(s, instance, socket, v, seconds, count);
 }

@@ -25,7 +25,7 @@
 #include "process_state.h"
 #include "status_page.h"
 
-enum { RETRY_MS = 10 };
+enum { RETRY_MS = 10, MAX_DESCRIPTORS = 8 /* the kernel closes what finds no room */ };
 
 struct asking {
 	const struct question *q;
@@ -76,16 +76,22 @@ static bool shown_path(struct asking *a)
 
 /* ---- wait ------------------------------------------------------------------------- */
 
-static enum ctl_exit no_answer(struct asking *a, const char *what)
+/* Of whoever listens, 0: not seen from here. */
+static pid_t peer_pid(const struct asking *a)
 {
-	char look[64], silence[PROCESS_SILENCE];
 	struct ucred peer = { 0 };
 	socklen_t len = sizeof(peer);
 
-	if (getsockopt(a->socket, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
-		peer.pid = 0;
+	return getsockopt(a->socket, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 ? peer.pid : 0;
+}
+
+static enum ctl_exit no_answer(struct asking *a, const char *what)
+{
+	char look[64], silence[PROCESS_SILENCE];
+
+	a->out->pid = peer_pid(a);
 	snprintf(look, sizeof(look), "swakv-status -b %s", a->q->socket ? "NAME" : a->q->broker);
-	process_silence(silence, peer.pid, look);
+	process_silence(silence, a->out->pid, a->q->look ? a->q->look : look);
 	if (a->q->socket)
 		SAY(a, "the broker at %s %s within %u ms: %s", a->q->socket, what, a->q->timeout_ms, silence);
 	else
@@ -120,6 +126,44 @@ static enum ctl_exit no_broker(struct asking *a, const char *why)
 	return CTL_NO_BROKER;
 }
 
+/* Keeps the one descriptor that answers to the question; others are not asked for. */
+static void take_descriptors(struct asking *a, struct msghdr *m)
+{
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
+		size_t n = h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS
+				   ? (h->cmsg_len - CMSG_LEN(0)) / sizeof(int)
+				   : 0;
+
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(h) + i * sizeof(fd), sizeof(fd));
+			if (a->out->fd < 0 && a->q->request.op == ADMIN_STATUS)
+				a->out->fd = fd;
+			else
+				close_fd(&fd);
+		}
+	}
+}
+
+/* As recv(): a message and what came with it. */
+static ssize_t take_message(struct asking *a, void *buf, size_t size)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(MAX_DESCRIPTORS * sizeof(int))];
+	} control;
+	struct iovec iov = { .iov_base = buf, .iov_len = size };
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)
+	};
+	ssize_t n = recvmsg(a->socket, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n >= 0)
+		take_descriptors(a, &m);
+	return n;
+}
+
 /* One message of at most @size bytes; -1: none, with the exit code in *@e. */
 static ssize_t receive(struct asking *a, void *buf, size_t size, enum ctl_exit *e)
 {
@@ -133,7 +177,7 @@ static ssize_t receive(struct asking *a, void *buf, size_t size, enum ctl_exit *
 			*e = no_answer(a, "did not answer");
 			return -1;
 		}
-		n = recv(a->socket, buf, size, MSG_DONTWAIT);
+		n = take_message(a, buf, size);
 	} while (n < 0 && (errno == EAGAIN || errno == EINTR));
 	if (n <= 0) {
 		*e = no_broker(a, n < 0 ? strerror(errno) : "it ended the connection without an answer");
@@ -287,6 +331,7 @@ enum ctl_exit ask(const struct question *q, struct answer *out)
 	enum ctl_exit e;
 
 	memset(out, 0, sizeof(*out));
+	out->fd = -1;
 	request.magic = ADMIN_MAGIC;
 	request.size = sizeof(request);
 	request.version = ADMIN_VERSION;
@@ -297,6 +342,14 @@ enum ctl_exit ask(const struct question *q, struct answer *out)
 		e = no_broker(&a, strerror(errno));
 	if (e == CTL_DONE)
 		e = take_reply(&a);
+	if (e == CTL_DONE && request.op == ADMIN_STATUS && out->fd < 0) {
+		SAY(&a, "%s: the answer has no status page", a.address.sun_path);
+		e = CTL_REFUSED;
+	}
+	if (e != CTL_DONE)
+		close_fd(&out->fd);
+	else
+		out->pid = peer_pid(&a);
 	close_fd(&a.socket);
 	return e;
 }
