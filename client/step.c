@@ -195,20 +195,76 @@ static int64_t steps_fill(struct swakv_session *s, struct swakv_step *steps, uin
 	return (int64_t)at;
 }
 
-/* Sends the step. 0 with the call in *@out, or a code. */
-static int step_send(struct swakv_session *s, struct swakv_step *steps, uint32_t n, uint16_t op, struct call **out)
+/*
+ * True when all of @steps are of the library's own size, and decodes or completes
+ * that steps_fill() need not look at twice: then their entries are written.
+ */
+static inline __attribute__((always_inline)) bool fill_plain(struct swakv_session *s, const struct swakv_step *steps,
+							     uint32_t n, bool prepare)
 {
-	size_t entries = n * sizeof(struct wire_step_entry),
-	       most = call_max_payload(s) / sizeof(struct wire_step_entry);
-	int64_t bytes;
+	struct wire_step_entry *entries = call_place(s, 0);
+
+	if (s->lost_pages)
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct swakv_request *r;
+
+		if (steps[i].size != sizeof(*steps) || !(r = steps[i].request) || r->session != s ||
+		    (prepare ? steps[i].tokens != NULL
+			     : steps[i].accepted != NULL || steps[i].fence.kind != SWAKV_FENCE_DONE))
+			return false;
+		entries[i] = (struct wire_step_entry){ .request = r->handle, .tokens = prepare };
+	}
+	return true;
+}
+
+static inline uint32_t most_entries(const struct swakv_session *s)
+{
+	return (uint32_t)(call_max_payload(s) / sizeof(struct wire_step_entry));
+}
+
+/* The same for a list that nobody has looked at yet. */
+static inline bool steps_are_plain(struct swakv_session *s, const struct swakv_step *steps, uint32_t n, uint16_t op)
+{
+	if (!steps || n < 1 || n > most_entries(s))
+		return false;
+	return op == WIRE_OP_STEP_PREPARE ? fill_plain(s, steps, n, true) : fill_plain(s, steps, n, false);
+}
+
+/* The call knows its requests. */
+static inline void steps_note(const struct call *c, const struct swakv_step *steps, uint32_t n)
+{
+	const bool complete = c->op == WIRE_OP_STEP_COMPLETE;
+	struct call_entry *entry = c->entries;
+	const uint32_t size = steps->size;
+
+	for (const struct call_entry *end = entry + n; entry < end; entry++) {
+		steps->request->refs++;
+		*entry = (struct call_entry){ .request = steps->request,
+					      .done = complete && steps->fence.kind == SWAKV_FENCE_DONE };
+		steps = (const struct swakv_step *)(const void *)((const char *)steps + size);
+	}
+}
+
+/* Checks @steps and writes the message; its bytes, or a code. */
+static int64_t step_write(struct swakv_session *s, struct swakv_step *steps, uint32_t n, uint16_t op)
+{
+	uint32_t most = most_entries(s);
+
+	if (n < 1 || n > most)
+		return session_error(s, SWAKV_EINVALID, "a step has 1 to %" PRIu32 " entries, %" PRIu32 " were given",
+				     most, n);
+	return steps_fill(s, steps, n, op);
+}
+
+/* Sends the message of @bytes. 0 with the call in *@out, or a code. */
+static int step_send(struct swakv_session *s, struct swakv_step *steps, uint32_t n, uint16_t op, int64_t bytes,
+		     struct call **out)
+{
+	size_t entries = n * sizeof(struct wire_step_entry);
 	struct call *c;
 	int r;
 
-	if (n < 1 || n > most)
-		return session_error(s, SWAKV_EINVALID, "a step has 1 to %zu entries, %" PRIu32 " were given", most, n);
-	bytes = steps_fill(s, steps, n, op);
-	if (bytes < 0)
-		return (int)bytes;
 	c = call_new(s, op, n, step_effect(op));
 	if (!c)
 		return SWAKV_ENOMEM;
@@ -216,8 +272,7 @@ static int step_send(struct swakv_session *s, struct swakv_step *steps, uint32_t
 	if (r < 0)
 		return r;
 	call_publish(s, c, ((size_t)bytes - entries) / sizeof(int32_t), n, (size_t)bytes);
-	for (uint32_t i = 0; i < n; i++)
-		entry_note(c, i, step_at(steps, steps->size, i)->request, step_at(steps, steps->size, i)->fence);
+	steps_note(c, steps, n);
 	c->steps = steps;
 	c->step_size = steps->size;
 	call_sent(s, c);
@@ -238,11 +293,14 @@ static int step(struct swakv_session *s, struct swakv_step *steps, uint32_t n, u
 	const struct sized kind = SIZED(swakv_step, fence);
 	struct call *c = NULL;
 	int r = session_enter(s);
+	int64_t bytes = (int64_t)(n * sizeof(struct wire_step_entry));
 
-	if (!step_list_check(s, &kind, "steps", steps, n, &r))
-		return r;
-	if (r == 0)
-		r = step_send(s, steps, n, op, &c);
+	if (r < 0 || !steps_are_plain(s, steps, n, op)) {
+		if (!step_list_check(s, &kind, "steps", steps, n, &r))
+			return r;
+		bytes = r < 0 ? r : step_write(s, steps, n, op);
+	}
+	r = bytes < 0 ? (int)bytes : step_send(s, steps, n, op, bytes, &c);
 	if (r < 0)
 		return steps_failed(steps, n, r);
 	r = call_return(s, c, ticket);
