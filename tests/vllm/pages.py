@@ -14,7 +14,7 @@ class Pages:
 
     def __init__(self, n: int) -> None:
         self.free = [*range(n - 1, 0, -2), *range(0, n, 2)]
-        self.wanted, self.offered = swakv.Want(0, 0.0), 0
+        self._wanted, self.offered = 0, 0
         self.session = SimpleNamespace(info=SimpleNamespace(cuda=False))
 
     def take(self, least: int, most: int, stream: int = 0) -> list[int]:
@@ -25,6 +25,15 @@ class Pages:
     def give(self, ids: Sequence[int], fences: Sequence[swakv.Fence] = ()) -> None:
         assert not set(ids) & set(self.free)
         self.free += ids
+        self._wanted -= min(self._wanted, len(ids))
+
+    @property
+    def wanted(self) -> swakv.Want:
+        return swakv.Want(self._wanted, 0.0)
+
+    def ask(self, n: int) -> None:
+        """Others lack @n pages: what is given counts against it."""
+        self._wanted = n
 
     def offer(self, n: int) -> None:
         self.offered = n

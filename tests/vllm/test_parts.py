@@ -16,8 +16,6 @@ from pages import Pages
 from swakv_vllm import Refused, plan, seams, settings
 from swakv_vllm.sweep import Sweep
 
-import swakv
-
 # ---- what the environment says ---------------------------------------------------------------
 
 
@@ -168,12 +166,17 @@ def test_cached_blocks_are_kept_until_others_lack_pages(pool: Any, pages: Pages)
     pool.tend()
     assert pool.holder.held > 150 and len(pool.cached_block_hash_to_block) == 150
     free = pool.get_num_free_blocks()
-    pages.wanted = swakv.Want(60, 0.0)
+    pages.ask(60)
     pool.tend()
     assert pool.get_num_free_blocks() == free - 60
     assert all(pool.blocks[i].block_hash is None for i in pages.free), "a page that was given is in the cache"
+    pool._next_sweep = 0.0
     pool.tend()
-    assert pool.get_num_free_blocks() == free - 60, "what is wanted is old: the same is not given twice"
+    assert pool.get_num_free_blocks() == free - 60, "the same is not given twice"
+    pages.ask(10)
+    pool._next_sweep = 0.0
+    pool.tend()
+    assert pool.get_num_free_blocks() == free - 70
 
 
 def test_what_is_given_are_neighbours_in_both_halves_of_the_pool(pool: Any, pages: Pages) -> None:
@@ -185,7 +188,8 @@ def test_what_is_given_are_neighbours_in_both_halves_of_the_pool(pool: Any, page
     places: set[int] = set()
     for wanted in (10, 6, 40):
         before = set(pages.free)
-        pages.wanted, pool._next_answer = swakv.Want(wanted, 0.0), time.monotonic()
+        pages.ask(wanted)
+        pool._next_sweep = time.monotonic()
         pool.tend()
         given = set(pages.free) - before
         assert len(given) == wanted
@@ -204,7 +208,7 @@ def test_a_sweep_comes_by_every_page_once_and_by_neighbours_in_turn(n: int, star
 
 def test_blocks_of_requests_are_not_given(pool: Any, pages: Pages) -> None:
     blocks = get(pool, 100)
-    pages.wanted = swakv.Want(N, 0.0)
+    pages.ask(N)
     pool.tend()
     assert pool.holder.held == 101 and not {b.block_id for b in blocks} & set(pages.free)
 
@@ -212,7 +216,7 @@ def test_blocks_of_requests_are_not_given(pool: Any, pages: Pages) -> None:
 def test_a_block_is_given_when_the_steps_that_might_touch_it_have_ended(pool: Any, pages: Pages) -> None:
     """As with asynchronous scheduling: a request is found to have ended while the next step with it is in flight."""
     blocks = get(pool, 100)
-    pages.wanted = swakv.Want(N, 0.0)
+    pages.ask(N)
     pool.steps.begun = 2
     pool.steps.ended = 1
     pool.free_blocks(blocks)
@@ -222,7 +226,7 @@ def test_a_block_is_given_when_the_steps_that_might_touch_it_have_ended(pool: An
     pool.tend()
     assert not {b.block_id for b in blocks} & set(pages.free)
     pool.steps.ended = 2
-    pool._next_answer = 0.0
+    pool._next_sweep = 0.0
     pool.tend()
     assert {b.block_id for b in blocks} <= set(pages.free)
 

@@ -21,8 +21,6 @@ from swakv_vllm import Refused, engine, memory, plan, seams, settings
 from swakv_vllm.blocks import SwakvBlockPool
 from swakv_vllm.holder import Holder, Steps
 
-import swakv
-
 N, TOKENS, STOP = 200, 32, 7
 
 
@@ -209,7 +207,8 @@ class World:
 
     def press(self) -> None:
         """Others lack all that there is, and the engine looks whether it can give."""
-        self.pages.wanted, self.pool._next_answer = swakv.Want(N, 0.0), 0.0
+        self.pages.ask(N)
+        self.pool._next_sweep = 0.0
         self.pool.tend()
 
 

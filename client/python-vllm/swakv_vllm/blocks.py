@@ -26,7 +26,6 @@ from .sweep import Sweep
 logger = init_logger("vllm.plugins.swakv")
 
 AHEAD = 16  # blocks that are taken beyond need, so that not every step asks the broker
-ANSWER_EVERY = 0.005  # seconds: what is wanted is some milliseconds old, and the same is not to be given twice
 REST = 1.0  # seconds without a want, after which giving begins at another place of the pool
 RESERVE = 2 * AHEAD  # free blocks without a hash that are kept; what is beyond goes back
 
@@ -62,7 +61,7 @@ class SwakvBlockPool(block_pool.BlockPool):
         # Which step a free block was freed in, of those freed while one was in flight.
         self._freed_in: dict[int, int] = {}
         self._complained: type | None = None
-        self._next_answer = 0.0
+        self._next_sweep = 0.0
         self._sweep: Sweep | None = None
         self._grow(1, 1)
         if not self.free_block_queue.num_free_blocks:
@@ -125,13 +124,13 @@ class SwakvBlockPool(block_pool.BlockPool):
 
     def tend(self) -> None:
         """Gives back what is free beyond the reserve, and what others lack as far as nothing refers to it."""
-        now = time.monotonic()
-        if now >= self._next_answer and (wanted := self.holder.wanted) > 0:
-            if self._sweep is None or self._sweep.over or now > self._next_answer + REST:
+        now, begun = time.monotonic(), time.thread_time()
+        if now >= self._next_sweep and self.get_num_free_blocks() > 0 and (wanted := self.holder.wanted) > 0:
+            if self._sweep is None or self._sweep.over or now > self._next_sweep + REST:
                 self._sweep = self._begin_sweep()
             self._give(self._of_sweep(self._sweep), wanted)
-            # A sweep that finds nothing looks at every block: a tenth of the time at most.
-            self._next_answer = now + max(ANSWER_EVERY, 10 * (time.monotonic() - now))
+            # A sweep that finds little looks at every block: a tenth of the time at most.
+            self._next_sweep = now + 10 * (time.thread_time() - begun)
         surplus = self._count_unhashed(self.holder.held) - RESERVE
         if surplus > 0:
             self._give(self._unhashed(), surplus)
