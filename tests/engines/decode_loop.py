@@ -15,6 +15,7 @@ import multiprocessing
 import queue
 import random
 import sys
+import time
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -137,8 +138,19 @@ class Planner:
         self.pool.free_blocks(reversed(s.blocks))
         self.sequences[self.sequences.index(s)] = self.fresh()
 
+    def stop(self) -> None:
+        """Nothing is under way."""
+        for s in self.sequences:
+            self.pool.free_blocks(reversed(s.blocks))
+        self.sequences = []
+
+    def expected(self, most: int) -> int:
+        """Blocks for as many tokens of each sequence as a block has."""
+        return min(len(self.sequences), most)
+
     def rows(self) -> list[Row]:
         """One step: what lacks a block and cannot have one waits, and the youngest that others wait for is preempted."""
+        self.pool.expect(self.expected)
         found, waits = [], False
         for s in self.sequences:
             if s.length == len(s.blocks) * TOKENS:
@@ -197,11 +209,19 @@ def main() -> None:
         checked, wrong, under_way = checked + n, wrong + bad, under_way - 1
         core.steps.ended += 1
 
-    for step in range(1, int(steps) + 1):
+    step = 0
+    while step < int(steps):
         while not inbox.input_queue.empty():
             inbox.input_queue.get()
         core.tend()
-        pipe.send((planner.rows(), core.pool.null_block.block_id))
+        rows = planner.rows()
+        if not rows:  # all lack a block: no step, as in vLLM
+            if under_way:
+                collect()
+            time.sleep(0.001)
+            continue
+        step += 1
+        pipe.send((rows, core.pool.null_block.block_id))
         core.steps.begun += 1
         planner.end()
         under_way += 1
@@ -216,7 +236,9 @@ def main() -> None:
             print(json.dumps(said), flush=True)
     while under_way:
         collect()
-    print(json.dumps(dict(done=True, checked=checked, wrong=wrong)), flush=True)
+    planner.stop()
+    assert core.pool.reset_prefix_cache(), "nothing refers to a block"
+    print(json.dumps(dict(done=True, checked=checked, wrong=wrong, given=core.holder.given, held=core.holder.held)), flush=True)
 
 
 if __name__ == "__main__":

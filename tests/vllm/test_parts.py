@@ -151,12 +151,85 @@ def test_blocks_are_taken_before_they_are_counted(pool: Any, pages: Pages) -> No
     assert pool.get_usage() == 50 / (N - 1)
 
 
+def test_all_that_requests_will_take_is_asked_for_in_one_go(pool: Any, pages: Pages) -> None:
+    """Before they are planned, and waiting for nothing; what is lacking is told to the broker as a whole."""
+    pages.takes.clear()
+    pool.expect(lambda most: min(70, most))
+    assert pages.takes == [(1, 70)]
+    pool.want(7)
+    assert pool.get_num_free_blocks() == 70 and len(pages.takes) == 1
+    blocks = pool.get_new_blocks(70)
+    others = [pages.free.pop() for _ in range(len(pages.free) - 10)]
+    pool._next_ask = 0.0
+    pool.expect(lambda most: min(50, most))
+    assert pages.takes[1:] == [(1, 50), (40, 40)], "what there is, and what others are to give"
+    pool.want(50)
+    assert pool.get_num_free_blocks() == 10 and pool.holder.refused == 1
+    for _ in range(10):
+        pool.expect(lambda most: min(50, most))
+        pool.want(50)
+    assert len(pages.takes) == 3, "neither for each request nor in each step"
+    pages.free += others
+    pool.want(50)
+    assert pool.get_num_free_blocks() >= 50, "there are pages"
+    pool.free_blocks(blocks)
+
+
+def test_a_request_waits_for_no_answer_that_will_be_a_refusal(pool: Any, pages: Pages) -> None:
+    """The others go on without it."""
+    get(pool, 100)
+    del pages.free[:]
+    pages.slow = True
+    pool.expect(lambda most: min(50, most))
+    pool.want(50)
+    assert pool.holder.asking and pool.holder.refused == 0
+    pages.slow = False
+    pool.tend()
+    assert not pool.holder.asking and pool.holder.refused == 2
+
+
+def test_no_more_is_said_to_be_lacking_than_the_broker_would_ever_give(pool: Any, pages: Pages) -> None:
+    """Whoever asks for more lacks nothing, as the broker sees it, and nobody would give anything."""
+    get(pool, 100)
+    pages.never, pages.free = 60, []
+    told = 0
+    for _ in range(20):
+        pages.takes.clear()
+        pool._next_ask = 0.0
+        pool.expect(lambda most: most)
+        told = pages.takes[-1][0]
+        pool.want(30)
+    assert 30 <= told <= 60
+
+
 def test_what_is_free_goes_back_beyond_a_reserve(pool: Any, pages: Pages) -> None:
     blocks = get(pool, 150)
     pool.free_blocks(blocks)
     pool.tend()
     assert pool.holder.held < 50 and len(pages.free) == N - pool.holder.held
     assert pages.offered == pool.get_num_free_blocks()
+
+
+def test_what_a_request_frees_is_kept_for_the_next_one_a_while(pool: Any, pages: Pages) -> None:
+    """While others run: so that not each that ends gives what the next one takes."""
+    running, ended = get(pool, 20), get(pool, 100)
+    pool.tend()
+    pool.free_blocks(ended)
+    pool.tend()
+    assert pool.get_num_free_blocks() >= 100
+    pool._stays_until = 0.0
+    pool.tend()
+    assert pool.get_num_free_blocks() >= 100, "they have not stayed free for long"
+    more = get(pool, 40)
+    pool.tend()
+    pool.free_blocks(more)
+    pool._stays_until = 0.0
+    pool.tend()
+    free = pool.get_num_free_blocks()
+    assert 40 < free < 100, "but for those that were used in between, and the reserve"
+    pool.free_blocks(running)
+    pool.tend()
+    assert pool.get_num_free_blocks() < free, "who is idle keeps no more than the reserve"
 
 
 def test_cached_blocks_are_kept_until_others_lack_pages(pool: Any, pages: Pages) -> None:

@@ -8,6 +8,7 @@ Where what is:
     plan      what of a vLLM configuration can run on swakv, and what it declares to the broker
     engine    the process EngineCore: attaches, and answers those who lack pages
     blocks    vLLM's block pool over pages that are taken and given back
+    demand    how many blocks a scheduler's requests will take
     holder    taking and giving pages in batches; knows nothing of vLLM
     sweep     in which order pages are given; knows nothing of vLLM
     memory    the worker's process: joins the session, and makes vLLM's buffer from the pool

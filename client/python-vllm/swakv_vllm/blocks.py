@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from vllm.logger import init_logger
 from vllm.v1.core import block_pool
 from vllm.v1.core.kv_cache_utils import FreeKVCacheBlockQueue, KVCacheBlock
+
+import swakv
 
 from . import Refused
 from .holder import Holder, Steps
@@ -26,8 +28,12 @@ from .sweep import Sweep
 logger = init_logger("vllm.plugins.swakv")
 
 AHEAD = 16  # blocks that are taken beyond need, so that not every step asks the broker
+RESERVE = 2 * AHEAD  # free blocks without a hash that are kept; what stays free beyond goes back,
+STAYS = 0.25  # seconds: what a request frees, the next one takes
+LOOKS = 1024  # that many free blocks are counted at most, where each is looked at
 REST = 1.0  # seconds without a want, after which giving begins at another place of the pool
-RESERVE = 2 * AHEAD  # free blocks without a hash that are kept; what is beyond goes back
+ASK_EVERY = 0.02  # seconds from one look at what requests will take to the next,
+ASK_SHARE = 200  # or this many times the CPU time that the look took
 
 
 class SwakvBlockPool(block_pool.BlockPool):
@@ -61,8 +67,12 @@ class SwakvBlockPool(block_pool.BlockPool):
         # Which step a free block was freed in, of those freed while one was in flight.
         self._freed_in: dict[int, int] = {}
         self._complained: type | None = None
-        self._next_sweep = 0.0
+        self._next_sweep = self._next_ask = 0.0
         self._sweep: Sweep | None = None
+        self._lacking = 0  # blocks that a request lacked when it was planned last
+        self._hopeful = False  # what was asked for is worth waiting for: there seemed to be some
+        self._most = num_gpu_blocks  # that are said to be lacking: more would never be had
+        self._stays, self._stays_until = num_gpu_blocks, 0.0
         self._grow(1, 1)
         if not self.free_block_queue.num_free_blocks:
             raise Refused(f"the broker has no page for vLLM's null block: {self.holder.refusal}")
@@ -71,15 +81,37 @@ class SwakvBlockPool(block_pool.BlockPool):
 
     # ---- what vLLM asks ----------------------------------------------------------------
 
+    def expect(self, expected: Callable[[int], int]) -> None:
+        """Called before a step is planned. expected(most): blocks that requests will take soon, counted up to @most.
+
+        What is lacking is asked for in one go and before it is needed, so that it is there, or others give it, meanwhile.
+        """
+        self._collect()
+        now, begun = time.monotonic(), time.thread_time()
+        if now < self._next_ask or self.holder.asking:
+            return
+        n = expected(self.holder.limit) + self._margin
+        fresh, there = n - self._count_unhashed(n), self.holder.takeable
+        lack = min(n - self.get_num_free_blocks() - there, self._most)
+        if fresh > 0 and (there > 0 or lack > 0):  # how many there are is a hint that may be old
+            self.holder.ask(1, fresh if lack > 0 else min(fresh, there))
+        if lack > 0:
+            self.holder.ask(lack, lack)
+        self._lacking, self._hopeful = 0, there > 0
+        self._next_ask = now + max(ASK_EVERY, ASK_SHARE * (time.thread_time() - begun))
+
     def want(self, n: int) -> None:
         """Called before vLLM compares @n with get_num_free_blocks(): takes what is lacking, if it is to be had."""
         if n <= 0:
             return
         n += self._margin
+        if n > self.get_num_free_blocks():
+            self._collect(wait=self._hopeful)
         least, short = max(n - self.get_num_free_blocks(), 0), n - self._count_unhashed(n)
         # Rather than evicting what is cached, pages that nobody uses: but nobody is asked for those.
-        if least > 0 or (short > 0 and self.holder.takeable > 0):
+        if (least > 0 or short > 0) and self.holder.takeable >= max(least, 1):
             self._grow(least, short + AHEAD)
+        self._lacking = max(self._lacking, n - self.get_num_free_blocks())
 
     def get_new_blocks(self, num_blocks: int) -> list[KVCacheBlock]:
         blocks: list[KVCacheBlock] = super().get_new_blocks(num_blocks)
@@ -123,7 +155,8 @@ class SwakvBlockPool(block_pool.BlockPool):
     # ---- between steps -----------------------------------------------------------------
 
     def tend(self) -> None:
-        """Gives back what is free beyond the reserve, and what others lack as far as nothing refers to it."""
+        """Gives back what stays free beyond the reserve, and what others lack as far as nothing refers to it."""
+        self._collect()
         now, begun = time.monotonic(), time.thread_time()
         if now >= self._next_sweep and self.get_num_free_blocks() > 0 and (wanted := self.holder.wanted) > 0:
             if self._sweep is None or self._sweep.over or now > self._next_sweep + REST:
@@ -131,10 +164,21 @@ class SwakvBlockPool(block_pool.BlockPool):
             self._give(self._of_sweep(self._sweep), wanted)
             # A sweep that finds little looks at every block: a tenth of the time at most.
             self._next_sweep = now + 10 * (time.thread_time() - begun)
-        surplus = self._count_unhashed(self.holder.held) - RESERVE
+        self._give_surplus(now)
+        self.holder.offer(self.get_num_free_blocks())
+
+    def _give_surplus(self, now: float) -> None:
+        """Once a while; of an engine that is idle all, and at once."""
+        free = self.get_num_free_blocks()
+        idle = free + 1 == self.holder.held
+        unhashed = free if not self.enable_caching else self._count_unhashed(free if idle else min(free, LOOKS))
+        self._stays = min(self._stays, unhashed)
+        if not idle and now < self._stays_until:
+            return
+        surplus = (unhashed if idle else self._stays) - RESERVE
         if surplus > 0:
             self._give(self._unhashed(), surplus)
-        self.holder.offer(self.get_num_free_blocks())
+        self._stays, self._stays_until = unhashed - max(surplus, 0), now + STAYS
 
     def _free(self) -> Iterator[KVCacheBlock]:
         """The free queue from its front; the block that was handed out last may be removed from it."""
@@ -162,20 +206,25 @@ class SwakvBlockPool(block_pool.BlockPool):
         return (self.blocks[i] for i in sweep or () if self.blocks[i].next_free_block is not None)
 
     def _grow(self, least: int, most: int) -> None:
-        taken = self.holder.take(least, most)
+        self._add(self.holder.take(least, most))
+
+    def _add(self, taken: list[int]) -> None:
         if taken:
             self.free_block_queue.prepend_n([self.blocks[i] for i in taken])
             self._complained = None
-        elif least > 0:
-            self._complain()
 
-    def _complain(self) -> None:
-        """Says why requests wait, when that is nothing that passes by itself; once until pages come again."""
+    def _collect(self, wait: bool = False) -> None:
+        """Adds what was asked for. When the broker would never give so much, less will be said to be lacking."""
+        before = self.holder.refused
+        self._add(self.holder.collect(wait))
         why = self.holder.refusal
-        if why is None or type(why).__name__ not in ("Never", "Denied") or self._complained is type(why):
+        if self.holder.refused == before:
             return
-        self._complained = type(why)
-        logger.warning("swakv: requests wait, since the broker refuses pages: %s", why)
+        if isinstance(why, swakv.Never) and self._most > max(self._lacking, 1):
+            self._most = max(self._lacking, self._most * 3 // 4, 1)
+        elif isinstance(why, (swakv.Never, swakv.Denied)) and self._complained is not type(why):
+            self._complained = type(why)  # nothing that passes by itself; once until pages come again
+            logger.warning("swakv: requests wait, since the broker refuses pages: %s", why)
 
     def _give(self, blocks: Iterator[KVCacheBlock], n: int) -> None:
         """Gives back up to @n of the free @blocks, but for those that a step may still touch."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import math
 import os
 import select
@@ -17,7 +18,7 @@ from vllm.logger import init_logger
 
 import swakv
 
-from . import Refused, memory, plan, seams
+from . import Refused, demand, memory, plan, seams
 from .holder import Holder, Steps
 from .settings import Settings
 
@@ -267,6 +268,7 @@ def _schedule(engine: Engine) -> Callable[[Callable[..., Any]], Callable[..., An
     def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
         def schedule(self: Any, *args: Any, **kwargs: Any) -> Any:
             engine.pool = self.kv_cache_manager.block_pool
+            engine.pool.expect(functools.partial(demand.blocks, self))
             output = stock(self, *args, **kwargs)
             if output.total_num_scheduled_tokens > 0:
                 engine.steps.begun += 1

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
 import swakv
 
@@ -36,6 +38,8 @@ class Holder:
         self._pages, self._stream, self.limit = pages, stream, limit
         self._on_device = pages.session.info.cuda
         self._offered = 0
+        self._asked: deque[Any] = deque()  # takes under way, in the order in which they are answered
+        self._giving: deque[Any] = deque()  # gives under way
         self.held = 0
         self.taken = self.given = self.refused = 0  # since the start
         self.refusal: swakv.Error | None = None  # the last one
@@ -48,8 +52,7 @@ class Holder:
             try:
                 batch = self._pages.take(min(max(least - len(got), 1), BATCH), min(most, BATCH), stream=self._stream)
             except NOT_NOW as e:
-                self.refused += 1
-                self.refusal = e
+                self._note_refusal(e)
                 break
             got += batch
             most -= len(batch)
@@ -59,6 +62,42 @@ class Holder:
             if got:
                 self._give(got)
             return []
+        return self._took(got)
+
+    def ask(self, least: int, most: int) -> None:
+        """Takes up to @most pages, at least @least, one batch at most, and waits for nothing: collect() has them.
+
+        The broker remembers what it refuses as what this session lacks, and asks others for it.
+        """
+        most = min(most, self.limit - self.held, BATCH)
+        least = min(least, most)
+        if least > 0:
+            self._asked.append(self._pages.start_take(least, most, stream=self._stream))
+
+    def collect(self, wait: bool = False) -> list[int]:
+        """The pages that were asked for and are there. @wait: waits until all is answered."""
+        got: list[int] = []
+        while self._asked:
+            take = self._asked[0]
+            try:
+                if not wait and not take.poll():
+                    break
+                take.wait()
+            except NOT_NOW as e:
+                self._note_refusal(e)
+            self._asked.popleft()
+            got += take.ids
+        return self._took(got)
+
+    @property
+    def asking(self) -> bool:
+        return bool(self._asked)
+
+    def _note_refusal(self, refusal: swakv.Error) -> None:
+        self.refused += 1
+        self.refusal = refusal
+
+    def _took(self, got: list[int]) -> list[int]:
         if got and self._on_device:
             # Whoever works on them does so on a stream of its own, which knows nothing of this one.
             self._pages.session.stream(self._stream).synchronize()
@@ -67,14 +106,16 @@ class Holder:
         return got
 
     def give(self, ids: Sequence[int], fences: Sequence[swakv.Fence] = ()) -> None:
-        """Gives pages back. Without @fences nothing can touch them any more."""
+        """Gives pages back, and does not wait for the broker. Without @fences nothing can touch them any more."""
         self._give(ids, fences)
         self.held -= len(ids)
         self.given += len(ids)
 
     def _give(self, ids: Sequence[int], fences: Sequence[swakv.Fence] = ()) -> None:
+        while self._giving and self._giving[0].poll():  # raises what was refused
+            self._giving.popleft()
         for i in range(0, len(ids), BATCH):
-            self._pages.give(ids[i : i + BATCH], fences)
+            self._giving.append(self._pages.start_give(ids[i : i + BATCH], fences))
 
     def offer(self, n: int) -> None:
         """Says that @n of those held could be given."""

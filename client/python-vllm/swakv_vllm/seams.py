@@ -96,6 +96,14 @@ BUILT_ON = (
     Seam("vllm.v1.core.block_pool", "BlockPool.reset_prefix_cache", ("self",)),
     Seam("vllm.v1.core.block_pool", "BlockPool.get_num_free_blocks", ("self",)),
     Seam("vllm.v1.core.block_pool", "BlockPool._maybe_evict_cached_block", ("self", "block")),
+    # And what the requests of a scheduler will take is learned from.
+    Seam("vllm.v1.core.kv_cache_manager", "KVCacheManager.prefix_cache_lookup_enabled", ("self", "request")),
+    Seam(_MANAGER, "KVCacheCoordinator.find_longest_cache_hit", ("self", "block_hashes", "max_cache_hit_length")),
+    Seam(
+        "vllm.v1.core.single_type_kv_cache_manager", "SingleTypeKVCacheManager.get_num_blocks_to_allocate",
+        ("self", "request_id", "num_tokens", "new_computed_blocks", "total_computed_tokens", "num_local_computed_tokens",
+         "num_tokens_main_model", "apply_admission_cap", "prefill_end"),
+    ),  # fmt: skip
 )
 
 
