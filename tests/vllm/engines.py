@@ -190,7 +190,11 @@ def quiet(broker: processes.Broker, model: str) -> int:
 
 def asked(broker: processes.Broker, model: str) -> int:
     """How often sessions of @model have been asked for pages."""
-    return sum(int(s["asked"]) for s in broker.status()["sessions"] if s["model"]["name"] == model)
+    return asked_in(broker.status(), model)
+
+
+def asked_in(status: dict[str, Any], model: str) -> int:
+    return sum(int(s["asked"]) for s in status["sessions"] if s["model"]["name"] == model)
 
 
 def used(broker: processes.Broker, model: str) -> int:
@@ -215,8 +219,8 @@ def ended(pid: int) -> bool:
 class Watch:
     """Looks again and again at the pages of one engine and of another while its block runs.
 
-    used: the most that requests of @model referred to at a time, so neither cached nor free. moved: seconds from the moment
-    that @other was asked for pages to the moment that it held fewer; None: it was not asked, or held no fewer.
+    used: the most that requests of @model referred to at a time, so neither cached nor free. moved: seconds from the last look
+    before @other was asked for pages to the first at which it held fewer; None: it was not asked, or held no fewer.
     """
 
     def __init__(self, broker: processes.Broker, model: str, other: str) -> None:
@@ -226,15 +230,16 @@ class Watch:
         self.moved: float | None = None
 
     def _run(self) -> None:
-        asked, most = None, 0
+        before: tuple[float, int, int] | None = None  # when it was last not asked yet, how often it had been, what it held
         while not self._over.is_set():
-            status = self._broker.status()
+            now, status = time.monotonic(), self._broker.status()
             mine, theirs = of(status, self._model), of(status, self._other)
             self.used = max(self.used, mine["managed"] - mine["offered"])
-            if asked is None and theirs["wanted"]:
-                asked, most = time.monotonic() - theirs["wanted_ms"] / 1000, theirs["managed"]
-            if asked is not None and self.moved is None and theirs["managed"] < most:
-                self.moved = time.monotonic() - asked
+            times = asked_in(status, self._other)
+            if before is None or times == before[1]:
+                before = (now, times, theirs["managed"])
+            elif self.moved is None and theirs["managed"] < before[2]:
+                self.moved = time.monotonic() - before[0]
             self._over.wait(0.02)
 
     def __enter__(self) -> Watch:

@@ -105,7 +105,7 @@ def test_each_serves_a_burst_with_more_than_a_static_half(
                 assert pair[model].generate(engines.prompts(engines.BURST)) == expected[model][engines.BURST]
                 if watch.used > half:
                     break
-        print(f"{model}: its requests used up to {watch.used} blocks; half is {half}; {other} gave after {watch.moved} s")
+        print(f"{model}: its requests used up to {watch.used} blocks; half is {half}; {other} gave within {watch.moved} s")
         assert watch.used > half
         if turn > 0:  # before that, the other may have nothing to give
             assert engines.asked(broker, other) > before and engines.blocks(broker, other) < had
