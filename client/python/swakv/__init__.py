@@ -16,6 +16,8 @@ A worker attaches, declares its model, and moves batches of sequences through th
 Lengths count tokens, sizes count bytes, times count seconds. Errors are exceptions below swakv.Error.
 """
 
+from importlib import metadata as _metadata
+
 from .errors import (
     Busy,
     Denied,
@@ -47,7 +49,10 @@ from .stream import DONE, FAILED, Fence, Stream
 from .turn import Begin, Turn
 from .views import View
 
-__version__ = "0.1.0"
+try:
+    __version__ = _metadata.version("swakv")
+except _metadata.PackageNotFoundError:  # a source tree, which nobody has installed
+    __version__ = "source"
 
 __all__ = [
     "DONE", "FAILED", "MAX_PAGES", "Begin", "Busy", "Denied", "DeviceFailed", "Error", "Fence", "Forked", "Gone", "Group", "Info",
