@@ -69,4 +69,5 @@ def main() -> int:
     return 1 if wrong or shared < 10 else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
