@@ -167,7 +167,7 @@ static int start_pool(struct broker *b)
 	return b->device.code;
 }
 
-static uint32_t fill_limits(const struct config *c, struct ring_limit *limits)
+static uint32_t fill_limits(const struct config *c, uint64_t half_bytes, struct ring_limit *limits)
 {
 	uint32_t n = 0;
 
@@ -176,8 +176,8 @@ static uint32_t fill_limits(const struct config *c, struct ring_limit *limits)
 
 		if (m->floor.value || m->ceiling.value)
 			limits[n++] = (struct ring_limit){ .name = m->name,
-							   .floor = m->floor.value,
-							   .ceiling = m->ceiling.value,
+							   .floor = config_limit_bytes(&m->floor, half_bytes),
+							   .ceiling = config_limit_bytes(&m->ceiling, half_bytes),
 							   .model = m->limits_only ? NULL : &m->model };
 	}
 	return n;
@@ -207,7 +207,7 @@ static int start_threads(struct broker *b)
 		.cpus = b->machine.ring,
 		.beside = b->machine.beside,
 		.limits = limits,
-		.n_limits = fill_limits(b->config, limits),
+		.n_limits = fill_limits(b->config, pool->half_bytes, limits),
 		.engine = { .half_bytes = pool->half_bytes,
 			    .extent_bytes = pool->extent_bytes,
 			    .scrub = b->config->scrub,

@@ -37,7 +37,14 @@ enum admin_op {
 };
 #define ADMIN_OP_NAMES "none", "ping", "list", "limit", "drain", "disconnect", "kill", "stop", "status"
 
-enum admin_flag { ADMIN_OFF = 1, ADMIN_FLOOR = 2, ADMIN_CEILING = 4 };
+/* ..._PERCENT: that limit, which is set, is so many percent of the pool instead of bytes. */
+enum admin_flag {
+	ADMIN_OFF = 1,
+	ADMIN_FLOOR = 2,
+	ADMIN_CEILING = 4,
+	ADMIN_FLOOR_PERCENT = 8,
+	ADMIN_CEILING_PERCENT = 16
+};
 
 struct admin_greeting {
 	uint64_t magic;

@@ -22,6 +22,12 @@
  */
 bool size_read(const char *text, uint64_t *out);
 
+/* @percent, 0 to 100, of @total. */
+static inline uint64_t size_share(uint64_t total, uint32_t percent)
+{
+	return (uint64_t)((unsigned __int128)total * percent / 100);
+}
+
 /* "64.0 GiB", "1.5 MiB", "512 B". Writes to @buf and returns it. */
 #define SIZE_TEXT 16
 const char *size_text(uint64_t bytes, char buf[SIZE_TEXT]);

@@ -15,7 +15,8 @@ static const struct {
 	bool session;
 	bool model;
 } ops[] = {
-	[ADMIN_LIMIT] = { .flags = ADMIN_FLOOR | ADMIN_CEILING, .model = true },
+	[ADMIN_LIMIT] = { .flags = ADMIN_FLOOR | ADMIN_CEILING | ADMIN_FLOOR_PERCENT | ADMIN_CEILING_PERCENT,
+			  .model = true },
 	[ADMIN_DRAIN] = { .flags = ADMIN_OFF, .model = true },
 	[ADMIN_DISCONNECT] = { .session = true },
 	[ADMIN_KILL] = { .session = true },
@@ -64,6 +65,24 @@ static int check_head(const struct admin_request *r, size_t bytes, char *why, si
 	return 0;
 }
 
+/* The numbers of a limit. */
+static int check_limits(const struct admin_request *r, char *why, size_t size)
+{
+	const uint32_t floor = ADMIN_FLOOR | ADMIN_FLOOR_PERCENT, ceiling = ADMIN_CEILING | ADMIN_CEILING_PERCENT;
+
+	if ((r->floor && !(r->flags & ADMIN_FLOOR)) || (r->ceiling && !(r->flags & ADMIN_CEILING)) ||
+	    (r->flags & floor) == ADMIN_FLOOR_PERCENT || (r->flags & ceiling) == ADMIN_CEILING_PERCENT)
+		return refuse(why, size, SWAKV_EINVALID, "%s does not take this limit, or the flag for it is missing",
+			      admin_op_name(r->op));
+	if ((r->flags & ADMIN_FLOOR_PERCENT && r->floor > 100) ||
+	    (r->flags & ADMIN_CEILING_PERCENT && (r->ceiling < 1 || r->ceiling > 100)))
+		return refuse(why, size, SWAKV_EINVALID,
+			      "limit: a floor is 0 to 100 percent of the pool, and a ceiling 1 to 100");
+	if (r->floor > INT64_MAX || r->ceiling > INT64_MAX)
+		return refuse(why, size, SWAKV_EINVALID, "limit: more bytes than any pool can have");
+	return 0;
+}
+
 static int check_fields(const struct admin_request *r, char *why, size_t size)
 {
 	const char *name = admin_op_name(r->op);
@@ -87,14 +106,9 @@ static int check_fields(const struct admin_request *r, char *why, size_t size)
 		return refuse(why, size, SWAKV_EINVALID, "%s takes no model", name);
 	if (r->op == ADMIN_LIMIT && !r->model[0])
 		return refuse(why, size, SWAKV_EINVALID, "limit needs a model");
-	if ((r->floor && !(r->flags & ADMIN_FLOOR)) || (r->ceiling && !(r->flags & ADMIN_CEILING)))
-		return refuse(why, size, SWAKV_EINVALID, "%s does not take this limit, or the flag for it is missing",
-			      name);
-	if (r->floor > INT64_MAX || r->ceiling > INT64_MAX)
-		return refuse(why, size, SWAKV_EINVALID, "limit: more bytes than any pool can have");
 	if (r->reserved0 || !all_zero(r->reserved, sizeof(r->reserved)))
 		return refuse(why, size, SWAKV_EINVALID, "a reserved field of the request is not zero");
-	return 0;
+	return check_limits(r, why, size);
 }
 
 int admin_request_check(struct admin_request *out, const void *message, size_t bytes, char *why, size_t size)

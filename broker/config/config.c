@@ -138,10 +138,10 @@ static const struct config_key keys[] = {
 	  false },
 	{ SECTION_MODEL, "max_batch", KEY_I32, MODEL_AT(model.max_batch), 1, WIRE_MAX_BATCH, NULL, "N",
 	  "sequences at a time", true },
-	{ SECTION_MODEL, "floor", KEY_SIZE, MODEL_AT(floor), 1, 0, NULL, "SIZE",
-	  "bytes of K and V that are always there for its sessions [none]", false },
-	{ SECTION_MODEL, "ceiling", KEY_SIZE, MODEL_AT(ceiling), 1, 0, NULL, "SIZE",
-	  "bytes of K and V that its sessions may hold together [all]", false },
+	{ SECTION_MODEL, "floor", KEY_SIZE, MODEL_AT(floor), 0, 0, NULL, "SIZE",
+	  "bytes of K and V, or part of the pool, that are always there for its sessions [none]", false },
+	{ SECTION_MODEL, "ceiling", KEY_SIZE, MODEL_AT(ceiling), 0, 0, NULL, "SIZE",
+	  "bytes of K and V, or part of the pool, that its sessions may hold together [all]", false },
 	{ SECTION_MODEL, "max_seq", KEY_I64, MODEL_AT(model.max_seq), 1, INT32_MAX, NULL, "TOKENS", "longest sequence",
 	  true },
 };
@@ -252,7 +252,7 @@ static int store_choice(const struct config_key *key, uint32_t *at, const char *
 	return -EINVAL;
 }
 
-/* A percentage is allowed where key->min is 0. */
+/* A percentage is allowed where key->min is 0: of the pool for a model's limits, else of what is free. */
 static int store_size(const struct config_key *key, struct config_size *at, const char *value, char *allowed,
 		      size_t size)
 {
@@ -272,7 +272,10 @@ static int store_size(const struct config_key *key, struct config_size *at, cons
 		*at = (struct config_size){ .value = bytes };
 		return 0;
 	}
-	snprintf(allowed, size, SIZE_RULE "%s", key->min == 0 ? ", or 1% to 100% of what is free" : "");
+	snprintf(allowed, size, SIZE_RULE "%s",
+		 key->min != 0                   ? ""
+		 : key->section == SECTION_MODEL ? ", or 1% to 100% of the pool"
+						 : ", or 1% to 100% of what is free");
 	return -EINVAL;
 }
 

@@ -51,7 +51,7 @@ enum config_sandbox { CONFIG_SANDBOX_NO, CONFIG_SANDBOX_YES, CONFIG_SANDBOX_TRAP
 enum config_lost { CONFIG_LOST_EXIT, CONFIG_LOST_STAY, CONFIG_LOST_COUNT };
 #define CONFIG_LOST_NAMES "exit", "stay"
 
-/* Bytes, or a share of what is free. value 0: not given. */
+/* Bytes, or a share: of the pool for a model's limits, else of what is free. value 0: not given. */
 struct config_size {
 	uint64_t value;
 	bool percent;
@@ -222,6 +222,8 @@ bool config_group_has(const struct config_key *key);
 bool config_group_lacks(const struct config_model *m, const struct config_key *key);
 /* Fills what follows of the first group of @m from what was said. */
 void config_group_finish(struct config_model *m);
+/* A model's limit in bytes of K and V; a percentage is of the pool, whose halves have @half_bytes. */
+uint64_t config_limit_bytes(const struct config_size *limit, uint64_t half_bytes);
 /* Fills what follows from what the section @m of @c says, and checks it; @path is that of the file. */
 int config_model_finish(struct config *c, struct config_model *m, const char *path, struct config_error *e);
 /* True when @text is a valid name: 1 to 31 of A-Z a-z 0-9 . _ -, not beginning with a dot or dash. */

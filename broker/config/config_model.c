@@ -10,6 +10,7 @@
 
 #include "config.h"
 #include "engine/model.h"
+#include "size.h"
 
 /* True when a limit was given, and nothing but that of what the model is. */
 static bool only_limits(const struct config_model *m)
@@ -49,12 +50,18 @@ static int check_groups(const struct config_model *m, const char *path, struct c
 	return 0;
 }
 
+uint64_t config_limit_bytes(const struct config_size *limit, uint64_t half_bytes)
+{
+	return limit->percent ? size_share(2 * half_bytes, (uint32_t)limit->value) : limit->value;
+}
+
 static int finish_model(struct config_model *m, const char *path, struct config_error *e)
 {
-	if (m->ceiling.value && m->floor.value > m->ceiling.value)
-		return config_fail(e,
-				   "%s:%d: [model %s]: the floor of %" PRIu64 " bytes is above the ceiling of %" PRIu64,
-				   path, m->line, m->label, m->floor.value, m->ceiling.value);
+	/* One in bytes and one in percent are compared once the pool is known: see plan_floors(). */
+	if (m->ceiling.value && m->floor.percent == m->ceiling.percent && m->floor.value > m->ceiling.value)
+		return config_fail(e, "%s:%d: [model %s]: the floor of %" PRIu64 "%s is above the ceiling of %" PRIu64,
+				   path, m->line, m->label, m->floor.value, m->floor.percent ? "%" : " bytes",
+				   m->ceiling.value);
 	m->limits_only = only_limits(m);
 	if (m->limits_only)
 		return 0;

@@ -180,6 +180,8 @@ int plan_floors(const struct backend_pool *pool, const struct config *c, char wh
 	floors_init(&floors, pool->half_bytes, pool->extent_bytes);
 	for (uint32_t i = 0; i < c->n_models; i++) {
 		const struct config_model *m = &c->models[i];
+		uint64_t floor = config_limit_bytes(&m->floor, pool->half_bytes);
+		uint64_t ceiling = config_limit_bytes(&m->ceiling, pool->half_bytes);
 		struct floor_share shares[WIRE_MAX_GROUPS];
 		struct geometry g[WIRE_MAX_GROUPS];
 		uint32_t n = 0;
@@ -187,8 +189,14 @@ int plan_floors(const struct backend_pool *pool, const struct config *c, char wh
 		if (!m->limits_only && model_check(&m->model, pool->half_bytes, g, &f) == 0)
 			for (; n < m->model.n_groups; n++)
 				shares[n] = (struct floor_share){ geometry_key(&g[n]), (uint64_t)g[n].private_pages };
-		if (m->floor.value)
-			floors_add(&floors, m->floor.value, shares, n);
+		if (ceiling && floor > ceiling) {
+			snprintf(why, BACKEND_WHY,
+				 "[model %s]: the floor of %" PRIu64 " bytes is above the ceiling of %" PRIu64,
+				 m->label, floor, ceiling);
+			return EXIT_CODE_CONFIG;
+		}
+		if (floor)
+			floors_add(&floors, floor, shares, n);
 	}
 	if (floors_check(&floors, &f) == 0)
 		return 0;
@@ -216,8 +224,10 @@ static int print_limits(const struct backend_pool *pool, const struct config *c,
 		const struct config_model *m = &c->models[i];
 
 		if (m->floor.value || m->ceiling.value)
-			fprintf(out, "model %s: floor %s, ceiling %s\n", m->name, size_text(m->floor.value, a),
-				m->ceiling.value ? size_text(m->ceiling.value, b) : "none");
+			fprintf(out, "model %s: floor %s, ceiling %s\n", m->name,
+				size_text(config_limit_bytes(&m->floor, pool->half_bytes), a),
+				m->ceiling.value ? size_text(config_limit_bytes(&m->ceiling, pool->half_bytes), b)
+						 : "none");
 	}
 	if (plan_floors(pool, c, why) == 0)
 		return 0;

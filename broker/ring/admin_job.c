@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ring_thread.h"
+#include "size.h"
 #include "status/status.h"
 
 /* What is likely a name mistyped is said, and no more: a model may attach later. */
@@ -83,8 +84,8 @@ static void remark_ceiling(struct admin_reply *r, const struct quota_counts *n)
 {
 	if (n->used > n->ceiling)
 		remark(r,
-		       "; nothing is taken away: begins are refused until %" PRIu64
-		       " bytes now in use have been returned",
+		       "; applied: %" PRIu64 " bytes over, returning as they come free; nothing is taken away, and "
+					     "begins are refused until then",
 		       n->used - n->ceiling);
 	if (n->ceiling < n->least)
 		remark(r, "; its smallest request takes %" PRIu64 " bytes, so every begin will be refused", n->least);
@@ -135,12 +136,17 @@ static void note_limits(struct ring_thread *t, const struct quota_counts *n)
 static void limit(struct admin_job *job, struct ring_thread *t)
 {
 	const struct admin_request *r = &job->request;
+	uint64_t pool = 2 * t->options.engine.half_bytes, floor = r->floor, ceiling = r->ceiling;
 	struct quota_counts n = { 0 };
 	struct fault f;
 
+	if (r->flags & ADMIN_FLOOR_PERCENT)
+		floor = size_share(pool, (uint32_t)floor);
+	if (r->flags & ADMIN_CEILING_PERCENT)
+		ceiling = size_share(pool, (uint32_t)ceiling);
 	if (r->flags)
-		job->reply.code = engine_limit(t->engine, r->model, r->flags & ADMIN_FLOOR ? &r->floor : NULL,
-					       r->flags & ADMIN_CEILING ? &r->ceiling : NULL, &f);
+		job->reply.code = engine_limit(t->engine, r->model, r->flags & ADMIN_FLOOR ? &floor : NULL,
+					       r->flags & ADMIN_CEILING ? &ceiling : NULL, &f);
 	if (job->reply.code) {
 		fault_format(&f, job->reply.text, sizeof(job->reply.text));
 		return;

@@ -260,7 +260,11 @@ Test(config, a_model_may_have_limits_and_nothing_else)
 	cr_assert_eq(c.models[0].ceiling.value, 0);
 	cr_assert(c.models[0].limits_only && c.models[1].limits_only);
 	REFUSED("[model a]\nfloor = 101\nceiling = 100\n", "x.ini:1", "[model a]", "101", "above the ceiling of 100");
-	REFUSED("[model a]\nfloor = 5%\n", "floor", "5%");
+	REFUSED("[model a]\nfloor = 101%\n", "floor", "101%", "1% to 100% of the pool");
+	REFUSED("[model a]\nfloor = 60%\nceiling = 50%\n", "[model a]", "60%", "above the ceiling of 50");
+	config_init(&c);
+	cr_assert_eq(read_text("[model a]\nfloor = 25%\nceiling = 100\n"), 0, "%s", e.text);
+	cr_assert(c.models[0].floor.percent && c.models[0].floor.value == 25);
 	REFUSED("[model a]\nfloor = 5\nwindow = 8\n", "[model a]", "layers");
 }
 

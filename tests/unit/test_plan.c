@@ -327,6 +327,27 @@ Test(plan, limits_are_told_and_floors_must_fit_together)
 	free(text);
 }
 
+/* Of both halves, as soon as they are known; one in bytes is compared with one in percent only then. */
+Test(plan, limits_in_percent_are_of_the_pool)
+{
+	char *text;
+	int code;
+
+	add_model(1024, 128, 4, 8192);
+	c.models[0].floor = (struct config_size){ 25, true };
+	c.models[0].ceiling = (struct config_size){ 50, true };
+	c.pool.size.value = 64 << 20;
+	cr_assert_eq(plan_pool(&pool, &c, 0, why), 0, "%s", why);
+	cr_assert_eq(config_limit_bytes(&c.models[0].floor, pool.half_bytes), pool.half_bytes / 2);
+	cr_assert_eq(config_limit_bytes(&c.models[0].ceiling, pool.half_bytes), pool.half_bytes);
+	text = print(&code);
+	cr_assert_eq(code, 0, "%s", text);
+	free(text);
+	c.models[0].ceiling = (struct config_size){ 1 << 20, false };
+	cr_assert_eq(plan_floors(&pool, &c, why), EXIT_CODE_CONFIG);
+	cr_assert(strstr(why, "above the ceiling of 1048576"), "%s", why);
+}
+
 /* A floor of each of three page sizes fits in bytes, and not in whole extents: accepted, and then not there. */
 Test(plan, floors_must_fit_in_whole_extents)
 {

@@ -66,13 +66,25 @@ static bool parse_model(struct admin_request *r, const char *text)
 	return true;
 }
 
-/* Bytes with an optional suffix; where @none, "none" instead of 0. */
-static bool parse_limit(struct admin_request *r, uint32_t flag, uint64_t *at, const char *text, bool none)
+/* "25%"; false: it is not. */
+static bool parse_percent(const char *text, uint64_t *out)
+{
+	const char *end;
+
+	return number_read_prefix(text, 0, 100, out, &end) && !strcmp(end, "%");
+}
+
+/* Bytes with an optional suffix, or percent of the pool; where @none, "none" instead of 0. */
+static bool parse_limit(struct admin_request *r, uint32_t flag, uint32_t percent, uint64_t *at, const char *text,
+			bool none)
 {
 	uint64_t n = 0;
 
-	if (!(none && !strcmp(text, "none")) && !size_read(text, &n))
-		return usage_error("not a size (" SIZE_RULE "):", text);
+	r->flags &= ~percent;
+	if (parse_percent(text, &n))
+		flag |= percent;
+	else if (!(none && !strcmp(text, "none")) && !size_read(text, &n))
+		return usage_error("not a size (" SIZE_RULE "; or 0% to 100% of the pool):", text);
 	if (none && n == 0 && strcmp(text, "none") != 0)
 		return usage_error("a ceiling of 0 would allow nothing (\"none\" removes it):", text);
 	r->flags |= flag;
@@ -176,11 +188,11 @@ static bool parse_options(struct options *o, int argc, char **argv)
 			o->off = true;
 			break;
 		case 'F':
-			if (!parse_limit(r, ADMIN_FLOOR, &r->floor, optarg, false))
+			if (!parse_limit(r, ADMIN_FLOOR, ADMIN_FLOOR_PERCENT, &r->floor, optarg, false))
 				return false;
 			break;
 		case 'C':
-			if (!parse_limit(r, ADMIN_CEILING, &r->ceiling, optarg, true))
+			if (!parse_limit(r, ADMIN_CEILING, ADMIN_CEILING_PERCENT, &r->ceiling, optarg, true))
 				return false;
 			break;
 		case 'h':
