@@ -28,6 +28,8 @@ UNNAMED = {"libclang-rt-dev": "-fsanitize", "llvm": "b_sanitize", "python3-venv"
 OPTIONAL = ("libmicrohttpd", "microhttpd.h")
 # Words of scripts that are programs, too, and not meant: plain English, and what the shell has built in.
 WORDS = {"file", "free", "kill", "look", "make", "man", "open", "pip", "time", "top", "watch", "write"}
+# Programs that what is run by hand does without.
+SPARED = {"perf"}
 
 
 def run(*command: str) -> str:
@@ -133,7 +135,7 @@ def programs(source: pathlib.Path) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for name, text in scripts(source):
         group = "ci" if name.startswith(CI) else "test" if name.startswith("tests/") else "build"
-        for word in set(re.findall(r"(?<![\w./$-])[a-z][a-z0-9+._-]*[a-z0-9+](?![\w/=-])", text)) - WORDS:
+        for word in set(re.findall(r"(?<![\w./$-])[a-z][a-z0-9+._-]*[a-z0-9+](?![\w/=-])", text)) - WORDS - SPARED:
             path = shutil.which(word, path="/usr/bin:/usr/sbin:/bin:/sbin")
             if path and (path not in found or GROUPS.index(group) < GROUPS.index(found[path][0])):
                 found[path] = (group, name)
