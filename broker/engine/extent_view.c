@@ -29,28 +29,28 @@ uint32_t session_serial(const struct session *s, uint32_t group)
 	return s->groups[group].serial;
 }
 
-/* What of the pages that were looked at has a majority, if anything has: each other one takes a vote off it. */
-struct vote {
-	uint32_t serial, lead;
-	bool several;
-};
-
-static void vote(struct vote *v, uint32_t serial)
+/* Of the pages that were looked at what has a majority, if anything has, keeps a lead: each other one takes a vote off
+ * it. */
+static void vote(struct extent_users *u, uint32_t *lead, uint32_t serial)
 {
 	if (serial == PAGE_FRESH || serial == PAGE_USED)
 		return;
-	v->several |= v->serial && serial != v->serial;
-	if (v->lead == 0)
-		v->serial = serial;
-	v->lead += serial == v->serial ? 1 : -1;
+	if (u->lowest == 0 || serial < u->lowest)
+		u->lowest = serial;
+	if (serial > u->highest)
+		u->highest = serial;
+	if (*lead == 0)
+		u->most = serial;
+	*lead += serial == u->most ? 1 : -1;
 }
 
-uint32_t engine_extent_user(const struct engine *e, uint32_t extent, uint32_t looks, uint32_t turn, bool *shared)
+struct extent_users engine_extent_users(const struct engine *e, uint32_t extent, uint32_t looks, uint32_t turn)
 {
 	const struct pool *p = &e->pool;
 	int16_t index = p->extent_class[extent];
 	const struct page_class *c = index < 0 ? NULL : p->classes[index];
-	struct vote v = { 0 };
+	struct extent_users u = { 0 };
+	uint32_t lead = 0;
 
 	for (int run = 0; c && run < c->n_runs; run++) {
 		int32_t lo, hi;
@@ -61,8 +61,7 @@ uint32_t engine_extent_user(const struct engine *e, uint32_t extent, uint32_t lo
 		step = n > looks ? n / looks : 1;
 		for (uint32_t i = n > looks ? turn % step : 0, k = 0; i < n && k < looks; i += step, k++)
 			if (c->state[lo + (int32_t)i] == PAGE_LEASED || c->state[lo + (int32_t)i] == PAGE_QUARANTINED)
-				vote(&v, c->user[lo + (int32_t)i]);
+				vote(&u, &lead, c->user[lo + (int32_t)i]);
 	}
-	*shared = v.several;
-	return v.serial;
+	return u;
 }

@@ -25,11 +25,15 @@ void engine_extent_view(const struct engine *e, uint32_t extent, struct extent_v
 
 /* Names @group of @s in every pool that it was ever in; never 0. */
 uint32_t session_serial(const struct session *s, uint32_t group);
+/* Of the pages that were looked at: serials of those who bound them last; 0: none is known. */
+struct extent_users {
+	uint32_t most; /* of most of them, where anybody has most */
+	uint32_t lowest, highest;
+};
 /*
- * Looks at @looks pages spread over @extent, others with each @turn. The serial of those who bound most of the live
- * ones among them last, as far as that is kept: with the scrub policy `never` it is not. *@shared: they were several.
- * 0: none is known.
+ * Looks at @looks pages spread over @extent, others with each @turn, as far as they are live. With the scrub policy
+ * `never` nobody is known. The groups of a session have serials that follow each other.
  */
-uint32_t engine_extent_user(const struct engine *e, uint32_t extent, uint32_t looks, uint32_t turn, bool *shared);
+struct extent_users engine_extent_users(const struct engine *e, uint32_t extent, uint32_t looks, uint32_t turn);
 
 #endif

@@ -11,7 +11,6 @@
 
 #include <stdlib.h>
 
-#include "engine/extent_view.h"
 #include "ring/ring_thread.h"
 
 enum {
@@ -28,16 +27,13 @@ struct extent_map *extent_map_new(uint32_t n_extents)
 		return NULL;
 	m->n = n_extents < STATUS_MAX_EXTENTS ? n_extents : STATUS_MAX_EXTENTS;
 	m->users = calloc(m->n, sizeof(*m->users));
-	m->shared = calloc(m->n, sizeof(*m->shared));
-	return m->users && m->shared ? m : extent_map_free(m);
+	return m->users ? m : extent_map_free(m);
 }
 
 struct extent_map *extent_map_free(struct extent_map *m)
 {
-	if (m) {
+	if (m)
 		free(m->users);
-		free(m->shared);
-	}
 	free(m);
 	return NULL;
 }
@@ -86,13 +82,10 @@ static void look_at_some(struct extent_map *m, struct ring_thread *t)
 	uint32_t n = m->n < LOOKED_AT ? m->n : LOOKED_AT;
 
 	for (uint32_t i = 0; i < n; i++) {
-		bool shared;
-		uint32_t user = engine_extent_user(t->engine, m->next, LOOKS, m->turn, &shared);
+		struct extent_users users = engine_extent_users(t->engine, m->next, LOOKS, m->turn);
 
-		if (user) {
-			m->users[m->next] = user;
-			m->shared[m->next] = shared;
-		}
+		if (users.most)
+			m->users[m->next] = users;
 		m->next = m->next + 1 < m->n ? m->next + 1 : 0;
 		m->turn += m->next == 0;
 		engine_spend(t->engine, LOOKS);
@@ -115,9 +108,9 @@ static void show_extent(struct extent_map *m, struct status_snapshot *s, const s
 		.flags = (uint8_t)((v.emptying ? STATUS_EXTENT_EMPTYING : 0) | (v.claimed ? STATUS_EXTENT_CLAIMED : 0)),
 	};
 	if (v.live == 0)
-		m->users[x] = 0;
-	out->session = m->users[x] ? session_of(m, m->users[x]) : 0;
-	if (out->session && m->shared[x])
+		m->users[x] = (struct extent_users){ 0 };
+	out->session = session_of(m, m->users[x].most);
+	if (out->session && session_of(m, m->users[x].lowest) != session_of(m, m->users[x].highest))
 		out->flags |= STATUS_EXTENT_SHARED;
 }
 

@@ -6,18 +6,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/extent_view.h"
 #include "status_page.h"
 
 struct ring_thread;
 
 /* What is remembered from one picture to the next; the ring thread's. */
 struct extent_map {
-	uint32_t n;       /* extents */
-	uint32_t *users;  /* [n]: serials, 0: not known */
-	uint8_t *shared;  /* [n] */
-	uint32_t next;    /* where the next look begins */
-	uint32_t turn;    /* counts looks at all of them */
-	uint32_t n_names; /* of sessions: */
+	uint32_t n;                 /* extents */
+	struct extent_users *users; /* [n] */
+	uint32_t next;              /* where the next look begins */
+	uint32_t turn;              /* counts looks at all of them */
+	uint32_t n_names;           /* of sessions: */
 	struct extent_map_name {
 		uint32_t serial;
 		uint16_t id;

@@ -85,27 +85,27 @@ Test(extent_view, whose_pages_they_are_is_who_bound_most_of_them)
 	uint32_t of_a[EXTENTS] = { 0 }, of_b[EXTENTS] = { 0 };
 	struct engine *e = make(WIRE_SCRUB_OWNER_CHANGE);
 	struct worker a, b;
-	bool shared = true;
+	struct extent_users u;
 
 	open_worker(&a, e, 1);
 	open_worker(&b, e, 2);
 	cr_assert_neq(session_serial(a.s, 0), session_serial(b.s, 0));
-	cr_assert_eq(engine_extent_user(e, 0, 16, 0, &shared), 0U, "nobody's yet");
-	cr_assert_not(shared);
+	u = engine_extent_users(e, 0, 16, 0);
+	cr_assert_eq(u.most, 0U, "nobody's yet");
+	cr_assert_eq(u.highest, 0U);
 	take(&a, 13, of_a); /* an extent and most of a second, */
 	take(&b, 2, of_b);  /* of which b has the rest, */
 	take(&b, 9, of_b);
 	for (uint32_t x = 0; x < EXTENTS; x++) {
-		uint32_t user = engine_extent_user(e, x, 16, x, &shared);
-
+		u = engine_extent_users(e, x, 16, x);
 		cr_assert_eq(view(e, x).live, of_a[x] + of_b[x]);
-		cr_assert_eq(shared, of_a[x] > 0 && of_b[x] > 0);
+		cr_assert_eq(u.lowest != u.highest, of_a[x] > 0 && of_b[x] > 0);
 		if (of_a[x] != of_b[x])
-			cr_assert_eq(user, session_serial(of_a[x] > of_b[x] ? a.s : b.s, 0));
+			cr_assert_eq(u.most, session_serial(of_a[x] > of_b[x] ? a.s : b.s, 0));
 		else if (of_a[x] == 0)
-			cr_assert_eq(user, 0U);
+			cr_assert_eq(u.most, 0U);
 	}
-	cr_assert_eq(engine_extent_user(e, 0, 1, 3, &shared), session_serial(a.s, 0), "one look will do");
+	cr_assert_eq(engine_extent_users(e, 0, 1, 3).most, session_serial(a.s, 0), "one look will do");
 	worker_close(&a);
 	worker_close(&b);
 	engine_free(e);
@@ -115,12 +115,11 @@ Test(extent_view, without_scrubbing_nobody_is_known)
 {
 	struct engine *e = make(WIRE_SCRUB_NEVER);
 	struct worker w;
-	bool shared;
 
 	open_worker(&w, e, 1);
 	prefill(&w, begin(&w, 0), 16 * 8);
 	for (uint32_t x = 0; x < EXTENTS; x++)
-		cr_assert_eq(engine_extent_user(e, x, 16, 0, &shared), 0U);
+		cr_assert_eq(engine_extent_users(e, x, 16, 0).most, 0U);
 	worker_close(&w);
 	engine_free(e);
 }
