@@ -23,7 +23,8 @@ CI = (".ci/", "tests/exporter/", "tests/fuzz/", "tests/install/", "tests/docs/li
 # Packages that no script names: what one says that needs them.
 UNNAMED = {"libclang-rt-dev": "-fsanitize", "llvm": "b_sanitize", "python3-venv": "-m venv",
            "python3-pytest": "-m pytest", "python3-numpy": "import numpy, pytest",
-           "python3-yaml": "import yaml", "python3-prometheus-client": "import prometheus_client"}
+           "python3-yaml": "import yaml", "python3-prometheus-client": "import prometheus_client",
+           "chromium-headless-shell": "chromium-headless-shell"}
 # What the build may go without, and tests/run builds.
 OPTIONAL = ("libmicrohttpd", "microhttpd.h")
 # Words of scripts that are programs, too, and not meant: plain English, and what the shell has built in.
@@ -161,7 +162,8 @@ def main() -> int:
         print(f"tools/packages.txt lacks {name}: {why}")
     owners = {installed.owner(path) for path, _, _ in used}
     scripts_text = " ".join(path.read_text(encoding="utf-8", errors="replace") for path in (source / ".ci").iterdir())
-    for name in ("tests/exporter/check_metrics", "tests/fuzz/meson.build", "tests/python/run", "tests/docs/check_manifests.py"):
+    for name in ("tests/exporter/browser.py", "tests/exporter/check_metrics",
+                 "tests/fuzz/meson.build", "tests/python/run", "tests/docs/check_manifests.py"):
         scripts_text += (source / name).read_text(encoding="utf-8")
     idle = [name for name in sorted(listed(source)["ci"])
             if name in installed.needs and name not in owners and not installed.needs[name] & owners

@@ -105,10 +105,14 @@ class Says(unittest.TestCase):
         code, headers, body = self.exporter.ask("/")
         self.assertEqual((code, headers["Content-Type"]), (200, "text/html; charset=utf-8"))
         self.assertNotIn("//", re.sub(r"<!--.*?-->|xmlns=\S+", "", body), "something from elsewhere")
-        for name in re.findall(r'(?:src|href)="([\w.-]+\.(?:css|js|svg))"', body):
+        names, seen = re.findall(r'(?:src|href)="([\w.-]+\.(?:css|js|svg))"', body), set()
+        while names:
+            seen.add(name := names.pop())
             code, headers, asset = self.exporter.ask(f"/{name}")
             self.assertEqual(code, 200, name)
             self.assertNotIn("http", re.sub(r"http://www\.w3\.org/\S+", "", asset), name)
+            names += set(re.findall(r'from "\./([\w.-]+)"', asset)) - seen
+        self.assertEqual(len(seen), 6)
         self.assertIn("default-src 'none'", headers["Content-Security-Policy"])
 
     def test_other_paths_and_methods_are_refused(self):

@@ -21,6 +21,7 @@
  *   silent     a finished page with no snapshot
  *   damaged    a snapshot with an impossible count
  *   hostile    texts full of quotes, escapes and broken UTF-8
+ *   large      64 sessions, 8,192 extents, a million pages
  *   truncated  a snapshot that had no room for its bindings
  */
 #include <errno.h>
@@ -316,6 +317,40 @@ static void moving_snapshot(struct status_snapshot *s, uint64_t k)
 	}
 }
 
+/* As large as a picture gets: 64 sessions of 8 models, 8,192 extents of 128 pages. */
+static void large_snapshot(struct status_snapshot *s)
+{
+	s->n_classes = 1;
+	s->classes[0] =
+		(struct status_class){ .page_bytes = 65536, .extents = 8192, .sessions = 64, .num_pages = 1 << 20 };
+	s->n_extents = s->pool_extents = 8192;
+	s->extent_bytes = 128 * 65536;
+	s->pool_total = s->pool_held = 2 * 8192 * s->extent_bytes;
+	s->n_sessions = 64;
+	s->n_models = 8;
+	for (uint32_t i = 0; i < 8; i++) {
+		s->models[i] = (struct status_model){ .floor = 8ull << 30, .ceiling = 64ull << 30, .sessions = 8 };
+		snprintf(s->models[i].name, sizeof(s->models[i].name), "model-%u", i);
+	}
+	for (uint32_t i = 0; i < 64; i++)
+		s->sessions[i] = known_session(i + 1, s->models[i % 8].name, i == 5 ? STATUS_DEAD : STATUS_ATTACHED);
+	for (uint32_t x = 0; x < 8192; x++) {
+		uint32_t i = x / 128, live = x % 129;
+		struct status_session *of = &s->sessions[i];
+
+		s->extents[x] =
+			(struct status_extent){ .live = live, .free = 128 - live, .session = (uint16_t)(i + 1) };
+		if (i == 5)
+			s->extents[x].quarantined = live;
+		*(i == 5 ? &of->quarantined : &of->leased) += live;
+		*(i == 5 ? &s->classes[0].quarantined : &s->classes[0].leased) += live;
+		s->classes[0].free += 128 - live;
+		s->models[i % 8].used += live * 131072;
+		of->groups[0].held = of->leased + of->quarantined;
+	}
+	s->classes[0].pages = 1 << 20;
+}
+
 static void hostile_snapshot(struct status_writer *w, struct status_snapshot *s)
 {
 	known_snapshot(s);
@@ -474,6 +509,8 @@ static void publish(struct status_writer *w, const char *mode, uint64_t k)
 		hostile_snapshot(w, s);
 	else if (!strcmp(mode, "empty"))
 		fill_pool(s);
+	else if (!strcmp(mode, "large"))
+		large_snapshot(s);
 	else if (!strcmp(mode, "distinct"))
 		distinct_snapshot(s);
 	else
