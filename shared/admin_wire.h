@@ -43,7 +43,8 @@ enum admin_flag {
 	ADMIN_FLOOR = 2,
 	ADMIN_CEILING = 4,
 	ADMIN_FLOOR_PERCENT = 8,
-	ADMIN_CEILING_PERCENT = 16
+	ADMIN_CEILING_PERCENT = 16,
+	ADMIN_SAVE = 32 /* LIMIT: the next broker of that name begins with it */
 };
 
 struct admin_greeting {
@@ -104,7 +105,7 @@ struct admin_reply {
 	uint32_t size; /* sizeof(struct admin_reply) */
 	uint16_t version;
 	uint16_t op;
-	int32_t code; /* 0, or a code of <swakv/error.h>: refused, and nothing changed */
+	int32_t code; /* 0, or a code of <swakv/error.h>: refused, and nothing changed; ESYSTEM: set, and not saved */
 	uint32_t n_sessions;
 	int32_t pid;          /* of the broker */
 	uint32_t n_attached;  /* sessions that take commands */

@@ -24,6 +24,7 @@
 #include "admin_request.h"
 #include "cleanup.h"
 #include "clock.h"
+#include "config/saved_limits.h"
 #include "control.h"
 #include "process/process.h"
 #include "session/client_order.h"
@@ -231,8 +232,33 @@ static void take_request(struct admin_connection *c, const void *message, size_t
 		control_stop(c->admin->control);
 }
 
+/* What the limits of the model are now, those in percent that were just given so. */
+static void save_limit(struct admin_connection *c)
+{
+	const struct admin_request *q = &c->job.request;
+	struct admin_reply *r = &c->job.reply;
+	struct saved_limit limit = { .floor = { r->floor, false }, .ceiling = { r->ceiling, false } };
+	struct config_error e;
+	size_t at = strlen(r->text);
+
+	memcpy(limit.name, q->model, sizeof(limit.name));
+	if (q->flags & ADMIN_FLOOR_PERCENT)
+		limit.floor = (struct config_size){ q->floor, true };
+	if (q->flags & ADMIN_CEILING_PERCENT)
+		limit.ceiling = (struct config_size){ q->ceiling, true };
+	if (saved_limits_write(c->admin->control->config, &limit, &e) == 0) {
+		snprintf(r->text + at, sizeof(r->text) - at, "; saved");
+		return;
+	}
+	r->code = SWAKV_ESYSTEM;
+	snprintf(r->text, sizeof(r->text),
+		 "the limits of \"%s\" hold until this broker ends, and are not saved: %.300s", q->model, e.text);
+}
+
 void admin_done(struct admin_job *job)
 {
+	if (job->request.flags & ADMIN_SAVE && job->reply.code == 0)
+		save_limit(job->owner);
 	if (job->request.op == ADMIN_LIMIT && job->request.flags)
 		log_request(job->owner);
 	answer(job->owner);

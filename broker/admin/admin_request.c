@@ -15,7 +15,8 @@ static const struct {
 	bool session;
 	bool model;
 } ops[] = {
-	[ADMIN_LIMIT] = { .flags = ADMIN_FLOOR | ADMIN_CEILING | ADMIN_FLOOR_PERCENT | ADMIN_CEILING_PERCENT,
+	[ADMIN_LIMIT] = { .flags = ADMIN_FLOOR | ADMIN_CEILING | ADMIN_FLOOR_PERCENT | ADMIN_CEILING_PERCENT |
+				   ADMIN_SAVE,
 			  .model = true },
 	[ADMIN_DRAIN] = { .flags = ADMIN_OFF, .model = true },
 	[ADMIN_DISCONNECT] = { .session = true },

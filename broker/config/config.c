@@ -57,6 +57,8 @@ static const struct config_key keys[] = {
 	  "keep only the system calls that a serving broker needs; trap: another one is a crash [no]", false },
 	{ BROKER(dump_file), KEY_PATH, AT(dump_file), 0, CONFIG_PATH, NULL, "PATH",
 	  "append crash reports to this file, too [standard error only]", false },
+	{ BROKER(state_dir), KEY_PATH, AT(state_dir), 0, 0, NULL, "PATH",
+	  "folder for limits that swakv-ctl saves [$STATE_DIRECTORY, else none]", false },
 	{ BROKER(cuda_library), KEY_PATH, AT(cuda_library), 0, 0, NULL, "PATH",
 	  "CUDA driver library [$SWAKV_CUDA_LIBRARY, else libcuda.so.1]", false },
 	{ BROKER(scrub), KEY_CHOICE, AT(scrub), 0, 0, scrub_choices, "never|owner-change|always",
@@ -450,6 +452,15 @@ bool config_many_admins(const struct config *c)
 	return false;
 }
 
+/* What systemd made for the unit; a list of several folders is none of ours. */
+static void default_state_dir(struct config *c)
+{
+	const char *folder = getenv("STATE_DIRECTORY");
+
+	if (folder && !c->state_dir[0] && !strchr(folder, ':') && strlen(folder) < sizeof(c->state_dir))
+		strcpy(c->state_dir, folder);
+}
+
 int config_finish(struct config *c, const char *path, struct config_error *e)
 {
 	int r;
@@ -466,5 +477,6 @@ int config_finish(struct config *c, const char *path, struct config_error *e)
 				   c->max_sessions_per_uid, c->max_sessions);
 	if (c->max_sessions_per_uid == 0)
 		c->max_sessions_per_uid = c->max_sessions;
+	default_state_dir(c);
 	return c->socket[0] ? 0 : default_socket(c, e);
 }

@@ -103,7 +103,8 @@ struct config {
 	uint32_t sandbox;     /* enum config_sandbox */
 	char cuda_library[CONFIG_PATH];
 	char dump_file[CONFIG_PATH];
-	uint32_t scrub; /* enum wire_scrub_policy */
+	char state_dir[CONFIG_PATH]; /* empty: none */
+	uint32_t scrub;              /* enum wire_scrub_policy */
 	uint32_t spin_us;
 	cpu_set_t cpu_affinity; /* of the ring thread; empty: any */
 	uint32_t budget;        /* commands of one session a round */

@@ -12,6 +12,7 @@
 
 #include "cleanup.h"
 #include "config.h"
+#include "saved_limits.h"
 
 enum { OPTION_CHECK = 'K', OPTION_DRY_RUN = 'D', OPTION_VERSION = 'V', OPTION_KEY = 1000 };
 enum { MAX_OPTIONS = 64, OPTION_NAME = 32 };
@@ -156,7 +157,9 @@ int config_parse_arguments(struct config *c, int argc, char **argv, struct confi
 			return r;
 	}
 	r = walk(c, argc, argv, a, e);
-	return r < 0 ? r : config_finish(c, a->file, e);
+	if (r == 0)
+		r = config_finish(c, a->file, e);
+	return r < 0 ? r : saved_limits_read(c, e);
 }
 
 #define HELP_COLUMN 27

@@ -85,7 +85,7 @@ static void remark_ceiling(struct admin_reply *r, const struct quota_counts *n)
 	if (n->used > n->ceiling)
 		remark(r,
 		       "; applied: %" PRIu64 " bytes over, returning as they come free; nothing is taken away, and "
-					     "begins are refused until then",
+		       "begins are refused until then",
 		       n->used - n->ceiling);
 	if (n->ceiling < n->least)
 		remark(r, "; its smallest request takes %" PRIu64 " bytes, so every begin will be refused", n->least);
@@ -144,7 +144,7 @@ static void limit(struct admin_job *job, struct ring_thread *t)
 		floor = size_share(pool, (uint32_t)floor);
 	if (r->flags & ADMIN_CEILING_PERCENT)
 		ceiling = size_share(pool, (uint32_t)ceiling);
-	if (r->flags)
+	if (r->flags & (ADMIN_FLOOR | ADMIN_CEILING))
 		job->reply.code = engine_limit(t->engine, r->model, r->flags & ADMIN_FLOOR ? &floor : NULL,
 					       r->flags & ADMIN_CEILING ? &ceiling : NULL, &f);
 	if (job->reply.code) {

@@ -26,8 +26,9 @@ static const char usage_text[] =
 	"\n"
 	"  ping                   check that it answers, including the thread that serves workers\n"
 	"  list                   list its sessions\n"
-	"  limit MODEL [--floor SIZE] [--ceiling SIZE|none]\n"
-	"                         show what is always there for a model and what it may hold, or set it\n"
+	"  limit MODEL [--floor SIZE] [--ceiling SIZE|none] [--save]\n"
+	"                         show what is always there for a model and what it may hold, or set it; --save: for\n"
+	"                         brokers to come, too\n"
 	"  drain [MODEL] [--off]  take no new sessions and requests, of one model or of all; --off ends it\n"
 	"  disconnect SESSION     end a session as if its connection had closed\n"
 	"  kill SESSION           kill the session's process (SIGKILL)\n"
@@ -143,7 +144,7 @@ static bool parse_command(struct options *o, int n, char **words)
 		if (o->off && r->op != ADMIN_DRAIN)
 			return usage_error("--off is for drain, not for", words[0]);
 		if (r->flags && r->op != ADMIN_LIMIT)
-			return usage_error("--floor and --ceiling are for limit, not for", words[0]);
+			return usage_error("--floor, --ceiling and --save are for limit, not for", words[0]);
 		r->flags |= o->off ? ADMIN_OFF : 0;
 		return n == 1 || commands[i].argument(r, words[1]);
 	}
@@ -153,17 +154,12 @@ static bool parse_command(struct options *o, int n, char **words)
 static bool parse_options(struct options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{ "broker", required_argument, NULL, 'b' },
-		{ "name", required_argument, NULL, 'b' },
-		{ "socket", required_argument, NULL, 's' },
-		{ "timeout", required_argument, NULL, 't' },
-		{ "json", no_argument, NULL, 'j' },
-		{ "off", no_argument, NULL, 'o' },
-		{ "floor", required_argument, NULL, 'F' },
-		{ "ceiling", required_argument, NULL, 'C' },
-		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'V' },
-		{ 0 },
+		{ "broker", required_argument, NULL, 'b' }, { "name", required_argument, NULL, 'b' },
+		{ "socket", required_argument, NULL, 's' }, { "timeout", required_argument, NULL, 't' },
+		{ "json", no_argument, NULL, 'j' },         { "off", no_argument, NULL, 'o' },
+		{ "floor", required_argument, NULL, 'F' },  { "ceiling", required_argument, NULL, 'C' },
+		{ "save", no_argument, NULL, 'S' },         { "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },      { 0 },
 	};
 	struct admin_request *r = &o->question.request;
 	int c;
@@ -194,6 +190,9 @@ static bool parse_options(struct options *o, int argc, char **argv)
 		case 'C':
 			if (!parse_limit(r, ADMIN_CEILING, ADMIN_CEILING_PERCENT, &r->ceiling, optarg, true))
 				return false;
+			break;
+		case 'S':
+			r->flags |= ADMIN_SAVE;
 			break;
 		case 'h':
 			usage_help(usage_text);
