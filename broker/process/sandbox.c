@@ -221,6 +221,7 @@ static void allow_some(struct filter *f, enum sandbox_device device)
 	allow(f, "mmap", 1, has_bits(2, PROT_EXEC, 0));
 	allow(f, "mprotect", 1, has_bits(2, PROT_EXEC, 0));
 	allow(f, "prctl", 1, equals(0, PR_SET_NAME));
+	allow(f, "prctl", 1, equals(0, PR_SET_NO_NEW_PRIVS)); /* a thread of a busy machine that begins only now */
 	allow(f, "prctl", 1, equals(0, PR_SET_TIMERSLACK));
 }
 
