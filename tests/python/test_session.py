@@ -6,12 +6,14 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -366,3 +368,51 @@ def test_a_library_that_is_not_there_is_named() -> None:
     )
     assert "/nonexistent/lib.so" in run.stderr
     assert "SWAKV_LIBRARY" in run.stderr
+
+
+GROUP = dict(layers=1, kv_heads=1, head_dim=8)
+
+
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        (dict(groups=swakv.Group(**GROUP)), "wanted: a list of swakv.Group"),
+        (dict(groups=[GROUP]), "wanted: a list of swakv.Group"),
+        (dict(groups=[swakv.Group(**GROUP | {"layers": -1})]), "layers of a group is -1; wanted: 0 or more"),
+        (dict(groups=[swakv.Group(**GROUP | {"layers": 1 << 33})]), "layers of a group is 8589934592"),
+        (dict(groups=[swakv.Group(**GROUP | {"head_dim": 8.5})]), "head_dim of a group is 8.5; wanted: a whole number"),
+        (dict(groups=[swakv.Group(**GROUP | {"window": "512"})]), "window of a group is '512'"),
+        (dict(groups=[swakv.Group(**GROUP | {"dtype": "float32"})]), "dtype is 'float32'; known: f16, bf16"),
+        (dict(max_batch="8"), "max_batch is '8'"),
+        (dict(name=5), "name of the model is 5; wanted: a str"),
+    ],
+)  # fmt: skip
+def test_a_model_that_cannot_be_meant_names_the_value(attach: Attach, what: dict[str, Any], sentence: str) -> None:
+    model = swakv.Model(**dict(name="wrong", groups=[swakv.Group(**GROUP)]) | what)
+    with pytest.raises((ValueError, TypeError), match=re.escape(sentence)):
+        attach(model)
+
+
+def test_arguments_that_cannot_be_meant_are_named(session: swakv.Session) -> None:
+    request = session.begin(slots=[0])
+    for call, sentence in (
+        (lambda: session.begin(slots=3), "slots is 3; wanted: a list"),  # type: ignore[arg-type]
+        (lambda: session.begin(slots="3"), "slots is '3'; wanted: a list"),  # type: ignore[arg-type]
+        (lambda: session.begin(slots=[1.0]), "number 0 of slots is 1.0"),  # type: ignore[list-item]
+        (lambda: session.begin(slots=[1], max_tokens=-1), "max_tokens is -1"),
+        (lambda: session.begin(slots=[1], wait="5"), "wait is '5'; wanted: seconds"),  # type: ignore[arg-type]
+        (lambda: request.prefill(5.0), "tokens is 5.0"),  # type: ignore[arg-type]
+        (lambda: request.prefill(None), "tokens is None"),  # type: ignore[arg-type]
+        (lambda: session.turn(prepare=[request]), "wanted: (request, tokens)"),  # type: ignore[list-item]
+        (lambda: session.prepare([request]), "wanted: (request, tokens)"),  # type: ignore[list-item]
+        (lambda: session.turn(complete=[request]), "wanted: a Step"),  # type: ignore[list-item]
+        (lambda: session.turn(finish=[None]), "None is to finish; wanted: a Request"),  # type: ignore[list-item]
+        (lambda: session.pages().take("3"), "least is '3'"),  # type: ignore[arg-type]
+        (lambda: swakv.attach(None), "the model is None; wanted: a swakv.Model"),  # type: ignore[arg-type]
+    ):  # fmt: skip
+        with pytest.raises((ValueError, TypeError), match=re.escape(sentence)):
+            call()
+    step = request.prefill(5)
+    with pytest.raises(TypeError, match="fence is 'x'; wanted: what Stream.mark"):
+        step.complete(fence="x")  # type: ignore[arg-type]
+    step.complete()

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import numbers
+import operator
 import os
 from collections.abc import Sequence
 from ctypes import (
@@ -448,19 +450,45 @@ def text(value: str | None) -> bytes | None:
     return None if value is None else os.fsencode(value)
 
 
-def milliseconds(what: str, seconds: float) -> int:
-    if not 0 <= seconds <= 4_000_000:
-        raise ValueError(f"{what} is {seconds} seconds; wanted: 0 to 4,000,000")
-    return round(seconds * 1000)
+def seconds(what: str, value: float, most: int, parts: int) -> int:
+    """@value in parts of a second. Raises for what is no time, or none that is possible."""
+    if not isinstance(value, numbers.Real):
+        raise TypeError(f"{what} is {value!r}; wanted: seconds")
+    if not 0 <= value <= most:
+        raise ValueError(f"{what} is {value} seconds; wanted: 0 to {most:,}")
+    return round(value * parts)
+
+
+def milliseconds(what: str, value: float) -> int:
+    return seconds(what, value, 4_000_000, 1000)
+
+
+def whole(what: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} is {value!r}; wanted: a whole number") from None
+
+
+def number(what: str, value: Any, bits: int = 32) -> int:
+    """@value for an unsigned member of a struct, of so many bits: another would be cut."""
+    n = whole(what, value)
+    if not 0 <= n < 1 << bits:
+        raise ValueError(f"{what} is {n}; wanted: 0 or more, and below 2**{bits}")
+    return n
 
 
 def array(kind: Any, values: Sequence[Any]) -> Any:
     return (kind * len(values))(*values)
 
 
-def int32s(values: Sequence[int]) -> Any:
+def int32s(values: Sequence[int], what: str = "the list") -> Any:
     """An array of int32; a value outside raises instead of being cut."""
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        raise TypeError(f"{what} is {values!r}; wanted: a list of whole numbers")
+    out: list[int] = []
     for i, v in enumerate(values):
-        if not -(1 << 31) <= v < 1 << 31:
-            raise ValueError(f"number {i} is {v}, which is not an int32")
-    return (c_int32 * len(values))(*values)
+        out.append(whole(f"number {i} of {what}", v))
+        if not -(1 << 31) <= out[-1] < 1 << 31:
+            raise ValueError(f"number {i} of {what} is {v}, which is not an int32")
+    return (c_int32 * len(out))(*out)

@@ -54,19 +54,12 @@ class Group:
     def to_c(self) -> _abi.Group:
         dtype = _choice("dtype", self.dtype, _abi.DTYPES)
         in_bytes = (self.k_bytes or self.v_bytes) and not (self.kv_heads or self.head_dim or self.v_head_dim)
+        counts = ("page_tokens", "layers", "kv_heads", "head_dim", "v_head_dim", "k_bytes", "v_bytes", "extra_bytes", "align")
         return _abi.Group(
+            **{name: _abi.number(f"{name} of a group", getattr(self, name)) for name in counts},
             kind=_abi.FULL if self.window is None else _abi.SLIDING,
-            window=self.window or 0,
-            page_tokens=self.page_tokens,
-            layers=self.layers,
-            kv_heads=self.kv_heads,
-            head_dim=self.head_dim,
-            v_head_dim=self.v_head_dim,
+            window=0 if self.window is None else _abi.number("window of a group", self.window, 63),
             dtype=0 if in_bytes else dtype,
-            k_bytes=self.k_bytes,
-            v_bytes=self.v_bytes,
-            extra_bytes=self.extra_bytes,
-            align=self.align,
             form=_choice("form", self.form, _abi.FORMS),
             order=_choice("order", self.order, _abi.ORDERS),
             tag=self.tag.encode() or None,
@@ -97,15 +90,21 @@ class Model:
 
     def to_c(self) -> _abi.Model:
         """The C struct; it keeps alive what it points to."""
+        if not isinstance(self.name, str):
+            raise TypeError(f"name of the model is {self.name!r}; wanted: a str")
+        listed = isinstance(self.groups, (list, tuple))
+        wrong = [g for g in self.groups if not isinstance(g, Group)] if listed else [self.groups]
+        if wrong:
+            raise TypeError(f"groups of the model has {wrong[0]!r}; wanted: a list of swakv.Group(...)")
         groups = _abi.array(_abi.Group, [g.to_c() for g in self.groups])
         return _abi.Model(
             name=self.name.encode(),
             groups=groups,
             n_groups=len(self.groups),
-            max_batch=self.max_batch,
-            max_seq=self.max_seq,
-            max_advance=self.max_advance,
-            in_flight=self.in_flight,
-            max_rewind=self.max_rewind,
+            max_batch=_abi.number("max_batch", self.max_batch),
+            max_seq=_abi.number("max_seq", self.max_seq, 63),
+            max_advance=_abi.number("max_advance", self.max_advance, 63),
+            in_flight=_abi.number("in_flight", self.in_flight),
+            max_rewind=_abi.number("max_rewind", self.max_rewind),
             chunk=_choice("chunk", self.chunk, _abi.CHUNKS),
         )

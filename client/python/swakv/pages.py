@@ -104,7 +104,8 @@ class Pages:
         self, least: int, most: int | None = None, *, stream: int = 0, overwrites: bool = False, wait: float = 0.0
     ) -> Take:
         """As take(), without waiting for the broker: for an event loop, see Session.fileno()."""
-        most = least if most is None else most
+        least = _abi.whole("least", least)
+        most = least if most is None else _abi.whole("most", most)
         if not 0 <= least <= most <= MAX_PAGES:
             raise ValueError(f"{least} to {most} pages were asked for: one call takes up to {MAX_PAGES}, and no fewer than 0")
         return Take(self, least, most, stream, overwrites, wait)

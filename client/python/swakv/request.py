@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from .session import Session
 
 
+def wanted_step(entry: Any) -> Any:
+    """@entry of a list of what is to be prepared, if it is one."""
+    if not (isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], Request)):
+        raise TypeError(f"{entry!r} is to be prepared; wanted: (request, tokens)")
+    return entry
+
+
 class Request:
     """Made by Session.begin(). Finish it, or use it as a context manager (which finishes, or abandons on an error)."""
 
@@ -25,9 +32,10 @@ class Request:
 
     @classmethod
     def begin(cls, session: Session, slots: Sequence[int], max_tokens: int, stream: int, wait: float) -> Request:
-        wanted = _abi.int32s(slots)
+        wanted = _abi.int32s(slots, "slots")
         wait_ms = _abi.milliseconds("wait", wait)
-        options = _abi.BeginOptions(stream=stream, slots=wanted, n_slots=len(wanted), max_tokens=max_tokens, wait_ms=wait_ms)
+        most, stream = _abi.number("max_tokens", max_tokens, 63), _abi.number("stream", stream)
+        options = _abi.BeginOptions(stream=stream, slots=wanted, n_slots=len(wanted), max_tokens=most, wait_ms=wait_ms)
         out = ctypes.c_void_p()
         ticket = session._calls.start(
             session._lib.swakv_request_begin,
@@ -174,7 +182,7 @@ class Request:
         self.call(self.session._lib.swakv_request_abandon)
 
     def _counts(self, tokens: Sequence[int] | int) -> Any:
-        return _abi.int32s([tokens] * len(self) if isinstance(tokens, int) else tokens)
+        return _abi.int32s([tokens] * len(self) if isinstance(tokens, int) else tokens, "tokens")
 
 
 class Step:
@@ -202,6 +210,8 @@ class Step:
         """As complete(), without waiting for the broker: wait for the ticket before the request's next call."""
         if fence is None:
             fence = self.request.stream.mark()
+        elif not isinstance(fence, Fence):
+            raise TypeError(f"fence is {fence!r}; wanted: what Stream.mark() gave, swakv.DONE or swakv.FAILED")
         if not self._extend:
             if accepted is not None:
                 raise errors.Invalid("accepted is for steps of several tokens")
@@ -229,7 +239,7 @@ class Step:
     def prepare_many(session: Session, entries: Sequence[tuple[Request, int | Sequence[int]]]) -> list[Step]:
         lib = session._lib
         steps, keep = (_abi.Step * len(entries))(), []
-        for c, (request, tokens) in zip(steps, entries, strict=True):
+        for c, (request, tokens) in zip(steps, map(wanted_step, entries), strict=True):
             c.size, c.request = ctypes.sizeof(_abi.Step), request._handle
             if not (isinstance(tokens, int) and tokens == 1):
                 keep.append(request._counts(tokens))

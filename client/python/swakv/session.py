@@ -89,16 +89,18 @@ def attach(
 
     Raises the errors of swakv_session_attach(3).
     """
+    if not isinstance(model, Model):
+        raise TypeError(f"the model is {model!r}; wanted: a swakv.Model(...)")
     flags = (_abi.ATTACH_EVENTS if events else 0) | (_abi.ATTACH_JOINABLE if joinable else 0)
     options = _abi.AttachOptions(
         broker=_abi.text(broker),
         socket=_abi.text(socket),
         pool=_abi.text(pool),
         cuda_library=_abi.text(cuda_library),
-        n_streams=streams,
+        n_streams=_abi.number("streams", streams),
         timeout_ms=_abi.milliseconds("timeout", timeout),
         wait_ms=_abi.milliseconds("wait", wait),
-        spin_us=int(spin * 1e6),
+        spin_us=_abi.seconds("spin", spin, 4000, 1_000_000),
         flags=flags,
     )
     if join is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _abi, errors
 from .call import SHARED_SLICE_MS, Flight, Ticket
-from .request import Request, Step
+from .request import Request, Step, wanted_step
 from .stream import Fence
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class Turn:
         marks: dict[int, Fence] = {}
         for item in complete:
             step, accepted = item if isinstance(item, tuple) else (item, None)
+            if not isinstance(step, Step):
+                raise TypeError(f"{step!r} is to be completed; wanted: a Step, or (step, accepted)")
             entry, stream = self._entry(step.request), step.request._stream
             if fence is None and stream not in marks:
                 marks[stream] = step.request.stream.mark()
@@ -74,8 +76,10 @@ class Turn:
                 entry["accepted"] = self._ints(_abi.int32s(accepted))
             self._completes.append(step)
         for request in finish:
+            if not isinstance(request, Request):
+                raise TypeError(f"{request!r} is to finish; wanted: a Request")
             self._entry(request)["what"] |= _abi.TURN_FINISH
-        for request, tokens in prepare:
+        for request, tokens in map(wanted_step, prepare):
             entry = self._entry(request)
             entry["what"] |= _abi.TURN_PREPARE
             if not (isinstance(tokens, int) and tokens == 1):
