@@ -19,12 +19,12 @@ import sys
 
 GROUPS = ("build", "test", "ci")
 # Scripts of .ci/run, and those that have nothing to do where its packages are missing.
-CI = (".ci/", "tests/exporter/", "tests/fuzz/", "tests/install/", "tests/docs/lint_man")
+CI = ("tests/package/", "tools/package", ".ci/", "tests/exporter/", "tests/fuzz/", "tests/install/", "tests/docs/lint_man")
 # Packages that no script names: what one says that needs them.
 UNNAMED = {"libclang-rt-dev": "-fsanitize", "llvm": "b_sanitize", "python3-venv": "-m venv",
            "python3-pytest": "-m pytest", "python3-numpy": "import numpy, pytest",
            "python3-yaml": "import yaml", "python3-prometheus-client": "import prometheus_client",
-           "chromium-headless-shell": "chromium-headless-shell"}
+           "chromium-headless-shell": "chromium-headless-shell", "dh-python": "--with python3"}
 # What the build may go without, and tests/run builds.
 OPTIONAL = ("libmicrohttpd", "microhttpd.h")
 # Words of scripts that are programs, too, and not meant: plain English, and what the shell has built in.
@@ -163,7 +163,7 @@ def main() -> int:
     owners = {installed.owner(path) for path, _, _ in used}
     scripts_text = " ".join(path.read_text(encoding="utf-8", errors="replace") for path in (source / ".ci").iterdir())
     for name in ("tests/exporter/browser.py", "tests/exporter/check_metrics",
-                 "tests/fuzz/meson.build", "tests/python/run", "tests/docs/check_manifests.py"):
+                 "tests/fuzz/meson.build", "tests/python/run", "tools/debian/rules", "tests/docs/check_manifests.py"):
         scripts_text += (source / name).read_text(encoding="utf-8")
     idle = [name for name in sorted(listed(source)["ci"])
             if name in installed.needs and name not in owners and not installed.needs[name] & owners
