@@ -28,24 +28,7 @@ from ..turn import Ahead
 from . import attention
 from .config import Placement, placement_of
 from .rows import Rows
-
-_slots: weakref.WeakKeyDictionary[Session, set[int]] = weakref.WeakKeyDictionary()  # in use by caches
-
-
-def _take_slots(session: Session, n: int) -> list[int]:
-    used = _slots.setdefault(session, set())
-    free = [i for i in range(session.model.max_batch) if i not in used][:n]
-    if len(free) < n:
-        raise errors.Busy(
-            f"a batch of {n} needs {n} slots, and {len(free)} of {session.model.max_batch} are free; "
-            "close another cache, or attach with a larger max_batch"
-        )
-    used.update(free)
-    return free
-
-
-def _return_slots(session: Session, slots: Sequence[int]) -> None:
-    _slots.get(session, set()).difference_update(slots)
+from .slots import return_slots, take_slots
 
 
 class _Layer(CacheLayerMixin):
@@ -254,11 +237,11 @@ class Cache(TransformersCache):
         self._check_stream()
         self._collect()
         if self._request is None:
-            self._slots = _take_slots(self.session, batch)
+            self._slots = take_slots(self.session, batch)
             try:
                 self._request = self.session.begin(self._slots, max_tokens=self._max_tokens, stream=self._stream, wait=self._wait)
             except BaseException:
-                _return_slots(self.session, self._slots)
+                return_slots(self.session, self._slots)
                 raise
             self._step = self._request.prefill(tokens)
         else:
@@ -411,7 +394,7 @@ class Cache(TransformersCache):
         else:
             request.finish()
             request.free()
-        _return_slots(self.session, self._slots)
+        return_slots(self.session, self._slots)
         self._step, self._length, self._chunk, self._slots = None, 0, 0, []
         self._updated.clear()
 
@@ -422,7 +405,7 @@ class Cache(TransformersCache):
 
     def __del__(self) -> None:
         if getattr(self, "_request", None) is not None:
-            _return_slots(self.session, self._slots)  # the request's own finalizer abandons it
+            return_slots(self.session, self._slots)  # the request's own finalizer abandons it
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
         self._select(beam_idx)
@@ -460,7 +443,7 @@ class Cache(TransformersCache):
         for new, old in enumerate(wanted):
             mapping[old] = new
         request.compact(mapping).complete()
-        _return_slots(self.session, set(self._slots) - set(request.slots))
+        return_slots(self.session, set(self._slots) - set(request.slots))
         self._slots = request.slots
 
     def _copy_within(self, request: Request, order: torch.Tensor) -> None:
@@ -472,7 +455,7 @@ class Cache(TransformersCache):
 
     def _grow(self, old: Request, wanted: list[int]) -> None:
         """A larger batch is a new request, which gets a copy of what the old one holds."""
-        slots = _take_slots(self.session, len(wanted))
+        slots = take_slots(self.session, len(wanted))
         try:
             new = self.session.begin(slots, max_tokens=self._max_tokens, stream=self._stream, wait=self._wait)
             with old.compact(range(len(self._slots))), new.prefill(self._length):
@@ -480,11 +463,11 @@ class Cache(TransformersCache):
                 target = [Rows(t, slots) for t in self._tensors]
                 self._copy_rows(source, target, torch.tensor(wanted))
         except BaseException:
-            _return_slots(self.session, slots)
+            return_slots(self.session, slots)
             raise
         old.finish()
         old.free()
-        _return_slots(self.session, self._slots)
+        return_slots(self.session, self._slots)
         self._request, self._slots = new, slots
 
 
