@@ -204,6 +204,7 @@ static int session_map(struct attach *a)
 				w->replies.n_slots);
 	s->wait = (void *)(base + w->wait_offset);
 	s->boards = (void *)(base + w->boards_offset);
+	s->ranges = w->ranges_offset ? (void *)(base + w->ranges_offset) : NULL;
 	s->doorbell = steal_fd(&fds[WIRE_FD_DOORBELL]);
 	s->sock = steal_fd(&a->connection.sock);
 	return 0;

@@ -18,6 +18,7 @@
 #include "session.h"
 #include "stream/session_stream.h"
 
+_Static_assert(SWAKV_MAX_RANGES == WIRE_RANGES, "as on the wire");
 _Static_assert(SWAKV_MAX_PAGES == WIRE_MAX_PAGES && (int)SWAKV_TAKE_OVERWRITES == (int)WIRE_TAKE_OVERWRITES,
 	       "as on the wire");
 
@@ -282,6 +283,12 @@ int64_t swakv_pages_wanted(swakv_session *s, uint32_t group, uint64_t *since_ns)
 	if (since_ns)
 		*since_ns = n > 0 ? load_relaxed(&b->since) : 0;
 	return n;
+}
+
+uint32_t swakv_pages_wanted_ranges(const swakv_session *s, uint32_t group, struct swakv_page_range *ranges,
+				   uint32_t max)
+{
+	return board_of(s, group) && ranges ? wants_ranges(s, group, ranges, max) : 0;
 }
 
 int swakv_pages_get_limits(swakv_session *s, uint32_t group, int64_t *floor, int64_t *ceiling)

@@ -58,7 +58,8 @@ struct swakv_session {
 	struct wire_wait *wait;
 	struct events events;
 	struct rhythm rhythm;
-	struct wire_board *boards; /* [welcome.n_groups] */
+	struct wire_board *boards;  /* [welcome.n_groups] */
+	struct wire_ranges *ranges; /* [welcome.n_groups]; NULL: the broker has none */
 	struct wants wants;
 	uint64_t spin_ns;
 	uint64_t timeout_ns;

@@ -24,6 +24,7 @@ static const char *const features[] = {
 	"step-cycle",    /* swakv_step_cycle() */
 	"step-turn",     /* swakv_step_turn() */
 	"wants-fd",      /* swakv_session_fd() tells of pages that are wanted */
+	"wants-ranges",  /* swakv_pages_wanted_ranges() */
 };
 
 uint32_t swakv_version(void)
@@ -47,26 +48,13 @@ size_t swakv_struct_size(const char *name)
 		const char *name;
 		size_t size;
 	} structs[] = {
-		SIZE_OF(swakv_attach_options),
-		SIZE_OF(swakv_begin_options),
-		SIZE_OF(swakv_binding),
-		SIZE_OF(swakv_cuda_options),
-		SIZE_OF(swakv_cycle),
-		SIZE_OF(swakv_export_rows),
-		SIZE_OF(swakv_export_style),
-		SIZE_OF(swakv_fence),
-		SIZE_OF(swakv_group),
-		SIZE_OF(swakv_layout),
-		SIZE_OF(swakv_model),
-		SIZE_OF(swakv_request_state),
-		SIZE_OF(swakv_sequence_state),
-		SIZE_OF(swakv_session_counters),
-		SIZE_OF(swakv_session_info),
-		SIZE_OF(swakv_step),
-		SIZE_OF(swakv_stream_ops),
-		SIZE_OF(swakv_token),
-		SIZE_OF(swakv_turn),
-		SIZE_OF(swakv_update),
+		SIZE_OF(swakv_attach_options), SIZE_OF(swakv_begin_options),  SIZE_OF(swakv_binding),
+		SIZE_OF(swakv_cuda_options),   SIZE_OF(swakv_cycle),          SIZE_OF(swakv_export_rows),
+		SIZE_OF(swakv_export_style),   SIZE_OF(swakv_fence),          SIZE_OF(swakv_group),
+		SIZE_OF(swakv_layout),         SIZE_OF(swakv_model),          SIZE_OF(swakv_page_range),
+		SIZE_OF(swakv_request_state),  SIZE_OF(swakv_sequence_state), SIZE_OF(swakv_session_counters),
+		SIZE_OF(swakv_session_info),   SIZE_OF(swakv_step),           SIZE_OF(swakv_stream_ops),
+		SIZE_OF(swakv_token),          SIZE_OF(swakv_turn),           SIZE_OF(swakv_update),
 	};
 
 	for (size_t i = 0; name && i < sizeof(structs) / sizeof(structs[0]); i++)

@@ -19,6 +19,24 @@ int64_t wants_left(const struct swakv_session *s, uint32_t group)
 	return n;
 }
 
+uint32_t wants_ranges(const struct swakv_session *s, uint32_t group, struct swakv_page_range *out, uint32_t max)
+{
+	int32_t most = s->tables[group].target->num_pages;
+	uint32_t n = 0;
+
+	if (!s->ranges || wants_left(s, group) == 0)
+		return 0;
+	for (uint32_t i = 0; i < WIRE_RANGES && n < max; i++) {
+		struct page_range r = wire_range_read(load_relaxed(&s->ranges[group].of[i]));
+
+		if (r.end == 0)
+			break;
+		if (r.first >= 0 && r.first < r.end && r.end <= most)
+			out[n++] = (struct swakv_page_range){ r.first, r.end };
+	}
+	return n;
+}
+
 void wants_given(struct swakv_session *s, uint32_t group, int64_t n)
 {
 	shm_u64 *given = &s->wants.given[group];

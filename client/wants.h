@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <swakv/pages.h>
+
 #include "wire.h"
 
 struct swakv_session;
@@ -28,6 +30,8 @@ struct wants {
 
 /* Pages of @group that are still asked for: less what was given since the broker decided that. */
 int64_t wants_left(const struct swakv_session *s, uint32_t group);
+/* Of these, up to @max ranges of ids that help most, to @out: how many. */
+uint32_t wants_ranges(const struct swakv_session *s, uint32_t group, struct swakv_page_range *out, uint32_t max);
 /* @n pages of @group are being given; negative: they are not, after all. */
 void wants_given(struct swakv_session *s, uint32_t group, int64_t n);
 

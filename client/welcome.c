@@ -73,6 +73,9 @@ static int check_session_part(const struct wire_welcome *w, struct text *why)
 		return impossible(why, "offset of the wait word", w->wait_offset);
 	if (!inside(w->boards_offset, w->n_groups * sizeof(struct wire_board), w->session_bytes, CACHELINE))
 		return impossible(why, "offset of the boards", w->boards_offset);
+	if (w->ranges_offset &&
+	    !inside(w->ranges_offset, w->n_groups * sizeof(struct wire_ranges), w->session_bytes, CACHELINE))
+		return impossible(why, "offset of the ranges", w->ranges_offset);
 	return 0;
 }
 

@@ -218,7 +218,8 @@ struct wire_welcome {
 	uint64_t boards_offset; /* in the session memory; struct wire_board [n_groups] */
 	uint8_t key[WIRE_KEY];  /* with JOINABLE */
 	uint64_t beside;        /* 1 + a CPU that shares the last-level cache with the ring thread's; 0: nobody knows */
-	uint64_t reserved[2];
+	uint64_t ranges_offset; /* in the session memory; struct wire_ranges [n_groups]; 0: there are none */
+	uint64_t reserved[1];
 };
 
 /* ---- session memory ----------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "atomics.h"
+#include "page_range.h"
 
 /*
  * What broker and worker let each other know of the pages of a group that the
@@ -25,5 +26,21 @@ struct wire_board {
 	_Alignas(CACHELINE) shm_u64 offered; /* pages that it could give, since nothing refers to them */
 };
 _Static_assert(sizeof(struct wire_board) == 2 * CACHELINE, "wire_board");
+
+/* Of the pages that are wanted, those that help most: the broker's. Each is read by itself, and is true by itself. */
+#define WIRE_RANGES 16
+struct wire_ranges {
+	_Alignas(CACHELINE) shm_u64 of[WIRE_RANGES]; /* 0: none, nor behind it */
+};
+
+static inline uint64_t wire_range(struct page_range r)
+{
+	return (uint64_t)(uint32_t)r.end << 32 | (uint32_t)r.first;
+}
+
+static inline struct page_range wire_range_read(uint64_t word)
+{
+	return (struct page_range){ (int32_t)(uint32_t)word, (int32_t)(uint32_t)(word >> 32) };
+}
 
 #endif

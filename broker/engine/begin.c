@@ -190,7 +190,7 @@ static uint64_t begin(struct session *s, const struct begin *b, const int32_t *r
 
 	r->capacity = begin_capacity(s, b);
 	r->unordered = b->unordered;
-	r->pinned = b->pinned;
+	r->pinned = r->no_copy = b->pinned;
 	r->stepped = s->engine->stamp;
 	memcpy(r->reservation, reservation, s->n_groups * sizeof(reservation[0]));
 	for (uint32_t i = 0; i < b->n_slots; i++)

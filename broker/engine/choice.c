@@ -132,8 +132,7 @@ struct picking {
 	uint64_t since; /* what was given up after this stamp comes later */
 	uint64_t *heap;
 	int32_t n_heap;
-	bool (*may)(void *arg, int32_t x); /* such as others have: whether they may be chosen; NULL: all may, */
-	void *arg;                         /* and nothing of what is in them must have another place */
+	struct seek *seek; /* such as others have: which may be chosen; NULL: all, and nothing in them needs a place */
 };
 
 /* ---- what an extent would give, and cost ---------------------------------------- */
@@ -159,10 +158,15 @@ static int64_t gain_of(const struct picking *k, int32_t x)
 	return gain;
 }
 
+static int32_t places_of(const struct extent *e)
+{
+	return e->n_live > 0 ? e->n_places : 0;
+}
+
 /* Chooses extent @x, when what it takes from others is not promised to them. */
 static bool pick_extent(struct picking *k, int32_t x)
 {
-	const struct extent *e = &k->p->extents[x];
+	struct extent *e = &k->p->extents[x];
 	int32_t holder = k->p->extent_class[x], free;
 	struct page_class *d = holder < 0 ? NULL : k->p->classes[holder];
 
@@ -170,8 +174,11 @@ static bool pick_extent(struct picking *k, int32_t x)
 		return e->choice == k->k;
 	if (e->n_live == 0 && holder != k->index && k->spare-- <= 0)
 		return false;
-	if (k->may && e->n_live > 0 && (holder == k->index || !k->may(k->arg, x)))
-		return false;
+	if (k->seek && e->n_live > 0) {
+		e->n_places = holder == k->index ? -1 : k->seek->places(k->seek, x);
+		if (e->n_places < 0)
+			return false;
+	}
 	free = d ? d->n_free : 0;
 	extent_choose(k->p, x, k->k);
 	k->p->extents[x].next_chosen = k->k->first;
@@ -180,11 +187,14 @@ static bool pick_extent(struct picking *k, int32_t x)
 	k->lack -= gain_of(k, x);
 	if (!d)
 		return true;
-	if (k->may)
-		d->promised += e->n_live; /* of what is free elsewhere */
-	free -= d->n_free;                /* so many pages are withheld now */
-	if (d != k->c)
+	if (k->seek)
+		d->promised += places_of(e); /* of what is free elsewhere */
+	free -= d->n_free;                   /* so many pages are withheld now */
+	if (d != k->c) {
+		if (k->seek && e->n_live > 0 && d->n_free < d->promised)
+			k->seek->crowded(k->seek, x);
 		return d->n_free >= d->promised;
+	}
 	k->kept -= free;
 	k->c->promised -= free;
 	k->lack += free;
@@ -200,8 +210,8 @@ static void unpick(struct picking *k, int32_t n)
 		k->k->first = k->p->extents[x].next_chosen;
 		k->k->n--;
 		extent_lift(k->p, x);
-		if (k->may && k->p->extent_class[x] >= 0)
-			k->p->classes[k->p->extent_class[x]]->promised -= k->p->extents[x].n_live;
+		if (k->seek && k->p->extent_class[x] >= 0)
+			k->p->classes[k->p->extent_class[x]]->promised -= places_of(&k->p->extents[x]);
 	}
 }
 
@@ -293,7 +303,7 @@ static void find_candidates(struct picking *k)
 			continue;
 		if (by_page(k))
 			page_extents(k->p, k->c, i, &first, &last);
-		if (k->may && !is_sought(k, first, last))
+		if (k->seek && !is_sought(k, first, last))
 			continue;
 		if (k->all || (by_page(k) ? k->c->state[i] != PAGE_FREE
 					  : k->p->extent_class[i] != k->index || k->p->extents[i].n_live > 0))
@@ -395,8 +405,7 @@ bool choice_make(struct pool *p, struct choice *chosen, struct page_class *c, in
 	return false;
 }
 
-void choice_seek(struct pool *p, struct choice *chosen, struct page_class *c, int64_t pages,
-		 bool (*may)(void *arg, int32_t x), void *arg)
+int64_t choice_seek(struct pool *p, struct choice *chosen, struct page_class *c, int64_t pages, struct seek *s)
 {
 	struct picking k = { .p = p,
 			     .c = c,
@@ -406,10 +415,10 @@ void choice_seek(struct pool *p, struct choice *chosen, struct page_class *c, in
 			     .spare = INT64_MAX,
 			     .since = UINT64_MAX, /* what was waited for in vain may move now */
 			     .heap = p->candidates,
-			     .may = may,
-			     .arg = arg };
+			     .seek = s };
 
 	pick_all(&k);
+	return k.lack;
 }
 
 void choice_drop(struct pool *p, struct choice *k, bool lifted)

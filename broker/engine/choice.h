@@ -38,12 +38,15 @@ bool choice_make(struct pool *p, struct choice *k, struct page_class *c, int64_t
 /*
  * Chooses extents into @k, which is empty, of those that other classes use: as
  * choice_make() would, until @pages pages of @c would lie in them and in empty ones
- * between them, or as far as it goes. Only such of which @may(@arg, extent) is true,
- * and whose live pages have room among the free pages of their own class, above what
- * that is promised; those are promised then.
+ * between them, or as far as it goes. Only such as @s allows, and whose live pages that
+ * need another place have room among the free pages of their own class, above what that
+ * is promised; those are promised then. Returns how many pages are lacking still.
  */
-void choice_seek(struct pool *p, struct choice *k, struct page_class *c, int64_t pages,
-		 bool (*may)(void *arg, int32_t x), void *arg);
+struct seek {
+	int32_t (*places)(struct seek *s, int32_t x); /* pages of extent @x that need another place, -1: it must stay */
+	void (*crowded)(struct seek *s, int32_t x);   /* there are not so many */
+};
+int64_t choice_seek(struct pool *p, struct choice *k, struct page_class *c, int64_t pages, struct seek *s);
 /* Time is up: extents of @k that have live pages still were waited for in vain. */
 void choice_give_up(struct pool *p, const struct choice *k, uint64_t stamp);
 /* None is chosen any more. @lifted: by choice_lift() already. */

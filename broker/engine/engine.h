@@ -24,6 +24,7 @@
 #include "delivery.h"
 #include "emptying.h"
 #include "fault.h"
+#include "givers.h"
 #include "lifecycle.h"
 #include "managed.h"
 #include "model.h"

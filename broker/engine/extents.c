@@ -186,6 +186,7 @@ void extent_return(struct pool *p, int32_t x)
 	}
 	extent_unlist(c, x);
 	p->n_emptying -= e->emptying;
+	c->n_emptying -= e->emptying;
 	e->emptying = false;
 	p->extent_class[x] = -1;
 	p->n_unassigned++;

@@ -36,6 +36,8 @@ struct extent {
 	int32_t prev, next;    /* in the list of its kind */
 	uint8_t kind;          /* enum extent_kind */
 	bool emptying;         /* what lives in it is to move: new pages come from it last (emptying.h) */
+	uint8_t stay;          /* enum stay: why it is not, as far as anybody asked */
+	int32_t n_places;      /* of n_live: pages that need a place elsewhere, as a choice found (choice.h) */
 	bool moved;            /* by the provision that is being made: */
 	int16_t was;           /* then: the class that held it before, -1: none */
 	int16_t former;        /* 1 + the class that held it last; 0: none ever, EXTENT_OF_MANY: one that is gone */

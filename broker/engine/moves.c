@@ -84,6 +84,7 @@ static int32_t take_other(struct moving *m, struct group *g, const struct seq *q
 	if (m->pauses != m->s->engine->slice.pauses)
 		find_room(m);
 	if (m->room[g->index] < 1 || m->bytes < whole || !page_class_take_beside(g->class, &page)) {
+		m->s->engine->emptying.unplaced += !m->full;
 		m->full = true;
 		return -1;
 	}
@@ -103,6 +104,8 @@ static void leave_page(struct moving *m, struct group *g, int32_t page)
 	m->s->n_moving += m->r->n_moved++ == 0;
 	m->left--;
 	m->s->engine->emptying.moved++;
+	m->s->engine->emptying.moved_bytes += page_class_whole(g->class);
+	g->class->n_moved++;
 	g->n_moved++;
 	slice_spend(m->s, SLICE_PLACE + SLICE_PUT);
 }
@@ -165,6 +168,9 @@ void moves_make(struct session *s, struct request *r, struct delivery *d)
 	struct moving m = { .s = s, .r = r, .d = d, .looks = MOVES_LOOKS };
 	struct move_place *at = &r->move_at;
 
+	if (r->move_round != s->engine->emptying.round)
+		*at = (struct move_place){ 0 };
+	r->move_round = s->engine->emptying.round;
 	if (!d->moves || r->pinned || r->unordered) {
 		r->moves_due = false;
 		*at = (struct move_place){ 0 };

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "page_key.h"
+#include "stay.h"
 #include "wire.h"
 
 struct pool;
@@ -76,6 +77,9 @@ struct page_class {
 	struct extent_list lists[EXTENT_N_KINDS];
 	uint32_t partial;              /* a bit for each list from EXTENT_PARTIAL on that is not empty */
 	int32_t first_owed, last_owed; /* extents that owe pages, in the order in which they promised; -1: none */
+	int32_t n_emptying;            /* extents of it that are to come empty (emptying.h), */
+	uint32_t stays[STAY_COUNT];    /* and that were passed over for that, by enum stay */
+	uint64_t n_moved;              /* pages of it that were moved, ever */
 	int64_t promised;              /* free pages that no other class may take while a provision is made */
 	uint64_t turns;                /* counts how often an extent of it became empty or ceased to be */
 	uint64_t cached_at;            /* pool_epoch() of the next */

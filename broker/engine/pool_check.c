@@ -310,7 +310,14 @@ bool pool_check(const struct pool *p, char *buf, size_t size)
 		if (!page_class_check(p, p->classes[i], i, buf, size))
 			return false;
 		n_empty += p->classes[i]->n_empty;
+		n_emptying -= p->classes[i]->n_emptying;
 	}
+	if (n_emptying != -p->n_emptying) {
+		snprintf(buf, size, "%" PRId32 " extents are to come empty, their classes count %" PRId32,
+			 p->n_emptying, -n_emptying);
+		return false;
+	}
+	n_emptying = 0;
 	for (int32_t x = 0; x < p->n_extents; x++) {
 		n_unassigned += p->extent_class[x] < 0;
 		n_chosen += p->extents[x].choice != NULL;

@@ -79,6 +79,11 @@ static bool may_be_asked(const struct session *s)
 	return !s->ended && s->n_waits == 0;
 }
 
+bool session_may_be_asked(const struct session *s)
+{
+	return may_be_asked(s) && !was_refused(s);
+}
+
 static bool below_ceiling(const struct session *s, const int64_t *needs)
 {
 	const struct quota *q = s->quota;
@@ -321,7 +326,8 @@ static void decide(struct session *s, struct group *g)
 	s->quota->above_left -= (uint64_t)g->asked * page_class_whole(g->class);
 	if ((g->wanted > 0) != (g->asked > 0))
 		note_turn(g, s->engine->stamp);
-	g->n_rises += is_more(g);
+	g->n_rises += is_more(g) || (g->ranges_new && g->asked > 0);
+	g->ranges_new = false;
 	s->engine->shifts += g->wanted != g->asked;
 	g->wanted = g->asked;
 	g->given_seen = g->given_asked;

@@ -35,7 +35,7 @@ int64_t session_wanted_pages(const struct session *s, uint32_t group, uint64_t *
 /* Pages of @group that it had ever given when session_wanted_pages() was decided: what came after answers it already.
  */
 uint64_t session_given_pages(const struct session *s, uint32_t group);
-/* How often it was asked for more than before, less what it had given since. */
+/* How often it was asked for more than before, less what it had given since, or for others first (givers.h). */
 uint64_t session_want_rises(const struct session *s, uint32_t group);
 
 /* How often the session was asked, group by group, and how often that was over before it had given a page. */
@@ -49,6 +49,8 @@ void session_count_asks(const struct session *s, struct ask_counts *out);
 /* @needs were refused to the session, which did not wait for them; or it has been given pages. */
 void press_refused(struct session *s, const int64_t *needs);
 void press_given(struct session *s);
+/* It may be asked for what others lack, also for such as it does not offer. */
+bool session_may_be_asked(const struct session *s);
 /* The session is about to leave the engine: perhaps in the middle of engine_press(). */
 void press_left(struct session *s);
 

@@ -40,9 +40,11 @@ struct request {
 	int32_t pending_batch; /* of the pending compaction, else -1 */
 	int64_t capacity;      /* tokens of each sequence */
 	uint64_t stepped;      /* stamp of its last prepare, or of its begin; only of a session whose pages can move */
-	bool pinned;           /* its pages are not to move (moves.h); else: */
+	bool pinned;           /* its pages are not to move (moves.h), */
+	bool no_copy;          /* from its begin on, as its stream cannot copy; else: */
 	bool moves_due;        /* it has some in extents that are to come empty, as far as anybody knows, */
-	struct move_place move_at;            /* and has looked through those before this one */
+	uint64_t move_round;   /* and in that round of the emptying */
+	struct move_place move_at;            /* has looked through those before this one */
 	int32_t n_moved;                      /* pages that the pending step has replaced */
 	int32_t prev, next;                   /* live requests of the session; `next` also chains free entries */
 	int32_t reservation[WIRE_MAX_GROUPS]; /* pages of each sequence */

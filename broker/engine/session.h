@@ -16,6 +16,7 @@
 #include "request.h"
 #include "row_list.h"
 #include "sequence.h"
+#include "stay.h"
 #include "wait.h"
 
 struct quota;
@@ -73,6 +74,8 @@ struct session {
 	struct page_chain
 		*moved;    /* [max_batch][n_groups], pages that a pending step has replaced; NULL: none can be, */
 	uint32_t n_moving; /* of so many requests */
+	int64_t n_due;     /* pages of its requests in extents that are to come empty, */
+	uint32_t stays[STAY_COUNT]; /* and extents that its pages have kept from that (emptying.h) */
 
 	struct point *points;
 	struct page_chain *point_pages; /* [max_points][n_groups] */

@@ -36,6 +36,7 @@ bool channel_make(struct channel *c)
 	c->lines = (struct wire_line *)(base + l->lines);
 	c->wait = (struct wire_wait *)(base + l->wait);
 	c->boards = (struct wire_board *)(base + l->boards);
+	c->ranges = (struct wire_ranges *)(base + l->ranges);
 	for (uint32_t i = 0; i < l->n_groups; i++)
 		tables[i] = (struct session_tables){
 			.cells = (int32_t *)(c->memory.tables + l->cells[i]),

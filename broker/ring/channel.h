@@ -90,9 +90,10 @@ struct channel {
 	struct ring_producer_spsc replies;
 	struct wire_line *lines;
 	struct wire_wait *wait;
-	struct wire_board *boards; /* [n_groups] */
-	uint32_t n_waiting;        /* begins and takes that wait: their answers have their room in the reply ring: */
-	uint32_t waiting_slots;    /* so many slots */
+	struct wire_board *boards;  /* [n_groups] */
+	struct wire_ranges *ranges; /* [n_groups] */
+	uint32_t n_waiting;         /* begins and takes that wait: their answers have their room in the reply ring: */
+	uint32_t waiting_slots;     /* so many slots */
 	bool may_begin;   /* its worker may begin a step yet: nothing but its process's end proves that it does not */
 	bool drained;     /* takes no new requests, by order of an administrator */
 	bool device_lost; /* or because the device is lost */

@@ -29,6 +29,16 @@ static bool put(shm_u64 *at, uint64_t value)
 	return true;
 }
 
+/* Which pages help most, as long as it is asked for any. */
+static void put_ranges(const struct channel *c, uint32_t group, bool wanted)
+{
+	struct page_range list[WIRE_RANGES];
+	uint32_t n = wanted ? session_give_ranges(c->session, group, list) : 0;
+
+	for (uint32_t i = 0; i < WIRE_RANGES; i++)
+		put(&c->ranges[group].of[i], i < n ? wire_range(list[i]) : 0);
+}
+
 /* True: it is asked for more than it knows. Between two groups others are served, and its session may end. */
 static bool write_boards(struct ring_thread *t, struct channel *c)
 {
@@ -44,6 +54,7 @@ static bool write_boards(struct ring_thread *t, struct channel *c)
 		put(&b->ceiling, (uint64_t)ceiling + 1);
 		put(&b->takeable, (uint64_t)session_takeable_pages(c->session, g));
 		put(&b->since, since);
+		put_ranges(c, g, wanted > 0); /* before it is told */
 		put(&b->wanted, (uint64_t)wanted);
 		put(&b->given, session_given_pages(c->session, g)); /* after it: nothing is asked for twice */
 		more |= put(&b->rises, session_want_rises(c->session, g));

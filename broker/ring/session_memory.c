@@ -76,7 +76,8 @@ void session_layout_init(struct session_layout *l, const struct model *m, const 
 	l->wait = l->replies_control + sizeof(struct ring_control);
 	l->lines = l->wait + CACHELINE;
 	l->boards = l->lines + m->n_streams * sizeof(struct wire_line);
-	l->commands_slots = align_up(l->boards + m->n_groups * sizeof(struct wire_board), MAP_ALIGN);
+	l->ranges = l->boards + m->n_groups * sizeof(struct wire_board);
+	l->commands_slots = align_up(l->ranges + m->n_groups * sizeof(struct wire_ranges), MAP_ALIGN);
 	l->replies_slots = l->commands_slots + ring;
 	l->session_bytes = align_up(l->replies_slots + ring, MAP_ALIGN);
 	for (uint32_t i = 0; i < m->n_groups; i++) {

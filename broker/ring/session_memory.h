@@ -33,6 +33,7 @@ struct session_layout {
 	uint64_t lines;
 	uint64_t wait;
 	uint64_t boards;
+	uint64_t ranges;
 	uint64_t session_bytes;
 	/* bytes, in the tables memory and (cells only) in each device table */
 	uint64_t cells[WIRE_MAX_GROUPS];

@@ -240,6 +240,7 @@ void welcome_fill(struct wire_welcome *w, const struct handshake *h, const struc
 		.lines_offset = l->lines,
 		.wait_offset = l->wait,
 		.boards_offset = l->boards,
+		.ranges_offset = l->ranges,
 		.commands = { l->commands_control, l->commands_slots, l->ring_slots, 0 },
 		.replies = { l->replies_control, l->replies_slots, l->ring_slots, 0 },
 	};

@@ -12,7 +12,9 @@
  *   cache N      takes all that it can get, and refers to N of each 1,000 pages -> cached PAGES REFERRED
  *   burst N      takes N more, and waits for them                     -> served N MS
  *   check        compares every page that has content                 -> checked PAGES
+ *   thin N       of the pages to which nothing refers, gives all but each Nth -> thinned PAGES
  *   state                                                             -> state PAGES IDLE GIVEN
+ *   first                                        -> first GIVEN, of those that helped most
  *
  * First it says: ready PID-OF-THE-OTHER PAGES-OF-THE-POOL. When the other process
  * is gone it says: hands gone PAGES, and keeps all it has. The end of stdin ends it.
@@ -136,6 +138,18 @@ static void on_burst(struct plan *e, uint32_t count)
 	printf("served %u %" PRIu64 "\n", n, start);
 }
 
+/* Gives what nothing refers to, but for the pages with ids that @n divides. */
+static void on_thin(struct plan *e, uint32_t n)
+{
+	uint32_t k = 0;
+
+	for (int32_t page = 0; page < e->num_pages; page += (int32_t)n)
+		k += block_pool_yield_range(&e->pool, page + 1, page + (int32_t)n, SWAKV_MAX_PAGES - k, e->ids + k);
+	plan_offer(e);
+	plan_give(e, k);
+	printf("thinned %u\n", e->pool.n);
+}
+
 static void on_check(struct plan *e)
 {
 	uint32_t n = 0, all = 0;
@@ -185,9 +199,13 @@ static void attach(struct plan *e)
 static void parse(struct plan *e, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "broker", required_argument, NULL, 'b' }, { "name", required_argument, NULL, 'n' },
-		{ "joined", no_argument, NULL, 'j' },       { "most", required_argument, NULL, 'm' },
-		{ "seed", required_argument, NULL, 's' },   { 0 },
+		{ "broker", required_argument, NULL, 'b' },
+		{ "name", required_argument, NULL, 'n' },
+		{ "joined", no_argument, NULL, 'j' },
+		{ "most", required_argument, NULL, 'm' },
+		{ "seed", required_argument, NULL, 's' },
+		{ "tokens", required_argument, NULL, 't' },
+		{ 0 },
 	};
 	int c;
 
@@ -209,6 +227,8 @@ static void parse(struct plan *e, int argc, char **argv)
 			e->setup.group.form = SWAKV_JOINED;
 		else if (c == 'm')
 			e->most = (uint32_t)strtoul(optarg, NULL, 10);
+		else if (c == 't')
+			e->setup.group.page_tokens = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (c == 's')
 			e->seed = (uint32_t)strtoul(optarg, NULL, 10);
 		else
@@ -219,7 +239,7 @@ static void parse(struct plan *e, int argc, char **argv)
 					       .groups = &e->setup.group,
 					       .n_groups = 1,
 					       .max_batch = 1,
-					       .max_seq = 16 };
+					       .max_seq = e->setup.group.page_tokens };
 }
 
 static void obey(struct plan *e, const char *command, uint32_t argument)
@@ -232,6 +252,10 @@ static void obey(struct plan *e, const char *command, uint32_t argument)
 		on_burst(e, argument);
 	else if (strcmp(command, "check") == 0)
 		on_check(e);
+	else if (strcmp(command, "thin") == 0)
+		on_thin(e, argument);
+	else if (strcmp(command, "first") == 0)
+		printf("first %" PRIu64 "\n", e->n_first);
 	else if (strcmp(command, "state") == 0)
 		printf("state %u %u %" PRIu64 "\n", e->pool.n, e->pool.n_idle, e->n_given);
 	else if (strcmp(command, "stop") != 0)

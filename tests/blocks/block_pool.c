@@ -86,18 +86,46 @@ struct block *block_get(struct block_pool *p, uint32_t hash)
 	return b;
 }
 
+/* The idle block @b leaves the pool; its page. */
+static int32_t yield(struct block_pool *p, struct block *b)
+{
+	int32_t page = b->page;
+
+	TAILQ_REMOVE(&p->idle, b, idle);
+	forget_content(b);
+	b->page = -1;
+	p->n_idle--;
+	p->n--;
+	return page;
+}
+
+bool block_pool_has_range(const struct block_pool *p, int32_t first, int32_t end)
+{
+	for (uint32_t i = 0; i < p->n_used; i++)
+		if (p->blocks[i].page >= first && p->blocks[i].page < end)
+			return true;
+	return false;
+}
+
 uint32_t block_pool_yield(struct block_pool *p, uint32_t n, int32_t *pages)
 {
 	struct block *b;
 	uint32_t count = 0;
 
-	while (count < n && (b = TAILQ_FIRST(&p->idle))) {
-		TAILQ_REMOVE(&p->idle, b, idle);
-		forget_content(b);
-		pages[count++] = b->page;
-		b->page = -1;
-		p->n_idle--;
-		p->n--;
+	while (count < n && (b = TAILQ_FIRST(&p->idle)))
+		pages[count++] = yield(p, b);
+	return count;
+}
+
+uint32_t block_pool_yield_range(struct block_pool *p, int32_t first, int32_t end, uint32_t n, int32_t *pages)
+{
+	struct block *b = TAILQ_FIRST(&p->idle), *next;
+	uint32_t count = 0;
+
+	for (; b && count < n; b = next) {
+		next = TAILQ_NEXT(b, idle);
+		if (b->page >= first && b->page < end)
+			pages[count++] = yield(p, b);
 	}
 	return count;
 }

@@ -39,7 +39,11 @@ void block_ref(struct block_pool *p, struct block *b);
 void block_unref(struct block_pool *p, struct block *b);
 /* A block for new content, referred to once: the longest idle one. NULL: all are referred to. */
 struct block *block_get(struct block_pool *p, uint32_t hash);
-/* Up to @n pages that nothing refers to leave the pool; how many. */
+/* It has a page with an id in [@first, @end). */
+bool block_pool_has_range(const struct block_pool *p, int32_t first, int32_t end);
+/* Up to @n pages that nothing refers to leave the pool, the longest idle first; how many. */
 uint32_t block_pool_yield(struct block_pool *p, uint32_t n, int32_t *pages);
+/* The same of those with ids in [@first, @end). */
+uint32_t block_pool_yield_range(struct block_pool *p, int32_t first, int32_t end, uint32_t n, int32_t *pages);
 
 #endif

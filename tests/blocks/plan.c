@@ -120,15 +120,40 @@ bool plan_take_free(struct plan *e, uint32_t max)
 	return true;
 }
 
+/*
+ * Of what is wanted, what nothing refers to: of the pages that help most as long as there are any, and only
+ * then of all. As soon as others are told it is woken again.
+ */
+static uint32_t choose(struct plan *e, uint32_t most)
+{
+	struct swakv_page_range r[SWAKV_MAX_RANGES];
+	uint32_t n_ranges = swakv_pages_wanted_ranges(e->session, 0, r, SWAKV_MAX_RANGES), n = 0;
+	bool kept = false;
+
+	for (uint32_t i = 0; i < n_ranges; i++)
+		n += block_pool_yield_range(&e->pool, r[i].first, r[i].end, most - n, e->ids + n);
+	e->n_first += n;
+	/* It has given all that it had there: others are told soon. What is referred to there does not come by waiting.
+	 */
+	for (uint32_t i = 0; i < n_ranges; i++)
+		kept |= block_pool_has_range(&e->pool, r[i].first, r[i].end);
+	return n || (n_ranges && !kept) ? n : block_pool_yield(&e->pool, most, e->ids);
+}
+
 void plan_yield(struct plan *e)
 {
 	int64_t want = swakv_pages_wanted(e->session, 0, NULL);
 	uint32_t n = want < SWAKV_MAX_PAGES ? (uint32_t)want : SWAKV_MAX_PAGES;
 
-	n = block_pool_yield(&e->pool, n, e->ids);
+	n = n ? choose(e, n) : 0;
 	if (n == 0)
 		return;
 	plan_offer(e);
+	plan_give(e, n);
+}
+
+void plan_give(struct plan *e, uint32_t n)
+{
 	for (uint32_t i = 0; i < n; i++)
 		e->batch[i] = (struct hands_page){ e->ids[i], 0 };
 	plan_order(e, HANDS_FORGET, n);

@@ -36,7 +36,7 @@ struct plan {
 	struct lane lanes[LANES];
 	struct swakv_fence used, scrubbed; /* behind all that the other process, and takes, have done */
 	uint32_t seed, unique;
-	uint64_t n_steps, n_found, n_written, n_taken, n_given;
+	uint64_t n_steps, n_found, n_written, n_taken, n_given, n_first; /* of the given: that helped most */
 	struct hands_page batch[SWAKV_MAX_PAGES];
 	int32_t ids[SWAKV_MAX_PAGES];
 };
@@ -66,6 +66,8 @@ void plan_add_pages(struct plan *e, uint32_t n);
 bool plan_take_free(struct plan *e, uint32_t max);
 /* Gives what others want, as far as nothing refers to it. */
 void plan_yield(struct plan *e);
+/* Gives the first @n pages of its list, which have left the pool. */
+void plan_give(struct plan *e, uint32_t n);
 
 /* True when there is something to read from stdin, or its end. */
 bool plan_line_waits(void);

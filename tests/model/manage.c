@@ -171,6 +171,8 @@ void run_press(struct world *w)
 	for (uint32_t x = 0; x < p->n_extents; x++)
 		w->n_emptying += emptying[x] && !p->emptying[x];
 	ref_emptying_learn(p, emptying, lacking);
+	if (!p->error[0])
+		see_ranges(w, emptying);
 	for (uint32_t i = 0; i < REF_SESSIONS; i++)
 		if (w->sessions[i].attached && w->sides[i].session)
 			asked[w->sessions[i].quota - p->quotas] += asked_of(w, i, lacking);

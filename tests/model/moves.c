@@ -50,8 +50,10 @@ static bool can_move(const struct ref_pool *p, const struct ref_class *c, int32_
 {
 	const struct ref_session *s = c->user[id];
 
-	if (c->page[id] != REF_LEASED || c->taken[id])
+	if (c->page[id] != REF_LEASED)
 		return false;
+	if (c->taken[id]) /* its session may be asked for it, and is told; see see_ranges() */
+		return !sure && !s->ended;
 	for (uint32_t g = 0; g < s->n_groups; g++) {
 		const struct ref_request *r = s->groups[g].class == c ? holder_of(s, g, id) : NULL;
 

@@ -30,7 +30,7 @@ struct record {
 	uint64_t n_worlds, n_commands;
 	uint64_t codes[32], ops[OP_COUNT];
 	uint64_t n_updates, n_references, n_scrubs, n_taken, n_moved, n_waited, n_claims, n_rooms, n_missed,
-		n_page_moves, n_emptying, n_pauses, n_asked, n_managed;
+		n_page_moves, n_emptying, n_told, n_pauses, n_asked, n_managed;
 	uint64_t reasons[FAULT_REASON_COUNT];
 	struct setup setup;
 	uint32_t n;
@@ -102,6 +102,7 @@ static bool run_world(struct record *rec, uint64_t seed)
 	rec->n_scrubs += w->n_scrubs;
 	rec->n_page_moves += w->n_page_moves;
 	rec->n_emptying += w->n_emptying;
+	rec->n_told += w->n_told;
 	rec->n_taken += w->n_taken;
 	rec->n_moved += w->n_moved;
 	rec->n_asked += w->n_asked;
@@ -242,10 +243,10 @@ static void print_totals(const struct record *rec, double seconds)
 	       ", pauses in the middle of a command %" PRIu64 "\npages that sessions took themselves %" PRIu64
 	       ", times that one was asked for some %" PRIu64 "\nrefusals that hang on who gets which extents %" PRIu64
 	       ", of these where there was a way %" PRIu64 "\nextents that were to come empty %" PRIu64
-	       ", pages that moved %" PRIu64 "\n",
+	       ", pages that moved %" PRIu64 ", ranges of pages that sessions were told %" PRIu64 "\n",
 	       rec->n_updates, rec->n_references, rec->n_scrubs, rec->n_taken, rec->n_moved, rec->n_waited,
 	       rec->n_claims, rec->n_pauses, rec->n_managed, rec->n_asked, rec->n_rooms, rec->n_missed, rec->n_emptying,
-	       rec->n_page_moves);
+	       rec->n_page_moves, rec->n_told);
 }
 
 /* For several classes the engine looks for extents class by class: in small pools the model knows when it was in vain.

@@ -11,6 +11,65 @@ void see_emptying(const struct world *w, bool *emptying)
 		emptying[x] = engine_extent_emptying(w->engine, x);
 }
 
+/* Page @id of @c lies, at least in part, in an extent that is to come empty. */
+static bool touches_emptying(const struct ref_pool *p, const struct ref_class *c, int32_t id, const bool *emptying)
+{
+	for (uint32_t x = c->first[id]; x <= c->last[id]; x++)
+		if (emptying[x] && p->holder[x] == (int32_t)(c - p->classes))
+			return true;
+	return false;
+}
+
+static bool is_within(int32_t id, const struct page_range *list, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (list[i].first <= id && id < list[i].end)
+			return true;
+	return false;
+}
+
+/* What session @i is told of group @g: only pages in extents that are to come empty, and all that it has in such. */
+static void see_ranges_of(struct world *w, uint32_t i, uint32_t g, const bool *emptying)
+{
+	const struct ref_session *s = &w->sessions[i];
+	const struct ref_class *c = s->groups[g].class;
+	struct page_range list[WIRE_RANGES];
+	uint32_t n = session_give_ranges(w->sides[i].session, g, list);
+
+	for (uint32_t k = 0; k < n; k++)
+		if (list[k].first < (k ? list[k - 1].end : 0) + (k > 0) || list[k].first >= list[k].end ||
+		    list[k].end > c->num_pages)
+			ref_complain(&w->pool, "session %u, group %u: range %u is [%d, %d)", i, g, k, list[k].first,
+				     list[k].end);
+	for (int32_t id = 0; id < c->num_pages && !w->pool.error[0]; id++) {
+		bool lies = touches_emptying(&w->pool, c, id, emptying);
+		bool mine = c->page[id] == REF_LEASED && c->user[id] == s && c->taken[id] == 1 + g;
+
+		if (is_within(id, list, n) && !lies)
+			ref_complain(&w->pool, "session %u, group %u: page %d is told, its extent stays", i, g, id);
+		if (lies && mine && n < WIRE_RANGES && !is_within(id, list, n))
+			ref_complain(&w->pool,
+				     "session %u, group %u: page %d lies in an extent to be empty, and is not told", i,
+				     g, id);
+	}
+	w->n_told += n;
+}
+
+void see_ranges(struct world *w, const bool *emptying)
+{
+	struct emptying_counts c;
+
+	engine_count_emptying(w->engine, &c);
+	if (c.decisions == w->decisions) /* they are as old as the last */
+		return;
+	w->decisions = c.decisions;
+	for (uint32_t i = 0; i < REF_SESSIONS; i++)
+		for (uint32_t g = 0; w->sessions[i].attached && !w->sessions[i].ended && w->sides[i].session &&
+				     g < w->sessions[i].n_groups && !w->pool.error[0];
+		     g++)
+			see_ranges_of(w, i, g, emptying);
+}
+
 void run_pin(struct world *w, const struct command *c)
 {
 	uint64_t handle = handle_of(w, c->request);

@@ -149,6 +149,8 @@ struct world {
 	struct wire_scrub scrubs[REF_GROUPS * REF_BATCH];
 	struct wire_move moves[WIRE_MAX_MOVES];
 	uint64_t n_page_moves, n_emptying; /* pages that moved, extents that were to come empty */
+	uint64_t n_told;                   /* ranges of pages that sessions were told to give first */
+	uint64_t decisions;                /* which extents are to come empty: seen so far */
 	struct ref_delivery expected;
 };
 
@@ -192,6 +194,8 @@ void run_turn(struct world *w, const struct command *c);
 void run_pin(struct world *w, const struct command *c);
 /* Reads which extents are to come empty. */
 void see_emptying(const struct world *w, bool *emptying);
+/* Of which pages in them those are told that manage them. */
+void see_ranges(struct world *w, const bool *emptying);
 /* What moves with a command. */
 struct moves_seen {
 	struct world *w;

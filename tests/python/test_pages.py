@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import select
 import signal
@@ -34,7 +35,9 @@ def until(condition: Callable[[], bool]) -> None:
 def tiny() -> Iterator[Callable[..., swakv.Session]]:
     """Attaches to a broker of its own, whose pool has fewer pages than one take may have."""
     with processes.Broker(size=str(POOL)) as b:
-        yield lambda name="taker", **more: swakv.attach(swakv.Model(name, [GROUP], max_seq=16), socket=b.socket_path, **more)
+        yield lambda name="taker", groups=(GROUP,), **more: swakv.attach(
+            swakv.Model(name, list(groups), max_seq=16), socket=b.socket_path, **more
+        )
 
 
 def take_all(session: swakv.Session) -> list[int]:
@@ -125,6 +128,24 @@ def test_a_take_waits_until_others_give(tiny: Attach) -> None:
         assert len(got[0]) == 2
         until(lambda: not other.pages().wanted)
         assert other.pages().wanted == swakv.Want(0, 0.0)
+
+
+def test_who_keeps_the_space_of_larger_pages_is_told_which_help_most(tiny: Attach) -> None:
+    large = dataclasses.replace(GROUP, page_tokens=256)
+    with tiny() as small, tiny("large", groups=[large]) as other:
+        held = take_all(small)
+        assert small.pages().wanted_ranges() == []
+        small.pages().give([i for i in held if i % 8])  # one of eight neighbours is left
+        left = {i for i in held if i % 8 == 0}
+        take_all(other)
+        taking = other.pages().start_take(1, wait=60)
+        until(lambda: bool(small.pages().wanted_ranges()))
+        told = {i for r in small.pages().wanted_ranges() for i in r}
+        given = sorted(told & left)
+        assert 0 < len(given) < len(left), "not all of them are in its way"
+        small.pages().give(given)
+        assert len(taking.wait()) == 1, "and those were"
+        until(lambda: small.pages().wanted_ranges() == [])
 
 
 def test_what_is_offered_is_asked_for_first(tiny: Attach) -> None:

@@ -60,6 +60,7 @@ static void welcome_fill(struct fake *f)
 		.lines_offset = 1024,
 		.wait_offset = 512,
 		.boards_offset = 12288,
+		.ranges_offset = 12288 + 1024,
 		.commands = { .control_offset = 0, .slots_offset = 4096, .n_slots = FAKE_SLOTS },
 		.replies = { .control_offset = 256, .slots_offset = 8192, .n_slots = FAKE_SLOTS },
 	};

@@ -241,6 +241,8 @@ static const struct {
 	LIE(wait_offset, 513),
 	LIE(boards_offset, 16384 - 64),
 	LIE(boards_offset, 1028),
+	LIE(ranges_offset, 16384 - 64),
+	LIE(ranges_offset, 1028),
 	LIE(pools[0].backend, 9),
 	LIE(pools[0].export_kind, WIRE_EXPORT_CUDA_FD),
 	LIE(pools[0].fd_index, 0),

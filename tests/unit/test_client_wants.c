@@ -96,3 +96,48 @@ Test(client_wants, a_board_that_was_spoilt_adds_nothing_and_takes_nothing_off)
 	decide(UINT64_MAX, 0);
 	cr_expect_geq(wanted(), 0);
 }
+
+static void tell(uint32_t i, int32_t first, int32_t end)
+{
+	struct wire_ranges *r = (struct wire_ranges *)(fake.memory + fake.welcome.ranges_offset);
+
+	store_release(&r->of[i], wire_range((struct page_range){ first, end }));
+}
+
+Test(client_wants, which_pages_help_most_is_read_as_long_as_some_are_wanted)
+{
+	struct swakv_page_range r[SWAKV_MAX_RANGES];
+	struct fake_command c;
+	swakv_ticket t;
+
+	tell(0, 1, 3);
+	tell(1, 5, 6);
+	cr_expect_eq(swakv_pages_wanted_ranges(session, 0, r, SWAKV_MAX_RANGES), 0U, "none are wanted");
+	decide(2, 0);
+	cr_assert_eq(swakv_pages_wanted_ranges(session, 0, r, SWAKV_MAX_RANGES), 2U);
+	cr_expect(r[0].first == 1 && r[0].end == 3 && r[1].first == 5 && r[1].end == 6);
+	cr_expect_eq(swakv_pages_wanted_ranges(session, 0, r, 1), 1U);
+	cr_expect_eq(swakv_pages_wanted_ranges(session, 0, NULL, 1), 0U);
+	cr_expect_eq(swakv_pages_wanted_ranges(session, 1, r, 1), 0U, "there is no such group");
+	cr_expect_eq(swakv_pages_wanted_ranges(NULL, 0, r, 1), 0U);
+	t = give(2, &c);
+	cr_expect_eq(swakv_pages_wanted_ranges(session, 0, r, SWAKV_MAX_RANGES), 0U, "they are being given");
+	fake_answer(&fake, &c, 0, 0, NULL, 0);
+	cr_expect_eq(swakv_poll(session, t), 0);
+}
+
+Test(client_wants, ranges_that_were_spoilt_are_left_out)
+{
+	struct swakv_page_range r[SWAKV_MAX_RANGES];
+
+	decide(2, 0);
+	tell(0, -1, 3);
+	tell(1, 3, 3);
+	tell(2, 4, 3);
+	tell(3, 0, FAKE_PAGES + 1);
+	tell(4, 0, INT32_MAX);
+	tell(5, INT32_MIN, INT32_MIN + 1);
+	tell(6, 2, FAKE_PAGES);
+	cr_assert_eq(swakv_pages_wanted_ranges(session, 0, r, SWAKV_MAX_RANGES), 1U);
+	cr_expect(r[0].first == 2 && r[0].end == FAKE_PAGES);
+}

@@ -267,7 +267,7 @@ Test(moves, idle_owners_are_not_waited_for_and_that_can_be_seen)
 	lack(3);
 	engine_count_emptying(engine, &c);
 	cr_expect_eq(c.extents, 0);
-	cr_expect_geq(c.idle, 3);
+	cr_expect_geq(c.stays[STAY_IDLE], 3U);
 	steps();
 	lack(3);
 	steps();

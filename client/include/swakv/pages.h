@@ -79,6 +79,21 @@ int swakv_pages_offer(swakv_session *s, uint32_t group, int64_t n);
  */
 int64_t swakv_pages_wanted(swakv_session *s, uint32_t group, uint64_t *since_ns);
 
+/* Page ids [first, end): K ids, as swakv_pages_take() gives them. */
+struct swakv_page_range {
+	int32_t first, end;
+};
+#define SWAKV_MAX_RANGES 16 /* that the broker tells at a time */
+/*
+ * Of the pages of @group that are wanted, which help most: those in extents that
+ * could go to pages of another size, once nothing else lies in them. Up to @max
+ * ranges to @ranges; how many. Some ids in them may be others' pages, or free. A
+ * worker that gives pages of these first gives fewer; it need not have any that it can give.
+ * 0: it is all the same which, or none are wanted; also for NULL and an unknown group.
+ */
+uint32_t swakv_pages_wanted_ranges(const swakv_session *s, uint32_t group, struct swakv_page_range *ranges,
+				   uint32_t max);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

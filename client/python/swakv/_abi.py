@@ -46,6 +46,7 @@ TAKE_OVERWRITES = 1
 TURN_COMPLETE, TURN_PREPARE, TURN_FINISH, TURN_BEGIN = 1, 2, 4, 8
 GROUP_MOVABLE = 1
 MAX_PAGES = 4096
+MAX_RANGES = 16
 EAGAIN = -17
 CU_STREAM_LEGACY = 1  # cuda.h
 
@@ -251,6 +252,10 @@ class RequestState(_Struct):
     ]
 
 
+class PageRange(ctypes.Structure):
+    _fields_ = [("first", c_int32), ("end", c_int32)]
+
+
 class Binding(ctypes.Structure):
     _fields_ = [("logical_page", c_int32), ("page", c_int32)]
 
@@ -381,6 +386,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "swakv_pages_takeable": (c_int64, _S, c_uint32),
     "swakv_pages_offer": (c_int, _S, c_uint32, c_int64),
     "swakv_pages_wanted": (c_int64, _S, c_uint32, POINTER(c_uint64)),
+    "swakv_pages_wanted_ranges": (c_uint32, _S, c_uint32, POINTER(PageRange), c_uint32),
     "swakv_pages_get_limits": (c_int, _S, c_uint32, POINTER(c_int64), POINTER(c_int64)),
     "swakv_export_style_of": (c_int, c_int, POINTER(Layout), c_uint32, c_int32, POINTER(ExportStyle), *_WHY),
     "swakv_export_dense": (c_int, POINTER(ExportRows), POINTER(ExportStyle), _INTS, c_uint32, _LONGS, *_WHY),

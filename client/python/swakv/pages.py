@@ -146,6 +146,17 @@ class Pages:
             n = self.session._lib.swakv_pages_wanted(handle, self.group, ctypes.byref(since))
         return Want(int(n), since.value / 1e9)
 
+    def wanted_ranges(self) -> list[range]:
+        """Of the pages that are wanted, which help most: ids in extents that could go to pages of another size.
+
+        Give pages in these first, as far as nothing refers to them; some ids may be others' pages, or free. Empty: it is all
+        the same which, or none are wanted. As cheap as a load.
+        """
+        ranges = (_abi.PageRange * _abi.MAX_RANGES)()
+        with self.session.locked() as handle:
+            n = self.session._lib.swakv_pages_wanted_ranges(handle, self.group, ranges, len(ranges))
+        return [range(r.first, r.end) for r in ranges[:n]]
+
     def limits(self) -> Limits:
         """The floor and the ceiling of the session's model, in pages of this group, as they stand about now."""
         floor, ceiling = ctypes.c_int64(), ctypes.c_int64()
