@@ -20,10 +20,12 @@
 #include "cpu_list.h"
 #include "status_map.h"
 #include "status_name.h"
+#include "stay.h"
 #include "wire.h"
+#include "wire_board.h"
 
 #define STATUS_MAGIC   0x7375746174736b76ull
-#define STATUS_VERSION 6
+#define STATUS_VERSION 7
 
 enum { STATUS_THREAD_RING, STATUS_THREAD_CONTROL, STATUS_THREAD_DEVICE, STATUS_N_THREADS };
 #define STATUS_THREAD_NAMES "ring", "control", "device"
@@ -34,7 +36,8 @@ enum {
 	STATUS_MAX_SESSIONS = 256,
 	STATUS_MAX_REQUESTS = 4096,
 	STATUS_MAX_SEQUENCES = 8192,
-	STATUS_MAX_BINDINGS = 65536
+	STATUS_MAX_BINDINGS = 65536,
+	STATUS_RANGES = WIRE_RANGES
 };
 /* first_sequence or first_binding of what did not fit: its counts are true, its entries are not listed. */
 #define STATUS_NOT_LISTED UINT32_MAX
@@ -60,6 +63,9 @@ struct status_class {
 	uint32_t sessions;
 	uint32_t empty; /* extents of it that no live page touches: others may have them */
 	uint32_t joined;
+	uint64_t moved;             /* pages of it that moved, ever */
+	uint32_t emptying;          /* extents of it that are to come empty for others, */
+	uint32_t stays[STAY_COUNT]; /* and that were passed over for that, by enum stay */
 };
 
 /* What the sessions of one model's name share. */
@@ -80,13 +86,17 @@ struct status_group {
 	uint32_t class_index;
 	int64_t window; /* 0 of a full group */
 	uint32_t page_tokens;
-	int32_t private_pages; /* of a sequence that may reach max_seq */
-	int64_t held;          /* pages, leased or in quarantine */
-	char tag[WIRE_TAG];    /* what its worker says that the bytes are, "": nothing */
-	int64_t managed;       /* of these: taken by the session itself; */
-	int64_t offered;       /* and so many of them it could give, as it says */
-	int64_t wanted;        /* pages that it is asked to give */
-	uint64_t wanted_ns;    /* CLOCK_MONOTONIC since when, 0: it is not */
+	int32_t private_pages;                   /* of a sequence that may reach max_seq */
+	int64_t held;                            /* pages, leased or in quarantine */
+	char tag[WIRE_TAG];                      /* what its worker says that the bytes are, "": nothing */
+	int64_t managed;                         /* of these: taken by the session itself; */
+	int64_t offered;                         /* and so many of them it could give, as it says */
+	int64_t wanted;                          /* pages that it is asked to give */
+	uint64_t wanted_ns;                      /* CLOCK_MONOTONIC since when, 0: it is not */
+	uint64_t moved;                          /* pages of its requests that moved, ever */
+	uint32_t movable;                        /* 1: they can */
+	uint32_t n_ranges;                       /* of the wanted pages: those to come first, */
+	struct page_range ranges[STATUS_RANGES]; /* these ids */
 };
 
 struct status_session {
@@ -125,6 +135,8 @@ struct status_session {
 	uint64_t longest_wait;            /* rounds that one of its commands waited at most, from 1 */
 	uint32_t n_members;               /* further processes of it that are not proven to be through */
 	int32_t members[WIRE_MAX_JOINED]; /* their pids, 0: in another pid namespace */
+	int64_t to_move;                  /* pages of its requests that are to move with their next steps, */
+	uint32_t stays[STAY_COUNT];       /* and extents that were passed over for pages of its own, by enum stay */
 };
 
 struct status_request {
@@ -169,6 +181,8 @@ struct status_snapshot {
 	uint64_t events_ever;    /* the last STATUS_MAX_EVENTS of them are in the ring (status_event_place()) */
 	uint32_t pool_extents;   /* of which are listed: */
 	uint32_t n_extents;
+	uint64_t moved_pages, moved_bytes; /* out of extents that others waited for, K and V, ever; */
+	uint64_t unplaced;                 /* and how often there was no place for one */
 	struct status_class classes[STATUS_MAX_CLASSES];
 	struct status_model models[STATUS_MAX_MODELS];
 	struct status_session sessions[STATUS_MAX_SESSIONS];

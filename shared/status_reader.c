@@ -138,7 +138,7 @@ static bool session_possible(const struct status_snapshot *s, struct status_sess
 		return false;
 	for (uint32_t i = 0; i < x->n_groups; i++) {
 		x->groups[i].tag[WIRE_TAG - 1] = '\0';
-		if (x->groups[i].class_index >= s->n_classes)
+		if (x->groups[i].class_index >= s->n_classes || x->groups[i].n_ranges > STATUS_RANGES)
 			return false;
 	}
 	return true;

@@ -8,6 +8,7 @@ _Static_assert((int)FAULT_REASON_COUNT <= (int)STATUS_MAX_REASONS, "refusals by 
 static void fill_pool(struct status_snapshot *s, const struct ring_thread *t)
 {
 	struct engine_counts e;
+	struct emptying_counts m;
 	struct class_counts k;
 
 	engine_count(t->engine, &e);
@@ -18,8 +19,15 @@ static void fill_pool(struct status_snapshot *s, const struct ring_thread *t)
 	s->extent_bytes = e.extent_bytes;
 	s->table_area_bytes = t->options.table_area_bytes;
 	s->table_area_used = load_relaxed(&t->table_area_used);
-	while (s->n_classes < STATUS_MAX_CLASSES && engine_class_count(t->engine, s->n_classes, &k))
-		s->classes[s->n_classes++] = (struct status_class){
+	engine_count_emptying(t->engine, &m);
+	s->moved_pages = m.moved;
+	s->moved_bytes = m.moved_bytes;
+	s->unplaced = m.unplaced;
+	while (s->n_classes < STATUS_MAX_CLASSES && engine_class_count(t->engine, s->n_classes, &k)) {
+		struct status_class *c = &s->classes[s->n_classes];
+
+		engine_count_class_emptying(t->engine, s->n_classes++, &m);
+		*c = (struct status_class){
 			.page_bytes = k.page_bytes,
 			.joined = k.joined,
 			.pages = k.pages,
@@ -31,7 +39,11 @@ static void fill_pool(struct status_snapshot *s, const struct ring_thread *t)
 			.extents = k.extents,
 			.sessions = k.sessions,
 			.empty = k.empty,
+			.moved = m.moved,
+			.emptying = m.extents,
 		};
+		memcpy(c->stays, m.stays, sizeof(c->stays));
+	}
 }
 
 /* Models that are drained and have neither a session nor a limit: nothing else would show that. */
@@ -233,6 +245,8 @@ static void fill_managed(struct status_group *out, const struct channel *c, uint
 	out->managed = session_managed_pages(c->session, group);
 	out->offered = offered < (uint64_t)out->managed ? (int64_t)offered : out->managed;
 	out->wanted = session_wanted_pages(c->session, group, &out->wanted_ns);
+	if (out->wanted > 0)
+		out->n_ranges = session_give_ranges(c->session, group, out->ranges);
 }
 
 static void fill_groups(struct status_session *out, const struct channel *c)
@@ -246,6 +260,8 @@ static void fill_groups(struct status_session *out, const struct channel *c)
 			.page_tokens = c->model.groups[i].page_tokens,
 			.private_pages = c->geometry[i].private_pages,
 			.held = session_held_pages(c->session, i),
+			.moved = session_moved_pages(c->session, i),
+			.movable = (c->model.groups[i].flags & WIRE_GROUP_MOVABLE) != 0,
 		};
 		fill_managed(&out->groups[i], c, i);
 		memcpy(out->groups[i].tag, c->model.groups[i].tag, WIRE_TAG);
@@ -275,10 +291,12 @@ static void fill_session(struct status_snapshot *s, const struct channel *c)
 	struct status_session *out = &s->sessions[s->n_sessions++];
 	struct session_counts n;
 	struct ask_counts asks;
+	struct due_counts due;
 	uint32_t line;
 
 	session_count(c->session, &n);
 	session_count_asks(c->session, &asks);
+	session_count_due(c->session, &due);
 	*out = (struct status_session){
 		.id = c->id,
 		.generation = c->generation,
@@ -307,7 +325,9 @@ static void fill_session(struct status_snapshot *s, const struct channel *c)
 		.asked = asks.asked,
 		.unanswered = asks.unanswered,
 		.longest_wait = c->longest_wait,
+		.to_move = due.to_move,
 	};
+	memcpy(out->stays, due.stays, sizeof(out->stays));
 	memcpy(out->model, c->model_name, sizeof(out->model));
 	fill_groups(out, c);
 	fill_members(out, c);

@@ -379,6 +379,9 @@ static void distinct_snapshot(struct status_snapshot *s)
 	s->table_area_bytes = 1006;
 	s->table_area_used = 1007;
 	s->device_lost_ns = now - 67000 * ms;
+	s->moved_pages = 1171;
+	s->moved_bytes = 1172;
+	s->unplaced = 1173;
 	s->n_classes = s->n_models = s->n_sessions = s->n_requests = s->n_sequences = 1;
 	s->n_bindings = 2;
 	s->classes[0] = (struct status_class){
@@ -392,6 +395,9 @@ static void distinct_snapshot(struct status_snapshot *s)
 		.extents = 1018,
 		.sessions = 1019,
 		.empty = 1020,
+		.moved = 1161,
+		.emptying = 1162,
+		.stays = { [STAY_IDLE] = 1163, [STAY_NO_ROOM] = 1164 },
 	};
 	s->models[0] = (struct status_model){
 		.name = "one",
@@ -426,7 +432,11 @@ static void distinct_snapshot(struct status_snapshot *s)
 			      .offered = 1142,
 			      .wanted = 1143,
 			      .wanted_ns = now - 66000 * ms,
-			      .tag = "a tag" } },
+			      .tag = "a tag",
+			      .moved = 1165,
+			      .movable = 1,
+			      .n_ranges = 1,
+			      .ranges = { { 1166, 1167 } } } },
 		.leased = 1055,
 		.quarantined = 1056,
 		.behind_points = 1057,
@@ -445,6 +455,8 @@ static void distinct_snapshot(struct status_snapshot *s)
 		.longest_wait = 1069,
 		.asked = 1144,
 		.unanswered = 1145,
+		.to_move = 1168,
+		.stays = { [STAY_PINNED] = 1169 },
 		.n_members = 2,
 		.members = { 1151, 1152 },
 	};

@@ -32,6 +32,11 @@ JSON = {
     "sessions.0.model.groups.0.wanted_ms": 66000, "sessions.0.pages.managed": 1141, "sessions.0.pages.offered": 1142,
     "sessions.0.pages.wanted": 1143, "models.0.managed": 1141, "models.0.offered": 1142, "models.0.wanted": 1143,
     "models.0.wanted_ms": 66000,
+    "moves.pages": 1171, "moves.bytes": 1172, "moves.no_place": 1173, "moves.emptying_extents": 1162, "moves.to_move": 1168,
+    "classes.0.moved": 1161, "classes.0.emptying_extents": 1162, "classes.0.staying_extents": {"idle": 1163, "no-room": 1164},
+    "sessions.0.pages.to_move": 1168, "sessions.0.staying_extents": {"pinned": 1169},
+    "sessions.0.model.groups.0.movable": True, "sessions.0.model.groups.0.moved": 1165,
+    "sessions.0.model.groups.0.wanted_ranges": [[1166, 1167]],
     "requests.0.session": 1041, "requests.0.phase": "finishing", "requests.0.pending": "compaction",
     "requests.0.stream": 1071, "requests.0.handle": "0x430", "requests.0.open_points": 1073, "requests.0.age_ms": 74000,
     "requests.0.n_sequences": 1, "requests.0.sequences.0.slot": 1081, "requests.0.sequences.0.generation": 1082,
@@ -61,7 +66,9 @@ METRICS = {
     "session_oldest_lease_seconds": 63, "session_commands_total": 1066, "session_refusals_total": 1067,
     "session_rounds_blocked_total": 1068, "session_managed_pages": 1141, "session_offered_pages": 1142,
     "session_wanted_pages": 1143, "session_wanted_seconds": 66, "session_asked_total": 1144,
-    "session_unanswered_total": 1145,
+    "session_unanswered_total": 1145, "session_pages_to_move": 1168, "class_emptying_extents": 1162,
+    "class_staying_extents idle": 1163, "class_staying_extents no-room": 1164,
+    "moved_pages_total": 1171, "moved_bytes_total": 1172, "moves_unplaced_total": 1173,
     "attaches_total": 1101, "detaches_total": 1102, "deaths_total": 1103, "kicked_total": 1104,
     "refused_attaches_total": 1105, "reclaimed_pages_total": 1106, "commands_total": 1107, "refusals_total": 1108,
     "rounds_total": 1109, "sleeps_total": 1110, "wakeups_total": 1111, "late_total": 1112, "rescues_total": 1113,
@@ -100,7 +107,7 @@ class Fields(unittest.TestCase):
         for name, want in METRICS.items():
             metric, _, state = name.partition(" ")
             found = [v for (n, labels), v in samples.items()
-                     if n == f"swakv_{metric}" and (not state or dict(labels).get("state") == state)]
+                     if n == f"swakv_{metric}" and (not state or state in (dict(labels).get("state"), dict(labels).get("reason")))]
             self.assertEqual(len(found), 1, (name, found))
             seen.append((name, found[0], want))
         self.check(seen)

@@ -122,10 +122,10 @@ class Content(Sums):
         self.assertEqual(first["model"]["name"], "gemma")
         sliding = {"kind": "sliding", "window": 1024, "page_tokens": 128, "page_bytes": 65536, "class": 0,
                    "private_per_sequence": 19, "held": 38, "tag": "", "managed": 0,
-                   "offered": 0, "wanted": 0, "wanted_ms": None}
+                   "offered": 0, "wanted": 0, "wanted_ms": None, "wanted_ranges": [], "movable": False, "moved": 0}
         full = {"kind": "full", "window": 0, "page_tokens": 32, "page_bytes": 16384, "class": 1,
                 "private_per_sequence": 256, "held": 0, "tag": "mla, 512 + 64"}
-        full |= {"managed": 0, "offered": 0, "wanted": 0, "wanted_ms": None}
+        full |= {key: sliding[key] for key in list(sliding)[8:]}
         self.assertEqual(first["model"]["groups"], [sliding])
         self.assertEqual(page["sessions"][2]["model"]["groups"], [{**sliding, "held": 7}, full])
         self.assertEqual(page["sessions"][2]["pages"]["private_per_sequence"], 19 + 256)
@@ -142,6 +142,18 @@ class Content(Sums):
         self.assertEqual([t["name"] for t in page["threads"]], ["ring", "control", "device"])
         self.assertNotIn("requests", page)
         self.check_sums(page)
+
+    def test_who_is_to_move_who_has_moved_and_who_is_passed_over(self):
+        with Fixture("distinct") as f:
+            text = f.status().stdout + f.status("--session=1041").stdout
+        for line in (r"moves +1171 pages \(.*\) have moved; 1173 times there was no place",
+                     r"emptying +1162 extents of class 0; passed over: 1163 idle, 1164 no-room",
+                     r"to move +1168 pages of session 1041 \(one\); passed over: 1169 pinned",
+                     r" +moves +1168 pages are to move; passed over: 1169 pinned",
+                     r" +movable: 1165 pages have moved", r" +wanted first: \[1166, 1167\)"):
+            self.assertRegex(text, "(?m)^" + line + "$")
+        with Fixture("known") as f:
+            self.assertNotRegex(f.status().stdout, r"moves|to move|passed over|emptying")
 
     def test_the_form_of_a_class_and_the_tag_of_a_group_are_shown(self):
         with Fixture("known") as f:

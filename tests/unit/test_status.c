@@ -2,6 +2,7 @@
 /* What the ring thread shows of itself: where each number comes from, and where the arrays end. */
 #include "engine_fixture.h"
 #include "extent_view.h"
+#include "internal.h"
 #include "status/status.h"
 
 enum { PAGE_TOKENS = 16, GROUPS = 3, BATCH = 8, STREAMS = 2 };
@@ -227,6 +228,40 @@ Test(status, who_is_asked_for_pages_and_did_not_give)
 	cr_expect(out->groups[1].wanted == 0 && out->groups[1].wanted_ns == 0);
 	cr_expect(out->asked == 1 && out->unanswered == 1);
 	worker_close(&b);
+}
+
+Test(status, moves_are_shown_with_who_keeps_an_extent_and_why)
+{
+	struct emptying_counts c;
+	const struct status_session *out = s->sessions;
+
+	status_fill(s, &ring);
+	cr_expect(s->moved_pages == 0 && s->moved_bytes == 0 && s->unplaced == 0);
+	ring.engine->emptying = (struct emptying){ .moved = 11, .moved_bytes = 12, .unplaced = 13 };
+	ring.engine->pool.classes[1]->stays[STAY_IDLE] = 14;
+	ring.engine->pool.classes[1]->n_moved = 15;
+	ring.engine->pool.classes[1]->n_emptying = 16;
+	w.s->stays[STAY_PINNED] = 17;
+	w.s->n_due = 18;
+	w.s->groups[2].n_moved = 19;
+	w.s->groups[2].n_ranges = 1;
+	w.s->groups[2].ranges[0] = (struct page_range){ 20, 21 };
+	s->n_sessions = s->n_classes = s->n_models = 0;
+	status_fill(s, &ring);
+	cr_expect(s->moved_pages == 11 && s->moved_bytes == 12 && s->unplaced == 13);
+	cr_expect(s->classes[1].stays[STAY_IDLE] == 14 && s->classes[1].moved == 15 && s->classes[1].emptying == 16);
+	cr_expect(s->classes[0].stays[STAY_IDLE] == 0 && s->classes[0].moved == 0 && s->classes[0].emptying == 0);
+	cr_expect(out->stays[STAY_PINNED] == 17 && out->to_move == 18);
+	cr_expect(out->groups[2].moved == 19 && out->groups[1].moved == 0);
+	cr_expect_eq(out->groups[2].n_ranges, 0U, "nothing is wanted of it");
+	w.s->groups[2].wanted = 1;
+	s->n_sessions = s->n_classes = s->n_models = 0;
+	status_fill(s, &ring);
+	cr_expect(out->groups[2].n_ranges == 1 && out->groups[2].ranges[0].first == 20 &&
+		  out->groups[2].ranges[0].end == 21);
+	engine_count_emptying(ring.engine, &c);
+	cr_expect_eq(c.stays[STAY_IDLE], 14U);
+	ring.engine->pool.classes[1]->n_emptying = 0;
 }
 
 Test(status, a_session_has_its_state)

@@ -85,6 +85,35 @@ static json_t *pool(const struct sample *s)
 	return p;
 }
 
+/* Extents that were passed over, by the reason; those of which there are none are left out. */
+static json_t *stays(const uint32_t *of)
+{
+	json_t *object = json_object();
+
+	for (uint32_t i = 0; i < STAY_COUNT; i++)
+		if (of[i])
+			json_put(object, text_stay(i), of[i]);
+	return object;
+}
+
+/* Of the extents that are to come empty, and of pages that moved for that. */
+static json_t *moves(const struct status_snapshot *snap)
+{
+	json_t *object = json_object();
+	int64_t extents = 0, to_move = 0;
+
+	for (uint32_t i = 0; i < snap->n_classes; i++)
+		extents += snap->classes[i].emptying;
+	for (uint32_t i = 0; i < snap->n_sessions; i++)
+		to_move += snap->sessions[i].to_move;
+	put_unsigned(object, "pages", snap->moved_pages);
+	put_unsigned(object, "bytes", snap->moved_bytes);
+	put_unsigned(object, "no_place", snap->unplaced);
+	json_put(object, "emptying_extents", extents);
+	json_put(object, "to_move", to_move);
+	return object;
+}
+
 static json_t *classes(const struct status_snapshot *snap)
 {
 	json_t *array = json_array();
@@ -104,6 +133,9 @@ static json_t *classes(const struct status_snapshot *snap)
 		json_put_text(object, "form", text_form(c->joined));
 		json_put(object, "extents", c->extents);
 		json_put(object, "empty_extents", c->empty);
+		json_put(object, "emptying_extents", c->emptying);
+		json_object_set_new(object, "staying_extents", stays(c->stays));
+		put_unsigned(object, "moved", c->moved);
 		json_put(object, "sessions", c->sessions);
 		json_object_set_new(object, "pages", pages);
 		json_array_append_new(array, object);
@@ -189,6 +221,16 @@ static int64_t private_pages(const struct status_session *x)
 	return n;
 }
 
+/* [[first page, end], ...] */
+static json_t *ranges(const struct status_group *g)
+{
+	json_t *array = json_array();
+
+	for (uint32_t i = 0; i < g->n_ranges; i++)
+		json_array_append_new(array, json_pack("[i, i]", g->ranges[i].first, g->ranges[i].end));
+	return array;
+}
+
 static json_t *session_groups(const struct sample *s, const struct status_session *x)
 {
 	const struct status_snapshot *snap = &s->snapshot;
@@ -210,6 +252,9 @@ static json_t *session_groups(const struct sample *s, const struct status_sessio
 		json_put(object, "offered", g->offered);
 		json_put(object, "wanted", g->wanted);
 		put_age(object, "wanted_ms", s, g->wanted_ns);
+		json_object_set_new(object, "wanted_ranges", ranges(g));
+		json_put_bool(object, "movable", g->movable != 0);
+		put_unsigned(object, "moved", g->moved);
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -228,6 +273,7 @@ static json_t *session_pages(const struct status_session *x)
 	json_put(pages, "managed", sum.managed);
 	json_put(pages, "offered", sum.offered);
 	json_put(pages, "wanted", sum.wanted);
+	json_put(pages, "to_move", x->to_move);
 	return pages;
 }
 
@@ -293,6 +339,7 @@ static json_t *session(const struct sample *s, const struct status_session *x)
 	put_unsigned(object, "asked", x->asked);
 	put_unsigned(object, "unanswered", x->unanswered);
 	put_unsigned(object, "longest_wait", x->longest_wait);
+	json_object_set_new(object, "staying_extents", stays(x->stays));
 	return object;
 }
 
@@ -416,6 +463,7 @@ static void put_snapshot(json_t *to, const struct view *v, const struct sample *
 	json_object_set_new(to, "pool", pool(s));
 	json_object_set_new(to, "invariant", invariant(&s->snapshot));
 	json_object_set_new(to, "classes", classes(&s->snapshot));
+	json_object_set_new(to, "moves", moves(&s->snapshot));
 	json_object_set_new(to, "models", models(s));
 	json_object_set_new(to, "sessions", sessions(v, s));
 	if (v->requests)

@@ -189,6 +189,21 @@ static void write_class_states(struct exposition *e, const struct status_snapsho
 		value(e, (int64_t)s->classes[i].field);                                                                \
 	}
 
+static void write_stays(struct exposition *e, const struct status_snapshot *s)
+{
+	family(e, "swakv_class_staying_extents", "gauge",
+	       "Extents that others lack and that do not come empty, by reason; absent where there are none.");
+	for (uint32_t i = 0; i < s->n_classes; i++) {
+		for (uint32_t k = 0; k < STAY_COUNT; k++) {
+			if (!s->classes[i].stays[k])
+				continue;
+			class_begin(e, s, i);
+			label(e, "reason", text_stay(k));
+			value(e, s->classes[i].stays[k]);
+		}
+	}
+}
+
 static void write_classes(struct exposition *e, const struct status_snapshot *s)
 {
 	write_class_states(e, s);
@@ -198,6 +213,8 @@ static void write_classes(struct exposition *e, const struct status_snapshot *s)
 	CLASS_GAUGE("swakv_class_extents", "Extents that a class holds.", extents)
 	CLASS_GAUGE("swakv_class_empty_extents", "Extents of a class that no live page touches.", empty)
 	CLASS_GAUGE("swakv_class_sessions", "Sessions whose pages are of a class.", sessions)
+	CLASS_GAUGE("swakv_class_emptying_extents", "Extents of a class that are to come empty for others.", emptying)
+	write_stays(e, s);
 }
 
 #define MODEL_GAUGE(metric, help, field)                                                                               \
@@ -373,6 +390,8 @@ static void write_sessions(struct exposition *e, const struct view *v, const str
 	SESSION_FAMILY("swakv_session_unbound_pages", "gauge", "Leased pages that are in no row.", unbound)
 	SESSION_FAMILY("swakv_session_waiting", "gauge", "Requests and takes of a session that wait for pages.",
 		       waiting)
+	SESSION_FAMILY("swakv_session_pages_to_move", "gauge",
+		       "Pages of a session that are to move with its next steps.", to_move)
 	SESSION_FAMILY("swakv_session_requests", "gauge", "Live requests of a session.", n_requests)
 	SESSION_FAMILY("swakv_session_sequences", "gauge", "Live sequences of a session.", n_sequences)
 	SESSION_FAMILY("swakv_session_open_points", "gauge", "Open completion points of a session.", open_points)
@@ -395,6 +414,11 @@ static void write_counters(struct exposition *e, const struct status_snapshot *s
 	single(e, "swakv_kicked_total", "counter", "Sessions ended for a protocol violation.", s->kicked);
 	single(e, "swakv_refused_attaches_total", "counter", "Attaches refused.", s->refused_attaches);
 	single(e, "swakv_reclaimed_pages_total", "counter", "Pages reclaimed from ended sessions.", s->reclaimed_pages);
+	single(e, "swakv_moved_pages_total", "counter", "Pages moved out of extents that others waited for.",
+	       s->moved_pages);
+	single(e, "swakv_moved_bytes_total", "counter", "Bytes of these, K and V.", s->moved_bytes);
+	single(e, "swakv_moves_unplaced_total", "counter", "Times that there was no place for a page to move to.",
+	       s->unplaced);
 	single(e, "swakv_commands_total", "counter", "Commands executed.", s->commands);
 	single(e, "swakv_refusals_total", "counter", "Commands refused.", s->refusals);
 	single(e, "swakv_rounds_total", "counter", "Rounds of the ring thread.", s->rounds);

@@ -73,3 +73,11 @@ const char *text_reason(char buf[TEXT_SIZE], uint32_t reason)
 		*c = *c == '_' ? '-' : (char)tolower((unsigned char)*c);
 	return buf;
 }
+
+const char *text_stay(uint32_t stay)
+{
+	static const char *const names[] = { STAY_NAMES };
+
+	_Static_assert(sizeof(names) / sizeof(names[0]) == STAY_COUNT, "a name each");
+	return stay < STAY_COUNT ? names[stay] : "unknown";
+}

@@ -17,6 +17,8 @@ const char *text_reason(char buf[TEXT_SIZE], uint32_t reason);
 const char *text_session_state(uint32_t state);
 /* Name of an enum status_event_kind: "attached", "death", ...; "unknown". Static. */
 const char *text_event(uint32_t kind);
+/* Name of an enum stay: "idle", "pinned", ...; "unknown". Static. */
+const char *text_stay(uint32_t stay);
 /* Name of an enum wire_form: "split", "joined"; "unknown". Static. */
 const char *text_form(uint32_t form);
 /* Name of an enum wire_group_kind: "sliding", "full"; "unknown". Static. */
