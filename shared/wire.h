@@ -224,13 +224,6 @@ struct wire_welcome {
 
 /* ---- session memory ----------------------------------------------------- */
 
-/* Timeline of one stream: `word` is written when the work up to it has ended, `armed` before that write is enqueued. */
-struct wire_line {
-	_Alignas(CACHELINE) shm_u64 word;
-	shm_u64 armed;
-};
-_Static_assert(sizeof(struct wire_line) == CACHELINE, "wire_line");
-
 /* What the client waits by. */
 struct wire_wait {
 	shm_u32 word;  /* futex */
@@ -476,7 +469,6 @@ struct wire_request_state {
 	int32_t pending_batch; /* of a pending compaction, -1: none */
 	uint64_t reserved;
 };
-
 /*
  * Payload of QUERY_STATE; then struct wire_binding [reply.n] from index `first`
  * on, in the order bound, reserved, new, retiring, staged. `change` differs when

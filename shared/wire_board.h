@@ -8,6 +8,13 @@
 #include "atomics.h"
 #include "page_range.h"
 
+/* Timeline of one stream: `word` is written when the work up to it has ended, `armed` before that write is enqueued. */
+struct wire_line {
+	_Alignas(CACHELINE) shm_u64 word;
+	shm_u64 armed;
+};
+_Static_assert(sizeof(struct wire_line) == CACHELINE, "wire_line");
+
 /*
  * What broker and worker let each other know of the pages of a group that the
  * worker manages itself, without a command. Each reads what the other writes as

@@ -107,7 +107,7 @@ class Fields(unittest.TestCase):
         for name, want in METRICS.items():
             metric, _, state = name.partition(" ")
             found = [v for (n, labels), v in samples.items()
-                     if n == f"swakv_{metric}" and (not state or state in (dict(labels).get("state"), dict(labels).get("reason")))]
+                     if n == f"swakv_{metric}" and (not state or state in [v for k, v in labels if k in ("state", "reason")])]
             self.assertEqual(len(found), 1, (name, found))
             seen.append((name, found[0], want))
         self.check(seen)
