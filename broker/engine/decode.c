@@ -88,8 +88,10 @@ static void bind_next(struct session *s, struct group *g, struct request *r, con
 	page = seq_reserved(g, q)[--p->n_reserved];
 	g->n_unbound--;
 	page_table_fill(&g->table, q->slot, p->end, page);
-	if (g->class->scrub != WIRE_SCRUB_NEVER && page_class_bind(g->class, page, g->serial))
+	if (g->class->scrub != WIRE_SCRUB_NEVER && page_class_bind(g->class, page, g->serial)) {
 		delivery_scrub(d, group_row(g, q->slot), p->end, p->end + 1);
+		g->n_scrubbed++;
+	}
 	row_list_note(s, g, &r->dirty, q->slot);
 }
 

@@ -19,18 +19,23 @@ void dirty_forget_users(struct page_class *c, const int32_t *pages, int32_t n)
 			c->user[pages[i]] = PAGE_USED;
 }
 
-void page_class_bind_strip(struct page_class *c, struct strip s, uint32_t serial, bool anew, int32_t *ids)
+int32_t page_class_bind_strip(struct page_class *c, struct strip s, uint32_t serial, bool anew, int32_t *ids)
 {
 	uint32_t *user = c->user + s.first, former = user[0];
+	int32_t n_dirty = 0;
 
 	if (strip_count(user, s.n, former, 0) < s.n) { /* they had several users */
 		for (int32_t i = 0; i < s.n; i++)
-			if (page_is_dirty(c, c->user[ids[i]], serial, anew))
+			if (page_is_dirty(c, c->user[ids[i]], serial, anew)) {
 				ids[i] = ~ids[i];
+				n_dirty++;
+			}
 	} else if (page_is_dirty(c, former, serial, anew)) {
 		strip_invert((uint32_t *)ids, s.n);
+		n_dirty = s.n;
 	}
 	strip_write(user, s.n, serial, 0);
+	return n_dirty;
 }
 
 /*
@@ -39,8 +44,7 @@ void page_class_bind_strip(struct page_class *c, struct strip s, uint32_t serial
  * of them: it came back on top of the reservation, so it is bound before all
  * those that were never bound since they were leased, and is not dirty itself.
  */
-void dirty_tell(struct session *s, const struct group *g, const struct seq *q, int32_t first, int32_t end,
-		struct delivery *d)
+void dirty_tell(struct session *s, struct group *g, const struct seq *q, int32_t first, int32_t end, struct delivery *d)
 {
 	int32_t dirty = end;
 
@@ -51,6 +55,8 @@ void dirty_tell(struct session *s, const struct group *g, const struct seq *q, i
 			if (page_class_bind(g->class, page_table_get(&g->table, q->slot, c), g->serial) && c < dirty)
 				dirty = c;
 	}
-	if (dirty < end)
-		delivery_scrub(d, group_row(g, q->slot), dirty, end);
+	if (dirty == end)
+		return;
+	delivery_scrub(d, group_row(g, q->slot), dirty, end);
+	g->n_scrubbed += (uint64_t)(end - dirty);
 }

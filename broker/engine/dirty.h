@@ -37,12 +37,13 @@ static inline bool page_class_bind(struct page_class *c, int32_t page, uint32_t 
 	c->user[page] = serial;
 	return page_is_dirty(c, former, serial, false);
 }
-/* The same of all pages of @s, as page_is_dirty() says: their @ids become complements where they are dirty. */
-void page_class_bind_strip(struct page_class *c, struct strip s, uint32_t serial, bool anew, int32_t *ids);
+/* The same of all pages of @s, as page_is_dirty() says: their @ids become complements where they are dirty; how many.
+ */
+int32_t page_class_bind_strip(struct page_class *c, struct strip s, uint32_t serial, bool anew, int32_t *ids);
 /* The users of @n pages are strangers to whoever asks from now on. */
 void dirty_forget_users(struct page_class *c, const int32_t *pages, int32_t n);
 /* Binds the pages in columns [@first, @end) of @q's row; the answer @d tells where to begin scrubbing, if anywhere. */
-void dirty_tell(struct session *s, const struct group *g, const struct seq *q, int32_t first, int32_t end,
+void dirty_tell(struct session *s, struct group *g, const struct seq *q, int32_t first, int32_t end,
 		struct delivery *d);
 
 #endif

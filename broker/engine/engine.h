@@ -34,6 +34,7 @@
 #include "query.h"
 #include "reserve.h"
 #include "rewind.h"
+#include "totals.h"
 #include "turn.h"
 #include "weight.h"
 #include "wire.h"

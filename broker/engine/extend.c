@@ -207,9 +207,10 @@ int extend_complete(struct session *s, struct request *r, const struct counts *a
 	leaving_init(s, r, p.value, &leaving);
 	for (uint32_t i = 0; i < r->n_seqs; i++) {
 		struct seq *q = request_seq(s, r, i);
-		int64_t e = seq_endpoint(r, q) + accepted_of(accepted, i, pending_tokens(r, q));
+		int32_t n = accepted_of(accepted, i, pending_tokens(r, q));
 
-		seq_settle_back(s, r, q, e, &leaving);
+		seq_settle_back(s, r, q, seq_endpoint(r, q) + n, &leaving);
+		s->n_stepped += (uint64_t)n;
 	}
 	if (moves_were_made(s, r))
 		moves_release(s, r, p.value);

@@ -24,27 +24,30 @@ struct group {
 	uint32_t serial;      /* names the group to the page class, for as long as the engine lives */
 	struct window window; /* what is retained: W and max_rewind; of a full group everything */
 	struct page_table table;
-	int32_t most_reserved;                 /* for any sequence */
-	int64_t n_held;                        /* pages leased or in quarantine */
-	int64_t n_leaving;                     /* of these: behind open points, on their way to the class */
-	int64_t n_promised;                    /* of these: not placed yet (slice.h) */
-	int64_t n_managed;                     /* of these: taken by the session itself (managed.h), */
-	uint64_t *managed;                     /* [managed_words()], a bit for each page: which ones */
-	uint64_t offered;                      /* of the managed ones: so many it could give, as the session says */
-	int64_t wanted;                        /* pages that it is asked for (press.h), */
-	uint64_t wanted_since;                 /* from this stamp on; */
-	uint64_t n_rises;                      /* how often they became more, */
-	uint64_t given_seen;                   /* and what it had given when that began which was decided last */
-	int64_t asked;                         /* the same while that is decided, */
-	uint64_t given_asked;                  /* and what it had given when that began */
-	uint64_t n_given;                      /* pages that it has given, ever; */
-	uint64_t given_before;                 /* when it was asked last */
-	uint64_t n_asked;                      /* how often that was, */
-	uint64_t n_unanswered;                 /* and how often it was over before it had given any */
-	int64_t refused;                       /* pages that it was refused last */
-	uint32_t n_ranges;                     /* of the managed ones: in extents that are to come empty (givers.h), */
-	bool ranges_new;                       /* they are not what was decided before, and it is to hear of that: */
-	uint64_t ranges_sight;                 /* a digest of them */
+	int32_t most_reserved; /* for any sequence */
+	int64_t n_held;        /* pages leased or in quarantine */
+	uint64_t n_taken;      /* pages that came from the class, ever; those that it does not hold went back */
+	uint64_t n_scrubbed;   /* pages that the worker was told to scrub, ever */
+	int64_t n_leaving;     /* of these: behind open points, on their way to the class */
+	int64_t n_promised;    /* of these: not placed yet (slice.h) */
+	int64_t n_managed;     /* of these: taken by the session itself (managed.h), */
+	uint64_t *managed;     /* [managed_words()], a bit for each page: which ones */
+	uint64_t offered;      /* of the managed ones: so many it could give, as the session says */
+	int64_t wanted;        /* pages that it is asked for (press.h), */
+	uint64_t wanted_since; /* from this stamp on; */
+	uint64_t n_rises;      /* how often they became more, */
+	uint64_t given_seen;   /* and what it had given when that began which was decided last */
+	int64_t asked;         /* the same while that is decided, */
+	uint64_t given_asked;  /* and what it had given when that began */
+	uint64_t n_given;      /* pages that it has given, ever; */
+	uint64_t n_yielded;    /* and of those that it was asked for; */
+	uint64_t given_before; /* when it was asked last */
+	uint64_t n_asked;      /* how often that was, */
+	uint64_t n_unanswered; /* and how often it was over before it had given any */
+	int64_t refused;       /* pages that it was refused last */
+	uint32_t n_ranges;     /* of the managed ones: in extents that are to come empty (givers.h), */
+	bool ranges_new;       /* they are not what was decided before, and it is to hear of that: */
+	uint64_t ranges_sight; /* a digest of them */
 	struct page_range ranges[WIRE_RANGES]; /* these */
 	int64_t n_unbound;                     /* of these: reserved by sequences, and in no row */
 	struct span *spans;                    /* [max_batch], by sequence */

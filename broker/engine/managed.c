@@ -85,7 +85,8 @@ static inline void note_taken(struct group *g, uint32_t flags, struct strip stri
 
 	strip_set(g->managed, strip);
 	if (c->scrub != WIRE_SCRUB_NEVER)
-		page_class_bind_strip(c, strip, g->serial, !(flags & WIRE_TAKE_OVERWRITES), ids);
+		g->n_scrubbed +=
+			(uint64_t)page_class_bind_strip(c, strip, g->serial, !(flags & WIRE_TAKE_OVERWRITES), ids);
 }
 
 static __attribute__((noinline)) void promise(struct session *s, uint32_t group, int64_t n)
@@ -278,6 +279,16 @@ static uint32_t doubt_lines(struct session *s, const struct proofs *p)
 	return lines ? (uint32_t)__builtin_ctzll(lines) : 0;
 }
 
+/* Of @n pages that it gives: so many are those that it is asked for, and has not given since. */
+static uint64_t still_wanted(const struct group *g, uint64_t n)
+{
+	uint64_t since = g->n_given - g->given_seen, wanted = (uint64_t)g->wanted;
+
+	if (since >= wanted)
+		return 0;
+	return n < wanted - since ? n : wanted - since;
+}
+
 int pages_give(struct session *s, const struct give *give, const uint64_t *armed, struct fault *f)
 {
 	struct page_chains chains;
@@ -298,6 +309,7 @@ int pages_give(struct session *s, const struct give *give, const uint64_t *armed
 		return fault_set(f, FAULT_POINTS_FULL, -1, s->n_points, 0);
 	}
 	s->change++;
+	g->n_yielded += still_wanted(g, give->n);
 	g->n_given += give->n;
 	if (p.n == 0 && !failed) {
 		pages_out(s, g, give->ids, (int32_t)give->n, NULL);

@@ -92,6 +92,7 @@ static int32_t take_other(struct moving *m, struct group *g, const struct seq *q
 		m->room[other->index] -= other->class == g->class;
 	m->bytes -= whole;
 	g->n_held++;
+	g->n_taken++;
 	moves_note(m->s, g, q, &page, 1);
 	return page;
 }

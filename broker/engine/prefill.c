@@ -67,6 +67,7 @@ int request_prefill_complete(struct session *s, uint64_t handle, const struct wi
 		struct seq *q = request_seq(s, r, i);
 
 		seq_settle(s, r, q, q->length);
+		s->n_prefilled += (uint64_t)q->length;
 		slice_step(s, &left, (int32_t)s->n_groups);
 	}
 	slice_rest(s, left);

@@ -114,6 +114,7 @@ static void dissolve_sequence(struct session *s, struct request *r, struct seq *
 {
 	struct slot *t = &s->slots[q->slot];
 
+	s->n_stepped += r->steps;
 	FOR_EACH_GROUP (g, s) {
 		struct page_chain *chain = chains ? &chains->of[g->index] : NULL;
 		int32_t *reserved = seq_reserved(g, q), n = seq_span(g, q)->n_reserved;

@@ -60,9 +60,10 @@ struct session {
 	struct request *requests; /* [max_batch] */
 	int32_t first_request, free_request;
 	uint32_t n_requests, n_sequences, n_transitions;
-	uint64_t n_turns; /* that it has made (turn.h) */
-	int32_t *order;   /* [2 * max_batch] */
-	int32_t *agenda;  /* [2 * max_batch]: the sequences of each request as a heap by `due` */
+	uint64_t n_prefilled, n_stepped; /* tokens; of the latter those of requests that live and count them */
+	uint64_t n_turns;                /* that it has made (turn.h) */
+	int32_t *order;                  /* [2 * max_batch] */
+	int32_t *agenda;                 /* [2 * max_batch]: the sequences of each request as a heap by `due` */
 	uint32_t order_top;
 
 	struct wait *waits;     /* [ENGINE_MAX_WAITS] */

@@ -98,6 +98,7 @@ void group_promise(struct session *s, const int64_t *needs)
 		page_class_promise(g->class, n);
 		g->n_promised += n;
 		g->n_held += n;
+		g->n_taken += (uint64_t)n;
 	}
 }
 

@@ -106,6 +106,7 @@ static inline void group_take(struct session *s, struct group *g, int32_t *out, 
 	}
 	page_class_take_many(g->class, out, n);
 	g->n_held += n;
+	g->n_taken += (uint64_t)n;
 	slice_spend(s, SLICE_PLACE * n);
 }
 

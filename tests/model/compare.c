@@ -116,8 +116,10 @@ static void take_reference(struct world *w, uint32_t session, uint32_t row)
 	}
 }
 
-static void compare_scrubs(struct world *w, const struct ref_session *s, const struct delivery *d)
+static void compare_scrubs(struct world *w, uint32_t session, const struct delivery *d)
 {
+	const struct ref_session *s = &w->sessions[session];
+
 	for (uint32_t i = 0; i < d->n_scrubs && !w->pool.error[0]; i++) {
 		const struct wire_scrub *c = &d->scrubs[i];
 		uint32_t g = c->row / (uint32_t)s->max_batch;
@@ -136,6 +138,7 @@ static void compare_scrubs(struct world *w, const struct ref_session *s, const s
 		want->scrub_n = 0;
 		want->end = 0;
 		w->n_scrubs++;
+		w->sides[session].scrubbed += c->n;
 	}
 }
 
@@ -170,7 +173,7 @@ void compare_delivery(struct world *w, uint32_t session, const struct delivery *
 		if (by_reference && !w->pool.error[0])
 			take_reference(w, session, d->rows[i].row);
 	}
-	compare_scrubs(w, s, d);
+	compare_scrubs(w, session, d);
 	if (!w->pool.error[0])
 		compare_missing(w, s);
 }
@@ -416,6 +419,22 @@ static void compare_session_counts(struct world *w, uint32_t session)
 	     got.open_points > 0);
 }
 
+/* What it has done since it attached. */
+static void compare_totals(struct world *w, uint32_t session)
+{
+	const struct ref_session *s = &w->sessions[session];
+	const struct page_counts *pages = count_pages(w, session);
+	struct session_totals got;
+
+	session_total(w->sides[session].session, &got);
+	same(w, "tokens that prefills have brought", session, (int64_t)got.prefilled, (int64_t)s->prefilled);
+	same(w, "tokens that steps have brought", session, (int64_t)got.stepped, (int64_t)s->stepped);
+	same(w, "pages taken", session, (int64_t)got.pages_taken, (int64_t)s->leased);
+	same(w, "pages returned", session, (int64_t)got.pages_returned,
+	     (int64_t)s->leased - pages->leased - pages->quarantined);
+	same(w, "pages scrubbed", session, (int64_t)got.pages_scrubbed, (int64_t)w->sides[session].scrubbed);
+}
+
 /* Pages that it has taken itself, and could take; what is kept for others makes the latter a guess. */
 static void compare_managed(struct world *w, uint32_t session)
 {
@@ -455,6 +474,7 @@ void compare_session(struct world *w, uint32_t session)
 	const struct ref_session *s = &w->sessions[session];
 
 	compare_session_counts(w, session);
+	compare_totals(w, session);
 	compare_walk(w, session);
 	compare_managed(w, session);
 	for (uint32_t g = 0; g < s->n_groups; g++) {

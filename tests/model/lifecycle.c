@@ -299,8 +299,10 @@ int ref_prefill_complete(struct ref_session *s, uint64_t handle, const struct wi
 		ref_end_request(s, r, &w);
 		return SWAKV_EPOISONED;
 	}
-	for (int32_t i = 0; i < r->n_seqs; i++)
+	for (int32_t i = 0; i < r->n_seqs; i++) {
+		s->prefilled += (uint64_t)r->seqs[i].pending_endpoint;
 		ref_settle(s, r, &r->seqs[i], r->seqs[i].pending_endpoint, &w);
+	}
 	r->transition = TRANSITION_NONE;
 	ref_open_point(s, r, &w);
 	return SWAKV_OK;

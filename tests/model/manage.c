@@ -9,6 +9,8 @@
 void learn_taken(struct world *w, uint32_t session, const struct ref_take *t, const int32_t *pages, uint32_t n)
 {
 	w->n_managed += n;
+	for (uint32_t i = 0; i < n; i++)
+		w->sides[session].scrubbed += pages[i] < 0;
 	/* claims try extents in other classes, which nobody else sees: what they touched counts as dirty */
 	ref_taken(&w->sessions[session], t, pages, n, w->n_claims > 0);
 }

@@ -160,6 +160,7 @@ void ref_lease(struct ref_session *s, uint32_t g, int32_t id)
 	c->user[id] = s;
 	c->given[id] = p->command;
 	c->wanted++;
+	s->leased++;
 	own_page(p, c, id, 1);
 }
 

@@ -190,8 +190,10 @@ int ref_complete_one(struct ref_session *s, const struct wire_step_entry *e, con
 		ref_end_request(s, r, &w);
 		return SWAKV_EPOISONED;
 	}
-	for (int32_t i = 0; i < r->n_seqs; i++)
+	for (int32_t i = 0; i < r->n_seqs; i++) {
+		s->stepped += (uint64_t)stay[i];
 		ref_settle(s, r, &r->seqs[i], r->seqs[i].endpoint + stay[i], &w);
+	}
 	r->transition = TRANSITION_NONE;
 	ref_open_point(s, r, &w);
 	ref_leave_moved(s, r, &w);

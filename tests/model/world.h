@@ -103,6 +103,7 @@ struct side {
 	int32_t *at_end[REF_GROUPS]; /* the host tables as they were when the session ended; NULL before */
 	uint64_t armed[REF_STREAMS];
 	uint64_t offered[REF_GROUPS]; /* what it has said last */
+	uint64_t scrubbed;            /* pages that it was told to scrub */
 	int32_t device[REF_GROUPS][REF_BATCH][REF_WIDTH];
 	uint32_t version[REF_GROUPS][REF_BATCH];
 	struct {
