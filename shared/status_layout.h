@@ -18,6 +18,7 @@ _Static_assert(offsetof(struct status_snapshot, classes) % 8 == 0, "counters");
 _Static_assert(sizeof(struct status_class) % 8 == 0 && sizeof(struct status_session) % 8 == 0, "classes, sessions");
 _Static_assert(sizeof(struct status_model) % 8 == 0 && offsetof(struct status_snapshot, models) % 8 == 0, "models");
 _Static_assert(sizeof(struct status_request) % 8 == 0 && sizeof(struct status_sequence) % 8 == 0, "requests");
+_Static_assert(sizeof(struct status_tally) % 8 == 0 && sizeof(struct status_denial) % 8 == 0, "tallies, denials");
 _Static_assert(sizeof(struct wire_binding) % 8 == 0 && offsetof(struct status_snapshot, bindings) % 8 == 0, "bindings");
 _Static_assert(sizeof(struct status_extent) == 16 && offsetof(struct status_snapshot, extents) % 8 == 0, "extents");
 _Static_assert(sizeof(struct status_event) % 8 == 0 && offsetof(struct status_snapshot, events) % 8 == 0, "events");
@@ -31,7 +32,7 @@ struct part {
 	size_t offset;
 	size_t bytes;
 };
-enum { N_PARTS = 9 };
+enum { N_PARTS = 11 };
 
 static inline size_t events_listed(const struct status_snapshot *s)
 {
@@ -46,6 +47,8 @@ static inline void used_parts(const struct status_snapshot *s, struct part parts
 		{ offsetof(struct status_snapshot, classes), s->n_classes * sizeof(s->classes[0]) },
 		{ offsetof(struct status_snapshot, models), s->n_models * sizeof(s->models[0]) },
 		{ offsetof(struct status_snapshot, sessions), s->n_sessions * sizeof(s->sessions[0]) },
+		{ offsetof(struct status_snapshot, tallies), s->n_tallies * sizeof(s->tallies[0]) },
+		{ offsetof(struct status_snapshot, denials), s->n_denials * sizeof(s->denials[0]) },
 		{ offsetof(struct status_snapshot, requests), s->n_requests * sizeof(s->requests[0]) },
 		{ offsetof(struct status_snapshot, sequences), s->n_sequences * sizeof(s->sequences[0]) },
 		{ offsetof(struct status_snapshot, bindings), s->n_bindings * sizeof(s->bindings[0]) },

@@ -208,6 +208,8 @@ void status_writer_commit(struct status_writer *w)
 	cut(s, &s->n_classes, STATUS_MAX_CLASSES);
 	cut(s, &s->n_models, STATUS_MAX_MODELS);
 	cut(s, &s->n_sessions, STATUS_MAX_SESSIONS);
+	cut(s, &s->n_tallies, STATUS_MAX_TALLIES);
+	cut(s, &s->n_denials, STATUS_MAX_DENIALS);
 	cut(s, &s->n_requests, STATUS_MAX_REQUESTS);
 	cut(s, &s->n_sequences, STATUS_MAX_SEQUENCES);
 	cut(s, &s->n_bindings, STATUS_MAX_BINDINGS);

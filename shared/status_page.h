@@ -21,6 +21,7 @@
 #include "status_map.h"
 #include "status_name.h"
 #include "stay.h"
+#include "times.h"
 #include "wire.h"
 #include "wire_board.h"
 
@@ -34,6 +35,8 @@ enum {
 	STATUS_MAX_MODELS = 384,  /* a name a session, names with limits, names that are drained */
 	STATUS_MAX_REASONS = 160, /* of refusals */
 	STATUS_MAX_SESSIONS = 256,
+	STATUS_MAX_TALLIES = 384,
+	STATUS_MAX_DENIALS = 4096,
 	STATUS_MAX_REQUESTS = 4096,
 	STATUS_MAX_SEQUENCES = 8192,
 	STATUS_MAX_BINDINGS = 65536,
@@ -80,6 +83,38 @@ struct status_model {
 	uint32_t drained; /* 1: takes no new sessions and requests, by order of an administrator */
 };
 
+/* What a session, or a model's, have done so far. Of what is taken back, or goes back, nothing is taken away here. */
+struct status_totals {
+	uint64_t prefilled, stepped; /* tokens of all sequences that prefills, and steps, have completed */
+	uint64_t pages_taken, pages_returned;
+	uint64_t pages_scrubbed; /* that a worker was told to scrub */
+	uint64_t pages_moved;    /* out of extents that others wait for */
+	uint64_t pages_yielded;  /* of those that it was asked to give since others lacked some */
+};
+
+/* Begins, or takes. */
+struct status_admissions {
+	uint64_t admitted, waited, refused; /* those that waited are among the others when they are decided */
+};
+
+/* A model's name over the lives of all its sessions, those that have ended included. */
+struct status_tally {
+	char model[WIRE_MODEL_NAME];
+	struct status_totals totals;
+	struct status_admissions begins, takes;
+	struct times prepare; /* from when the broker has seen a prepare to its answer */
+	struct times step;    /* from there to the complete of that step */
+	struct times wait;    /* of a begin or take that waited */
+};
+
+/* Why so many of a tally's begins, or takes, were refused. */
+struct status_denial {
+	uint32_t tally;  /* index into tallies */
+	uint16_t takes;  /* 1: takes */
+	uint16_t reason; /* enum fault_reason */
+	uint64_t n;
+};
+
 /* One layer group of a session's model. */
 struct status_group {
 	uint32_t kind; /* enum wire_group_kind */
@@ -88,6 +123,8 @@ struct status_group {
 	uint32_t page_tokens;
 	int32_t private_pages;                   /* of a sequence that may reach max_seq */
 	int64_t held;                            /* pages, leased or in quarantine */
+	int64_t quarantined;                     /* of these */
+	int64_t unbound;                         /* and of the leased ones: reserved for sequences, and in no row */
 	char tag[WIRE_TAG];                      /* what its worker says that the bytes are, "": nothing */
 	int64_t managed;                         /* of these: taken by the session itself; */
 	int64_t offered;                         /* and so many of them it could give, as it says */
@@ -129,9 +166,10 @@ struct status_session {
 	uint64_t oldest_point_ns; /* when its oldest open completion point was opened, 0: none is open */
 	uint64_t commands;
 	uint64_t refused;
-	uint64_t rounds_blocked;          /* rounds its reply ring was full */
-	uint64_t asked;                   /* times that it was asked for pages that others lacked, */
-	uint64_t unanswered;              /* and that this was over before it had given any */
+	uint64_t rounds_blocked; /* rounds its reply ring was full */
+	uint64_t asked;          /* times that it was asked for pages that others lacked, */
+	uint64_t unanswered;     /* and that this was over before it had given any */
+	struct status_totals totals;
 	uint64_t longest_wait;            /* rounds that one of its commands waited at most, from 1 */
 	uint32_t n_members;               /* further processes of it that are not proven to be through */
 	int32_t members[WIRE_MAX_JOINED]; /* their pids, 0: in another pid namespace */
@@ -174,7 +212,7 @@ struct status_snapshot {
 	uint64_t attaches, detaches, deaths, kicked, refused_attaches, reclaimed_pages;
 	uint64_t commands, refusals, rounds, sleeps, wakeups, late, rescues, timer_polls;
 	uint64_t refusals_by[STATUS_MAX_REASONS]; /* of commands, entries of steps and attaches, by enum fault_reason */
-	uint32_t n_classes, n_models, n_sessions, n_requests, n_sequences, n_bindings;
+	uint32_t n_classes, n_models, n_sessions, n_requests, n_sequences, n_bindings, n_tallies, n_denials;
 	uint32_t truncated;      /* 1: more requests, sequences or bindings exist than fit */
 	uint32_t drained;        /* 1: the whole broker is, by order of an administrator */
 	uint64_t device_lost_ns; /* CLOCK_MONOTONIC since when its device is lost, 0: it is not */
@@ -186,6 +224,8 @@ struct status_snapshot {
 	struct status_class classes[STATUS_MAX_CLASSES];
 	struct status_model models[STATUS_MAX_MODELS];
 	struct status_session sessions[STATUS_MAX_SESSIONS];
+	struct status_tally tallies[STATUS_MAX_TALLIES];
+	struct status_denial denials[STATUS_MAX_DENIALS];
 	struct status_request requests[STATUS_MAX_REQUESTS];
 	struct status_sequence sequences[STATUS_MAX_SEQUENCES];
 	struct wire_binding bindings[STATUS_MAX_BINDINGS];

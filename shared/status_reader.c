@@ -118,7 +118,8 @@ static bool counts_possible(const struct status_snapshot *s)
 	return s->n_classes <= STATUS_MAX_CLASSES && s->n_models <= STATUS_MAX_MODELS &&
 	       s->n_sessions <= STATUS_MAX_SESSIONS && s->n_requests <= STATUS_MAX_REQUESTS &&
 	       s->n_sequences <= STATUS_MAX_SEQUENCES && s->n_bindings <= STATUS_MAX_BINDINGS &&
-	       s->n_extents <= STATUS_MAX_EXTENTS;
+	       s->n_extents <= STATUS_MAX_EXTENTS && s->n_tallies <= STATUS_MAX_TALLIES &&
+	       s->n_denials <= STATUS_MAX_DENIALS;
 }
 
 /* True when [first, first + n) lies inside @total; what a truncated snapshot does not hold is marked instead. */
@@ -165,6 +166,11 @@ static bool contents_possible(struct status_snapshot *s)
 		if (!session_possible(s, &s->sessions[i]))
 			return false;
 	}
+	for (uint32_t i = 0; i < s->n_tallies; i++)
+		s->tallies[i].model[WIRE_MODEL_NAME - 1] = '\0';
+	for (uint32_t i = 0; i < s->n_denials; i++)
+		if (s->denials[i].tally >= s->n_tallies)
+			return false;
 	for (uint32_t i = 0; i < s->n_requests; i++) {
 		struct status_request *r = &s->requests[i];
 

@@ -341,6 +341,9 @@ void session_count(const struct session *s, struct session_counts *out);
 uint32_t session_class(const struct session *s, uint32_t group);
 /* Pages of @group that the session holds, leased or in quarantine. */
 int64_t session_held_pages(const struct session *s, uint32_t group);
+/* Of these: in quarantine; and reserved for sequences, and in no row. */
+int64_t session_quarantined_pages(const struct session *s, uint32_t group);
+int64_t session_unbound_pages(const struct session *s, uint32_t group);
 
 /* Walks the live requests: sets *handle to the next after *handle (0: first); false at the end. */
 bool session_next_request(const struct session *s, uint64_t *handle);

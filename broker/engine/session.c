@@ -251,6 +251,20 @@ int64_t session_held_pages(const struct session *s, uint32_t group)
 	return s->groups[group].n_held;
 }
 
+int64_t session_quarantined_pages(const struct session *s, uint32_t group)
+{
+	int64_t n = 0;
+
+	for (uint32_t i = 0; i < s->model.n_streams; i++)
+		n += s->lines[i].quarantine.of[group].n;
+	return n;
+}
+
+int64_t session_unbound_pages(const struct session *s, uint32_t group)
+{
+	return s->groups[group].n_unbound;
+}
+
 void session_count(const struct session *s, struct session_counts *out)
 {
 	*out = (struct session_counts){ .quarantined = session_quarantined(s),

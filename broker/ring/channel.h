@@ -54,6 +54,13 @@ enum waking {
 	WAKING_DUE,   /* and sleeps */
 };
 
+/* A step that has begun (tally.h). */
+enum { TALLY_STEPS = 8 };
+struct tally_step {
+	uint64_t handle; /* of the request that its command named first, 0: none */
+	uint64_t since_ns;
+};
+
 struct channel {
 	/* ---- constant from MAIL_ATTACH on ---- */
 	uint32_t id;         /* index of the session, from 1; reused */
@@ -120,6 +127,10 @@ struct channel {
 	uint64_t n_commands;
 	uint64_t n_refused;
 	uint64_t n_rounds_blocked;
+	struct tally *tally; /* of its model, NULL: it counts for none */
+	uint32_t left_until; /* of its ring: they were left when a round was over, */
+	uint64_t left_ns;    /* at this time */
+	struct tally_step steps[TALLY_STEPS];
 	uint64_t rounds_waited; /* by what is left in the command ring */
 	uint64_t longest_wait;  /* of them all so far, from 1 */
 };

@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "command_weight.h"
 #include "operation_turn.h"
+#include "tally.h"
 
 /* ---- what can be said of a command without the engine --------------------------- */
 
@@ -294,31 +295,31 @@ static int do_query_state(struct workspace *w, struct channel *c, uint64_t now_n
 #define SIZE(name) sizeof(struct wire_##name)
 
 /* clang-format off */
-/*        operation         executed by          payload            counted    check        fences  answer    weight */
+/*        operation         executed by          payload            counted    check        fences  answer    weight           tally */
 #define OPERATIONS(X) \
-	X(NOP,              do_nop,              0,                 NOTHING,   NULL,        NONE,   HEADER,   NULL)           \
-	X(BEGIN,            do_begin,            SIZE(begin),       SEQUENCES, NULL,        NONE,   HEADER,   weight_begin)   \
-	X(PREFILL_PREPARE,  do_prefill_prepare,  0,                 SEQUENCES, NULL,        NONE,   DELIVERY, weight_tokens)  \
-	X(PREFILL_COMPLETE, do_prefill_complete, SIZE(fence),       NOTHING,   NULL,        IF_ANY, HEADER,   weight_whole)   \
-	X(STEP_PREPARE,     do_step_prepare,     0,                 ENTRIES,   check_step,  NONE,   DELIVERY, weight_step)    \
-	X(STEP_COMPLETE,    do_step_complete,    0,                 ENTRIES,   check_step,  IF_ANY, DELIVERY, weight_step)    \
-	X(COMPACT_BEGIN,    do_compact_begin,    SIZE(compact),     SEQUENCES, NULL,        NONE,   DELIVERY, weight_rows)    \
-	X(COMPACT_COMPLETE, do_compact_complete, SIZE(fence),       NOTHING,   NULL,        IF_ANY, DELIVERY, weight_whole)   \
-	X(FINISH,           do_finish,           SIZE(fence),       NOTHING,   NULL,        ALL,    HEADER,   weight_whole)   \
-	X(ABANDON,          do_abandon,          SIZE(fence),       NOTHING,   NULL,        ALL,    HEADER,   weight_whole)   \
-	X(SHUTDOWN,         do_shutdown,         0,                 STREAMS,   NULL,        ALL,    HEADER,   weight_session) \
-	X(CLOSE,            do_close,            0,                 NOTHING,   NULL,        NONE,   HEADER,   weight_session) \
-	X(QUERY_PAGES,      do_query_pages,      0,                 NOTHING,   check_group, NONE,   HEADER,   NULL)           \
-	X(QUERY_REQUEST,    do_query_request,    0,                 NOTHING,   NULL,        NONE,   REQUEST,  NULL)           \
-	X(QUERY_STATE,      do_query_state,      SIZE(query_state), NOTHING,   NULL,        NONE,   SEQUENCE, weight_state)   \
-	X(REWIND,           do_rewind,           0,                 SEQUENCES, NULL,        NONE,   HEADER,   weight_rewind)  \
-	X(RESERVE,          do_reserve,          sizeof(int64_t),   NOTHING,   NULL,        NONE,   HEADER,   weight_reserve) \
-	X(WITHDRAW,         do_withdraw,         0,                 NOTHING,   NULL,        NONE,   HEADER,   NULL)           \
-	X(TAKE,             do_take,             SIZE(take),        PAGES_ASKED, NULL,      NONE,   PAGES,    weight_pages)   \
-	X(GIVE,             do_give,             SIZE(give),        PAGES,     check_give,  ALL,    HEADER,   weight_pages)   \
-	X(STEP_TURN,        do_step_turn,        SIZE(fence),       PARTS,     check_turn,  IF_ANY, DELIVERY, weight_turn)   \
-	X(PIN,              do_pin,              0,                 NOTHING,   NULL,        NONE,   HEADER,   NULL)           \
-	X(UNPIN,            do_pin,              0,                 NOTHING,   NULL,        NONE,   HEADER,   NULL)
+	X(NOP,              do_nop,              0,                 NOTHING,   NULL,        NONE,   HEADER,   NULL,            NULL)                  \
+	X(BEGIN,            do_begin,            SIZE(begin),       SEQUENCES, NULL,        NONE,   HEADER,   weight_begin,    tally_begin)           \
+	X(PREFILL_PREPARE,  do_prefill_prepare,  0,                 SEQUENCES, NULL,        NONE,   DELIVERY, weight_tokens,   tally_prefill)         \
+	X(PREFILL_COMPLETE, do_prefill_complete, SIZE(fence),       NOTHING,   NULL,        IF_ANY, HEADER,   weight_whole,    NULL)                  \
+	X(STEP_PREPARE,     do_step_prepare,     0,                 ENTRIES,   check_step,  NONE,   DELIVERY, weight_step,     tally_step_prepare)    \
+	X(STEP_COMPLETE,    do_step_complete,    0,                 ENTRIES,   check_step,  IF_ANY, DELIVERY, weight_step,     tally_step_complete)   \
+	X(COMPACT_BEGIN,    do_compact_begin,    SIZE(compact),     SEQUENCES, NULL,        NONE,   DELIVERY, weight_rows,     NULL)                  \
+	X(COMPACT_COMPLETE, do_compact_complete, SIZE(fence),       NOTHING,   NULL,        IF_ANY, DELIVERY, weight_whole,    NULL)                  \
+	X(FINISH,           do_finish,           SIZE(fence),       NOTHING,   NULL,        ALL,    HEADER,   weight_whole,    NULL)                  \
+	X(ABANDON,          do_abandon,          SIZE(fence),       NOTHING,   NULL,        ALL,    HEADER,   weight_whole,    NULL)                  \
+	X(SHUTDOWN,         do_shutdown,         0,                 STREAMS,   NULL,        ALL,    HEADER,   weight_session,  NULL)                  \
+	X(CLOSE,            do_close,            0,                 NOTHING,   NULL,        NONE,   HEADER,   weight_session,  NULL)                  \
+	X(QUERY_PAGES,      do_query_pages,      0,                 NOTHING,   check_group, NONE,   HEADER,   NULL,            NULL)                  \
+	X(QUERY_REQUEST,    do_query_request,    0,                 NOTHING,   NULL,        NONE,   REQUEST,  NULL,            NULL)                  \
+	X(QUERY_STATE,      do_query_state,      SIZE(query_state), NOTHING,   NULL,        NONE,   SEQUENCE, weight_state,    NULL)                  \
+	X(REWIND,           do_rewind,           0,                 SEQUENCES, NULL,        NONE,   HEADER,   weight_rewind,   NULL)                  \
+	X(RESERVE,          do_reserve,          sizeof(int64_t),   NOTHING,   NULL,        NONE,   HEADER,   weight_reserve,  NULL)                  \
+	X(WITHDRAW,         do_withdraw,         0,                 NOTHING,   NULL,        NONE,   HEADER,   NULL,            NULL)                  \
+	X(TAKE,             do_take,             SIZE(take),        PAGES_ASKED, NULL,      NONE,   PAGES,    weight_pages,    tally_take)            \
+	X(GIVE,             do_give,             SIZE(give),        PAGES,     check_give,  ALL,    HEADER,   weight_pages,    NULL)                  \
+	X(STEP_TURN,        do_step_turn,        SIZE(fence),       PARTS,     check_turn,  IF_ANY, DELIVERY, weight_turn,     tally_turn)            \
+	X(PIN,              do_pin,              0,                 NOTHING,   NULL,        NONE,   HEADER,   NULL,            NULL)                  \
+	X(UNPIN,            do_pin,              0,                 NOTHING,   NULL,        NONE,   HEADER,   NULL,            NULL)
 /* clang-format on */
 
 enum {
@@ -339,7 +340,7 @@ enum {
 	LISTED_IN_PARTS = sizeof(union wire_turn_detail) + TURN_COUNTS * sizeof(int32_t),
 };
 
-#define ROW(op, executed_by, payload, counts, check_of, fences_of, answer_of, weight_of)                               \
+#define ROW(op, executed_by, payload, counts, check_of, fences_of, answer_of, weight_of, tally_of)                     \
 	[WIRE_OP_##op] = {                                                                                             \
 		.execute = executed_by,                                                                                \
 		.fixed = payload,                                                                                      \
@@ -351,6 +352,7 @@ enum {
 		.fences = FENCES_##fences_of,                                                                          \
 		.answer = ANSWER_##answer_of,                                                                          \
 		.weight = weight_of,                                                                                   \
+		.tally = tally_of,                                                                                     \
 	},
 const struct operation operations[] = { OPERATIONS(ROW) };
 

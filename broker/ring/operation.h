@@ -59,6 +59,8 @@ struct operation {
 	void (*check)(struct workspace *w, const struct channel *c);
 	/* Returns 0, or a code with w->fault. */
 	int (*execute)(struct workspace *w, struct channel *c, uint64_t now_ns);
+	/* Counts what it has come to (tally.h); NULL: it is not counted. */
+	void (*tally)(struct channel *c, const struct workspace *w, uint64_t now_ns);
 	/* How much it may be (command_weight.h); NULL: next to nothing. */
 	uint64_t (*weight)(const struct workspace *w, const struct channel *c);
 };

@@ -9,7 +9,8 @@ static void reclaim(struct ring_thread *t, struct channel *c)
 	int64_t pages = session_reclaim(c->session);
 
 	c->violated = VIOLATION_NONE; /* too late for that */
-	channel_leave(c);             /* the control thread frees what was large */
+	tally_leave(&t->tallies, c);
+	channel_leave(c); /* the control thread frees what was large */
 	c->state = CHANNEL_RECLAIMED;
 	t->counters.reclaimed_pages += (uint64_t)pages;
 	event_note(&t->events, t->now, STATUS_EVENT_RECLAIMED, c)->pages = pages;

@@ -22,6 +22,7 @@ static void attach(struct ring_thread *t, struct channel *c)
 	} else {
 		c->state = CHANNEL_ATTACHED;
 		c->listed = true;
+		tally_join(&t->tallies, c);
 		TAILQ_INSERT_TAIL(&t->channels, c, link);
 		t->counters.attaches++;
 		event_note(&t->events, t->now, STATUS_EVENT_ATTACHED, c);

@@ -70,6 +70,7 @@ static void admit_waiting(struct ring_thread *t)
 		c->n_waiting--;
 		c->waiting_slots -= waited_slots(a.took, a.most);
 		commands_answer(c, &a, t->now);
+		tally_answered(c, &a);
 		c->n_refused += a.code != 0;
 		if (a.code) {
 			t->counters.refusals++;
@@ -90,6 +91,7 @@ static bool defer(struct ring_thread *t, struct channel *c, uint32_t n_slots)
 	c->n_waiting++;
 	c->waiting_slots += t->workspace->room;
 	c->n_commands++;
+	tally_waits(c, t->workspace);
 	channel_release(c, n_slots);
 	t->counters.commands++;
 	ring_changed(t);
@@ -187,6 +189,7 @@ static enum outcome execute(struct ring_thread *t, struct channel *c, uint32_t n
 	}
 	commands_reply(w, c);
 	channel_release(c, n_slots); /* after the answer: the worker waits for that */
+	tally_command(c, w, t->now);
 	t->counters.commands++;
 	if (w->code != 0 || w->n_faults)
 		count_refusals(t, w);
@@ -194,14 +197,16 @@ static enum outcome execute(struct ring_thread *t, struct channel *c, uint32_t n
 }
 
 /* After its share of a round: what is left in the ring waits one round more. An upper bound for each command. */
-static void note_wait(struct channel *c)
+static void note_wait(struct channel *c, uint64_t now)
 {
 	if (c->rounds_waited + 1 > c->longest_wait)
 		c->longest_wait = c->rounds_waited + 1;
-	if (ring_consumer_seen_spsc(&c->commands) == 0)
+	if (ring_consumer_seen_spsc(&c->commands) == 0) {
 		c->rounds_waited = 0;
-	else
-		c->rounds_waited++;
+		return;
+	}
+	c->rounds_waited++;
+	tally_left(c, now);
 }
 
 /*
@@ -224,8 +229,10 @@ static uint32_t take_share(struct ring_thread *t, struct channel *c, uint32_t bu
 			break;
 		outcome = execute(t, c, (uint32_t)r);
 		c->left = outcome == LEFT;
-		if (c->left)
+		if (c->left) {
+			tally_left(c, t->now);
 			break;
+		}
 		n++;
 		if (t->n_long != n_long) {
 			t->had_long = true;
@@ -247,10 +254,12 @@ static uint32_t serve(struct ring_thread *t, struct channel *c, uint32_t budget)
 	c->at_work = true;
 	n = take_share(t, c, budget);
 	c->at_work = false;
-	if (c->blocked_slots && (n || !was_blocked))
+	if (c->blocked_slots && (n || !was_blocked)) {
 		c->n_rounds_blocked++;
+		tally_left(c, t->now);
+	}
 	if (n || c->rounds_waited)
-		note_wait(c);
+		note_wait(c, t->now);
 	return n;
 }
 

@@ -52,7 +52,7 @@ static bool make_parts(struct ring_thread *t)
 	t->inbox = mailbox_new(t->options.max_sessions);
 	t->outbox = mailbox_new(t->options.max_sessions);
 	t->map = t->engine ? extent_map_new(engine_extents(t->engine)) : NULL;
-	return t->map && t->workspace && t->spare && t->inbox && t->outbox &&
+	return tallies_init(&t->tallies) && t->map && t->workspace && t->spare && t->inbox && t->outbox &&
 	       t->edge.watch(t->edge.arg, mailbox_fd(t->inbox), NULL);
 }
 
@@ -126,6 +126,7 @@ void ring_thread_deinit(struct ring_thread *t)
 	}
 	if (t->engine)
 		t->engine = engine_free(t->engine);
+	tallies_deinit(&t->tallies);
 	t->workspace = workspace_free(t->workspace);
 	t->spare = workspace_free(t->spare);
 	t->map = extent_map_free(t->map);

@@ -25,6 +25,7 @@
 #include "status/events.h"
 #include "status/map.h"
 #include "status_page.h"
+#include "tally.h"
 
 /* Limits of a model at the start; orders of an administrator may change them. */
 struct ring_limit {
@@ -79,6 +80,7 @@ struct ring_thread {
 	struct channel *long_channel;      /* whose it was, NULL: nobody's */
 	uint32_t n_silent;                 /* sessions that are expected to ring */
 	struct ring_counters counters;
+	struct tallies tallies;
 	struct drained drained; /* for the status page, as the next four */
 	struct event_ring events;
 	uint64_t events_shown; /* of them: that many have been */

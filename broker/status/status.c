@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "tallies.h"
+
 _Static_assert((int)FAULT_REASON_COUNT <= (int)STATUS_MAX_REASONS, "refusals by reason");
 
 static void fill_pool(struct status_snapshot *s, const struct ring_thread *t)
@@ -262,6 +264,8 @@ static void fill_groups(struct status_session *out, const struct channel *c)
 			.held = session_held_pages(c->session, i),
 			.moved = session_moved_pages(c->session, i),
 			.movable = (c->model.groups[i].flags & WIRE_GROUP_MOVABLE) != 0,
+			.quarantined = session_quarantined_pages(c->session, i),
+			.unbound = session_unbound_pages(c->session, i),
 		};
 		fill_managed(&out->groups[i], c, i);
 		memcpy(out->groups[i].tag, c->model.groups[i].tag, WIRE_TAG);
@@ -342,6 +346,8 @@ static void fill_requests(struct status_snapshot *s, struct ring_thread *t, stru
 	uint64_t handle = 0, begun;
 
 	c->at_work = true;
+	if (session_enlisted(c->session)) /* it may have left while others were served */
+		status_fill_totals(&out->totals, c->session);
 	while (session_next_request(c->session, &handle)) {
 		begun = begun_ns(c, handle);
 		if (begun && (out->oldest_lease_ns == 0 || begun < out->oldest_lease_ns))
@@ -378,5 +384,6 @@ void status_fill(struct status_snapshot *s, struct ring_thread *t)
 	TAILQ_FOREACH (c, &t->channels, link)
 		if (c->shown >= 0)
 			fill_requests(s, t, c, (uint32_t)c->shown);
+	status_fill_tallies(s, t);
 	extent_map_fill(t->map, s, t);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ring/operation.h"
+#include "ring/tally.h"
 #include "wire_turn.h"
 
 #define BATCH   256
@@ -23,6 +24,7 @@
 static struct engine *engine;
 static struct channel channel;
 static struct workspace *workspace;
+static struct tallies tallies;
 /* the worker's ends */
 static struct ring_producer_spsc commands;
 static struct ring_consumer_spsc replies;
@@ -55,6 +57,9 @@ static void open_session(void)
 	session_layout_init(&channel.memory.layout, &model, channel.geometry);
 	if (session_memory_init(&channel.memory, l) < 0 || !channel_start(&channel, engine))
 		errx(1, "no session");
+	if (!tallies_init(&tallies))
+		errx(1, "no tallies");
+	tally_join(&tallies, &channel);
 	ring_producer_init_spsc(&commands, (struct ring_control *)(channel.memory.session + l->commands_control),
 				channel.memory.session + l->commands_slots, l->ring_slots);
 	ring_consumer_init_spsc(&replies, (struct ring_control *)(channel.memory.session + l->replies_control),
@@ -92,6 +97,7 @@ static void serve(void)
 	operation_execute(workspace, &channel, 0);
 	commands_reply(workspace, &channel);
 	channel_release(&channel, (uint32_t)n_slots);
+	tally_command(&channel, workspace, 0);
 	fence_store_load();
 	channel_sleeps(&channel);
 }
@@ -246,6 +252,35 @@ WORK work_prefill(int turns)
 	(void)turns;
 }
 
+/* What counting costs a command: one that is nothing to count, and the two of a step. The loop has one in sixteen. */
+#define SIXTEEN(what) what what what what what what what what what what what what what what what what
+
+WORK work_tally_nothing(int turns)
+{
+	struct channel *c = &channel;
+	struct workspace *w = workspace;
+
+	for (int i = 0; i < turns; i += 16) {
+		SIXTEEN(tally_command(c, w, 0); __asm__ volatile("" ::: "memory");)
+	}
+}
+
+WORK work_tally_prepare(int turns)
+{
+	for (int i = 0; i < turns; i++)
+		tally_step_prepare(&channel, workspace, 1000);
+}
+
+WORK work_tally_complete(int turns)
+{
+	uint64_t first = ((const struct wire_step_entry *)command_payload(workspace))->request;
+
+	for (int i = 0; i < turns; i += 16) {
+		SIXTEEN(tally_step_complete(&channel, workspace, 1u << 20);
+			channel.steps[(first >> 32) % TALLY_STEPS].handle = first;)
+	}
+}
+
 static int32_t pages[WIRE_MAX_PAGES];
 
 static void take(uint32_t n)
@@ -321,6 +356,20 @@ static void prepare_none(void)
 {
 }
 
+/* The workspace has a command without a request. */
+static void prepare_noop(void)
+{
+	work_noop(1);
+}
+
+/* It has the complete of a step. */
+static void prepare_step(void)
+{
+	begin();
+	prefill(LENGTH);
+	step();
+}
+
 /* Steps that end and begin in one command: of one request of all sequences, */
 static void prepare_turn(void)
 {
@@ -358,6 +407,9 @@ static const struct work {
 	int turns;
 } works[] = {
 	{ "noop", prepare_none, work_noop, 1000 },
+	{ "tally_nothing", prepare_noop, work_tally_nothing, 1600 },
+	{ "tally_prepare", prepare_step, work_tally_prepare, 1600 },
+	{ "tally_complete", prepare_step, work_tally_complete, 1600 },
 	{ "step_plain", prepare_plain, work_step, TURNS },
 	{ "step_all_map", prepare_boundary, work_step, 1 },
 	{ "turn_plain", prepare_turn, work_turn, TURNS },

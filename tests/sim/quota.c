@@ -8,7 +8,7 @@
 #include "sim.h"
 #include "worker.h"
 
-struct tally {
+struct usage_tally {
 	uint64_t half_open, admins, processes, sessions, tables;
 	uint32_t n_sizes;
 	struct page_key sizes[SIM_WORKERS * SIM_GROUPS + SIM_GROUPS]; /* common page sizes in use */
@@ -34,7 +34,7 @@ void quota_init(struct world *w)
 	}
 }
 
-static void add_size(const struct world *w, struct tally *t, struct page_key key)
+static void add_size(const struct world *w, struct usage_tally *t, struct page_key key)
 {
 	for (uint32_t i = 0; i < w->n_kept; i++)
 		if (page_key_equal(w->kept[i], key))
@@ -45,7 +45,7 @@ static void add_size(const struct world *w, struct tally *t, struct page_key key
 	t->sizes[t->n_sizes++] = key;
 }
 
-static void add_model(const struct world *w, struct tally *t, uint32_t model)
+static void add_model(const struct world *w, struct usage_tally *t, uint32_t model)
 {
 	for (uint32_t i = 0; i < w->plan.models[model].n_groups; i++)
 		add_size(w, t, geometry_key(&w->plan.geometry[model][i]));
@@ -61,12 +61,12 @@ static uint64_t tables_of(const struct session_layout *l)
 }
 
 /* What @uid has; @all: what all have. */
-static void reckon(const struct world *w, uid_t uid, bool all, struct tally *t)
+static void reckon(const struct world *w, uid_t uid, bool all, struct usage_tally *t)
 {
 	const struct kernel *k = &w->kernel;
 	const struct shared *s;
 
-	*t = (struct tally){ 0 };
+	*t = (struct usage_tally){ 0 };
 	for (uint32_t i = 0; i < KERNEL_FILES; i++) {
 		const struct kfile *f = k->files[i];
 
@@ -116,7 +116,7 @@ static void check_all(struct world *w)
 {
 	const struct ledger *l = &w->control.places.ledger;
 	const struct config *c = &w->plan.config;
-	struct tally t;
+	struct usage_tally t;
 
 	reckon(w, 0, true, &t);
 	same(w, "all are", "half-open connections", l->used[LEDGER_HALF_OPEN], t.half_open);
@@ -134,7 +134,7 @@ static void check_all(struct world *w)
 static void check_user(struct world *w, uid_t uid)
 {
 	const struct ledger *l = &w->control.places.ledger;
-	struct tally t;
+	struct usage_tally t;
 
 	reckon(w, uid, false, &t);
 	same(w, "a user is", "half-open connections", ledger_of(l, uid, LEDGER_HALF_OPEN), t.half_open);
@@ -204,7 +204,7 @@ void quota_check_welcome(struct world *w, struct connection *c)
 }
 
 /* Sessions of others that were in its way, as far as they are counted. */
-static uint64_t counted(const struct world *w, const struct tally *t, uid_t uid, bool all)
+static uint64_t counted(const struct world *w, const struct usage_tally *t, uid_t uid, bool all)
 {
 	const struct ledger *l = &w->control.places.ledger;
 	uint64_t lingering = all ? l->used[LEDGER_LINGERING] : ledger_of(l, uid, LEDGER_LINGERING);
@@ -227,7 +227,7 @@ static bool is_so(const struct world *w, const struct connection *c, enum fault_
 	const struct config *config = &w->plan.config;
 	uint32_t m = c->model_index, common = ENGINE_MAX_CLASSES - w->n_kept;
 	struct session_layout layout;
-	struct tally all, own;
+	struct usage_tally all, own;
 	uint64_t need;
 
 	session_layout_init(&layout, &w->plan.models[m], w->plan.geometry[m]);

@@ -289,6 +289,50 @@ static uint32_t times_woken(const struct worker *w)
 	return n;
 }
 
+/* ---- tallies -------------------------------------------------------------------------- */
+
+Test(ring_round, what_becomes_of_begins_is_counted_for_their_model_whichever_way_they_are_answered)
+{
+	struct worker *holder = attach(), *waiter = attach();
+	struct tally *y = ring.tallies.all;
+	uint64_t handles[PAGES];
+	int32_t n = fill_pool(holder, handles);
+
+	cr_assert_eq(ring.tallies.n, 1);
+	cr_expect_eq(y->n_sessions, 2);
+	cr_expect_eq(y->admitted[TALLY_BEGIN], (uint64_t)n);
+	cr_expect_eq(y->refused[TALLY_BEGIN], 1);
+	cr_expect_eq(y->refused_by[TALLY_BEGIN][FAULT_NO_PAGES], 1);
+	send_begin(waiter, 0, 1000);
+	turns(1);
+	cr_expect_eq(y->waited[TALLY_BEGIN], 1);
+	world.now += 5 * NS_PER_MS;
+	ring.credit = 0;
+	turns(1);
+	send_finish(holder, handles[0], 0);
+	turns(2);
+	cr_assert(answered(waiter) && waiter->code == 0);
+	cr_expect_eq(y->admitted[TALLY_BEGIN], (uint64_t)n + 1);
+	cr_expect_eq(times_count(&y->wait), 1);
+	cr_expect_geq(y->wait.sum_ns, 5 * NS_PER_MS);
+}
+
+Test(ring_round, what_a_session_has_done_is_its_models_when_it_is_gone)
+{
+	struct worker *w = attach();
+	struct tally *y = ring.tallies.all;
+
+	send_begin(w, 0, 0);
+	turns(1);
+	cr_assert(answered(w));
+	mailbox_post_spsc(ring.inbox, MAIL_PROCESS_GONE, &w->channel, 0);
+	turns(2);
+	cr_expect_eq(w->channel.state, CHANNEL_RECLAIMED);
+	cr_expect_eq(y->n_sessions, 0);
+	cr_expect_eq(y->ended.pages_taken, (uint64_t)RESERVED);
+	cr_expect_eq(y->ended.pages_returned, (uint64_t)RESERVED);
+}
+
 /* ---- wake-ups ------------------------------------------------------------------------- */
 
 static void all_are_answered(void)

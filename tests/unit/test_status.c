@@ -188,6 +188,74 @@ Test(status, a_session_shows_what_its_channel_knows)
 	}
 }
 
+/* What the model did is what its sessions have done, those that have left included; each number is one of its own. */
+Test(status, a_model_has_done_what_its_sessions_have)
+{
+	const int32_t lengths[] = { 20, 30 };
+	struct status_tally *out = s->tallies;
+	uint64_t h, *numbers;
+	struct tally *y;
+
+	cr_assert(tallies_init(&ring.tallies));
+	tally_join(&ring.tallies, &channel);
+	y = channel.tally;
+	numbers = &y->ended.prefilled;
+	for (uint64_t i = 0; i < sizeof(y->ended) / sizeof(*numbers); i++)
+		numbers[i] = 1000 * (i + 1);
+	for (uint64_t i = 0; i < TALLY_N_KINDS; i++) {
+		y->admitted[i] = 11 + i;
+		y->waited[i] = 21 + i;
+		y->refused[i] = y->refused_by[i][FAULT_NO_PAGES] = 31 + i;
+	}
+	times_add(&y->prepare, 5000);
+	times_add(&y->step, 6000);
+	times_add(&y->wait, 7000);
+	h = begin_two(1, 2);
+	cr_assert_eq(prefill_prepare(&w, h, 2, lengths), 0);
+	cr_assert_eq(prefill_complete(&w, h, fence_done), 0);
+	decode(&w, h, 3);
+	status_fill(s, &ring);
+	cr_assert_eq(s->n_tallies, 1);
+	cr_expect_str_eq(out->model, "three");
+	cr_expect_eq(s->sessions[0].totals.prefilled, 50);
+	cr_expect_eq(s->sessions[0].totals.stepped, 6);
+	cr_expect_eq(out->totals.prefilled, 1050);
+	cr_expect_eq(out->totals.stepped, 2006);
+	cr_expect_eq(out->totals.pages_taken, 3000 + s->sessions[0].totals.pages_taken);
+	cr_expect(out->totals.pages_returned == 4000 && out->totals.pages_scrubbed == 5000);
+	cr_expect(out->totals.pages_moved == 6000 && out->totals.pages_yielded == 7000);
+	cr_expect(out->begins.admitted == 11 && out->begins.waited == 21 && out->begins.refused == 31);
+	cr_expect(out->takes.admitted == 12 && out->takes.waited == 22 && out->takes.refused == 32);
+	cr_expect(out->prepare.sum_ns == 5000 && out->step.sum_ns == 6000 && out->wait.sum_ns == 7000);
+	cr_assert_eq(s->n_denials, 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		const struct status_denial *x = &s->denials[i];
+
+		cr_expect(x->tally == 0 && x->takes == i && x->reason == FAULT_NO_PAGES && x->n == 31 + i);
+	}
+	tallies_deinit(&ring.tallies);
+}
+
+Test(status, pages_of_a_group_are_told_by_what_they_are)
+{
+	uint64_t h = begin_two(1, 2);
+	const int32_t lengths[] = { 20, 30 };
+
+	cr_assert_eq(prefill_prepare(&w, h, 2, lengths), 0);
+	status_fill(s, &ring);
+	for (uint32_t g = 0; g < GROUPS; g++) {
+		cr_expect_eq(s->sessions[0].groups[g].unbound, s->sessions[0].groups[g].held - 4);
+		cr_expect_eq(s->sessions[0].groups[g].quarantined, 0);
+	}
+	session_end(w.s);
+	s->n_sessions = s->n_classes = s->n_models = 0;
+	status_fill(s, &ring);
+	for (uint32_t g = 0; g < GROUPS; g++) {
+		cr_expect_eq(s->sessions[0].groups[g].unbound, 0);
+		cr_expect_eq(s->sessions[0].groups[g].quarantined, s->sessions[0].groups[g].held);
+	}
+}
+
 Test(status, who_is_asked_for_pages_and_did_not_give)
 {
 	const struct take all = { .group = 1, .min = 8, .max = 8 },

@@ -761,9 +761,10 @@ Test(status_page, overwritten_snapshot_is_torn_and_not_believed)
 Test(status_page, impossible_counts_are_refused)
 {
 	struct status_snapshot *s;
-	uint32_t *counts[5];
-	static const uint32_t max[5] = { STATUS_MAX_CLASSES, STATUS_MAX_SESSIONS, STATUS_MAX_REQUESTS,
-					 STATUS_MAX_SEQUENCES, STATUS_MAX_BINDINGS };
+	uint32_t *counts[7];
+	static const uint32_t max[7] = { STATUS_MAX_CLASSES,   STATUS_MAX_SESSIONS, STATUS_MAX_REQUESTS,
+					 STATUS_MAX_SEQUENCES, STATUS_MAX_BINDINGS, STATUS_MAX_TALLIES,
+					 STATUS_MAX_DENIALS };
 
 	open_ready();
 	draft_small(1);
@@ -775,7 +776,9 @@ Test(status_page, impossible_counts_are_refused)
 	counts[2] = &s->n_requests;
 	counts[3] = &s->n_sequences;
 	counts[4] = &s->n_bindings;
-	for (int i = 0; i < 5; i++) {
+	counts[5] = &s->n_tallies;
+	counts[6] = &s->n_denials;
+	for (int i = 0; i < 7; i++) {
 		uint32_t was = *counts[i];
 
 		*counts[i] = max[i] + 1;
@@ -810,6 +813,7 @@ Test(status_page, impossible_indices_are_refused)
 	REFUSED(s->sequences[0].n_retiring = 1); /* two are bound, and there are two */
 	REFUSED(s->sequences[0].n_bound = UINT32_MAX; s->sequences[0].n_retiring = 2);
 	REFUSED(s->sequences[0].first_binding = UINT32_MAX - 1);
+	REFUSED(s->n_denials = 1; s->denials[0].tally = 0);
 #undef REFUSED
 }
 
