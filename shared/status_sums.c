@@ -26,6 +26,28 @@ int64_t status_model_pages(const struct status_snapshot *s, const struct status_
 	return (int64_t)n;
 }
 
+struct status_bytes status_model_bytes(const struct status_snapshot *s, const struct status_model *m)
+{
+	struct status_bytes b = { 0 };
+
+	for (uint32_t i = 0; i < s->n_sessions; i++) {
+		const struct status_session *x = &s->sessions[i];
+
+		for (uint32_t k = 0; k < x->n_groups && !strcmp(x->model, m->name); k++) {
+			const struct status_group *g = &x->groups[k];
+			const struct status_class *c = &s->classes[g->class_index];
+			uint64_t each = c->joined ? c->page_bytes : 2 * c->page_bytes;
+			uint64_t managed = (uint64_t)g->managed, others = (uint64_t)(g->quarantined + g->unbound);
+
+			b.bound += ((uint64_t)g->held - managed - others) * each;
+			b.reserved += (uint64_t)g->unbound * each;
+			b.managed += managed * each;
+			b.quarantined += (uint64_t)g->quarantined * each;
+		}
+	}
+	return b;
+}
+
 static void add_managed(struct status_managed *sum, int64_t managed, int64_t offered, int64_t wanted, uint64_t since_ns)
 {
 	sum->managed = (int64_t)((uint64_t)sum->managed + (uint64_t)managed);

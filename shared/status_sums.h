@@ -25,4 +25,13 @@ int64_t status_model_pages(const struct status_snapshot *s, const struct status_
  */
 bool status_sums_hold(const struct status_snapshot *s, char *why, size_t size);
 
+/*
+ * Bytes, K and V, that the sessions of @m hold: of pages in rows of sequences (or on their way out of them), reserved
+ * for sequences and in no row, managed by the sessions themselves, and in quarantine.
+ */
+struct status_bytes {
+	uint64_t bound, reserved, managed, quarantined;
+};
+struct status_bytes status_model_bytes(const struct status_snapshot *s, const struct status_model *m);
+
 #endif

@@ -428,6 +428,8 @@ static void distinct_snapshot(struct status_snapshot *s)
 			      .page_tokens = 1052,
 			      .private_pages = 1053,
 			      .held = 1054,
+			      .quarantined = -1301, /* what is bound is left over, in bytes: no other number */
+			      .unbound = 1302,
 			      .managed = 1141,
 			      .offered = 1142,
 			      .wanted = 1143,
@@ -453,6 +455,13 @@ static void distinct_snapshot(struct status_snapshot *s)
 		.refused = 1067,
 		.rounds_blocked = 1068,
 		.longest_wait = 1069,
+		.totals = { .prefilled = 1201,
+			    .stepped = 1202,
+			    .pages_taken = 1203,
+			    .pages_returned = 1204,
+			    .pages_scrubbed = 1205,
+			    .pages_moved = 1206,
+			    .pages_yielded = 1207 },
 		.asked = 1144,
 		.unanswered = 1145,
 		.to_move = 1168,
@@ -460,6 +469,25 @@ static void distinct_snapshot(struct status_snapshot *s)
 		.n_members = 2,
 		.members = { 1151, 1152 },
 	};
+	s->n_tallies = 1;
+	s->tallies[0] = (struct status_tally){
+		.model = "one",
+		.totals = { .prefilled = 1211,
+			    .stepped = 1212,
+			    .pages_taken = 1213,
+			    .pages_returned = 1214,
+			    .pages_scrubbed = 1215,
+			    .pages_moved = 1216,
+			    .pages_yielded = 1217 },
+		.begins = { .admitted = 1221, .waited = 1222, .refused = 1223 },
+		.takes = { .admitted = 1224, .waited = 1225, .refused = 1226 },
+		.prepare = { .sum_ns = 1231000, .counts = { [2] = 1, [3] = 2, [4] = 4, [TIMES_LAST] = 8 } },
+		.step = { .sum_ns = 1232000, .counts = { [3] = 1233 } },
+		.wait = { .sum_ns = 1234000, .counts = { [7] = 1235 } },
+	};
+	s->n_denials = 2;
+	s->denials[0] = (struct status_denial){ .takes = 0, .reason = FAULT_NO_PAGES, .n = 1227 };
+	s->denials[1] = (struct status_denial){ .takes = 1, .reason = FAULT_NO_PAGES, .n = 1228 };
 	s->requests[0] = (struct status_request){
 		.phase = PHASE_FINISHING,
 		.transition = TRANSITION_COMPACT,

@@ -4,7 +4,7 @@
 of everything, and no number twice (fixture.c, distinct_snapshot())."""
 import unittest
 
-from test_status import Fixture, prometheus
+from test_status import Fixture, find, prometheus
 
 JSON = {
     "pool.bytes.total": 1001, "pool.bytes.held": 1002, "pool.bytes.free": 1003, "pool.bytes.unusable": 1004,
@@ -52,6 +52,22 @@ JSON = {
     "counters.refusals": 1108, "counters.rounds": 1109, "counters.sleeps": 1110, "counters.wakeups": 1111,
     "device_lost_ms": 67000, "counters.late": 1112, "counters.rescues": 1113, "counters.timer_polls": 1114,
     "refusals_by_reason.no-pages": 1115,
+    "models.0.bytes.bound": (1054 + 1301 - 1302 - 1141) * 2 * 1011, "models.0.bytes.reserved": 1302 * 2 * 1011,
+    "models.0.bytes.managed": 1141 * 2 * 1011, "models.0.bytes.quarantined": -1301 * 2 * 1011,
+    "sessions.0.totals.tokens.prefilled": 1201, "sessions.0.totals.tokens.stepped": 1202,
+    "sessions.0.totals.pages.taken": 1203, "sessions.0.totals.pages.returned": 1204,
+    "sessions.0.totals.pages.scrubbed": 1205, "sessions.0.totals.pages.moved": 1206,
+    "sessions.0.totals.pages.yielded": 1207,
+    "tallies.0.model": "one", "tallies.0.tokens.prefilled": 1211, "tallies.0.tokens.stepped": 1212,
+    "tallies.0.pages.taken": 1213, "tallies.0.pages.returned": 1214, "tallies.0.pages.scrubbed": 1215,
+    "tallies.0.pages.moved": 1216, "tallies.0.pages.yielded": 1217, "tallies.0.begins.admitted": 1221,
+    "tallies.0.begins.waited": 1222, "tallies.0.begins.refused": 1223, "tallies.0.begins.refused_by_reason": {"no-pages": 1227},
+    "tallies.0.takes.admitted": 1224, "tallies.0.takes.waited": 1225, "tallies.0.takes.refused": 1226,
+    "tallies.0.takes.refused_by_reason": {"no-pages": 1228},
+    "tallies.0.prepare": {"count": 15, "sum_us": 1231, "p50_us": 2 ** 36 // 1000 + 1, "p90_us": 2 ** 36 // 1000 + 1,
+                          "p99_us": 2 ** 36 // 1000 + 1},
+    "tallies.0.step": {"count": 1233, "sum_us": 1232, "p50_us": 9, "p90_us": 9, "p99_us": 9},
+    "tallies.0.wait": {"count": 1235, "sum_us": 1234, "p50_us": 17, "p90_us": 17, "p99_us": 17},
 }
 
 METRICS = {
@@ -73,6 +89,14 @@ METRICS = {
     "refused_attaches_total": 1105, "reclaimed_pages_total": 1106, "commands_total": 1107, "refusals_total": 1108,
     "rounds_total": 1109, "sleeps_total": 1110, "wakeups_total": 1111, "late_total": 1112, "rescues_total": 1113,
     "device_lost": 1, "timer_polls_total": 1114, "refusals_by_reason_total": 1115,
+    "model_bytes bound": (1054 + 1301 - 1302 - 1141) * 2 * 1011, "model_bytes reserved": 1302 * 2 * 1011,
+    "model_bytes managed": 1141 * 2 * 1011, "model_bytes quarantined": -1301 * 2 * 1011,
+    "model_prefill_tokens_total": 1211, "model_step_tokens_total": 1212, "model_pages_taken_total": 1213,
+    "model_pages_returned_total": 1214, "model_pages_scrubbed_total": 1215, "model_pages_moved_total": 1216,
+    "model_pages_yielded_total": 1217, "model_begins_admitted_total": 1221, "model_begins_waited_total": 1222,
+    "model_begins_refused_total": 1227, "model_takes_admitted_total": 1224, "model_takes_waited_total": 1225,
+    "model_takes_refused_total": 1228, "model_prepare_seconds_count": 15, "model_step_seconds_count": 1233,
+    "model_wait_seconds_count": 1235,
 }
 
 
@@ -112,11 +136,26 @@ class Fields(unittest.TestCase):
             seen.append((name, found[0], want))
         self.check(seen)
 
+    def test_buckets_are_cumulative(self):
+        """What is at most a bound is in its bucket, the last one has all; the sum is in seconds."""
+        with Fixture("distinct") as f:
+            samples, types = prometheus(f.status("--prometheus").stdout)
+        self.assertEqual(types["swakv_model_prepare_seconds"], "histogram")
+        bucket = {dict(labels)["le"]: v for (n, labels), v in samples.items() if n == "swakv_model_prepare_seconds_bucket"}
+        self.assertEqual(len(bucket), 25)
+        self.assertEqual(list(bucket)[0], "0.000008192")
+        self.assertEqual(bucket["0.000008192"], 3)
+        self.assertEqual(bucket["0.000016384"], 7)
+        self.assertEqual(bucket["68.719476736"], 7)
+        self.assertEqual(bucket["+Inf"], 15)
+        self.assertEqual(find(samples, "swakv_model_prepare_seconds_sum"), 0.001231)
+
     def test_no_metric_is_forgotten(self):
         with Fixture("distinct") as f:
             samples, _ = prometheus(f.status("--prometheus").stdout)
         others = {"up", "status", "info", "start_time_seconds", "thread_heartbeat_age_seconds", "thread_stuck",
                   "snapshot_age_seconds", "invariant_holds", "session_info", "session_poisoned"}
+        others |= {f"model_{n}_seconds_{part}" for n in ("prepare", "step", "wait") for part in ("bucket", "sum")}
         known = {name.partition(" ")[0] for name in METRICS} | others
         self.assertEqual({n.removeprefix("swakv_") for n, _ in samples} - known, set())
 

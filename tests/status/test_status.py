@@ -72,12 +72,13 @@ def prometheus(text):
             assert family not in types, "family %s comes twice" % family
         elif line.startswith("# TYPE "):
             _, _, name, kind = line.split(" ")
-            assert name == family and kind in ("gauge", "counter"), line
+            assert name == family and kind in ("gauge", "counter", "histogram"), line
             types[name] = kind
         else:
             m = line_format.fullmatch(line)
             assert m, line
-            assert m.group(1) == family, "sample outside its family: " + line
+            parts = ["_bucket", "_sum", "_count"] if types[family] == "histogram" else [""]
+            assert m.group(1) in [family + part for part in parts], "sample outside its family: " + line
             key = (m.group(1), tuple(re.findall(label, m.group(2))))
             assert key not in samples, "sample comes twice: " + line
             samples[key] = float(line.rsplit(" ", 1)[1])

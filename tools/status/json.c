@@ -12,6 +12,7 @@
 #include "json_put.h"
 #include "lifecycle.h"
 #include "show_map.h"
+#include "show_tallies.h"
 #include "status_sums.h"
 #include "text.h"
 #include "view.h"
@@ -161,6 +162,18 @@ static json_t *model_classes(const struct status_snapshot *snap, const struct st
 	return array;
 }
 
+static json_t *model_bytes(const struct status_snapshot *snap, const struct status_model *m)
+{
+	const struct status_bytes b = status_model_bytes(snap, m);
+	json_t *object = json_object();
+
+	put_unsigned(object, "bound", b.bound);
+	put_unsigned(object, "reserved", b.reserved);
+	put_unsigned(object, "managed", b.managed);
+	put_unsigned(object, "quarantined", b.quarantined);
+	return object;
+}
+
 static json_t *models(const struct sample *s)
 {
 	json_t *array = json_array();
@@ -182,6 +195,7 @@ static json_t *models(const struct sample *s)
 		json_put_bool(object, "claims", m->claims != 0);
 		json_put_bool(object, "drained", s->snapshot.drained || m->drained);
 		json_object_set_new(object, "classes", model_classes(&s->snapshot, m));
+		json_object_set_new(object, "bytes", model_bytes(&s->snapshot, m));
 		json_put(object, "managed", managed.managed);
 		json_put(object, "offered", managed.offered);
 		json_put(object, "wanted", managed.wanted);
@@ -340,6 +354,7 @@ static json_t *session(const struct sample *s, const struct status_session *x)
 	put_unsigned(object, "unanswered", x->unanswered);
 	put_unsigned(object, "longest_wait", x->longest_wait);
 	json_object_set_new(object, "staying_extents", stays(x->stays));
+	json_object_set_new(object, "totals", totals_json(&x->totals));
 	return object;
 }
 
@@ -465,6 +480,7 @@ static void put_snapshot(json_t *to, const struct view *v, const struct sample *
 	json_object_set_new(to, "classes", classes(&s->snapshot));
 	json_object_set_new(to, "moves", moves(&s->snapshot));
 	json_object_set_new(to, "models", models(s));
+	json_object_set_new(to, "tallies", tallies_json(&s->snapshot));
 	json_object_set_new(to, "sessions", sessions(v, s));
 	if (v->requests)
 		json_object_set_new(to, "requests", requests(v, s));

@@ -9,78 +9,11 @@
  * of the broker's name is `broker`: Prometheus gives `instance` a meaning of
  * its own. The names are an interface: they are listed in swakv-status(1).
  */
-#include <inttypes.h>
-#include <string.h>
-
+#include "exposition.h"
+#include "show_tallies.h"
 #include "status_sums.h"
 #include "text.h"
 #include "view.h"
-
-struct exposition {
-	FILE *out;
-	const char *broker;
-	const char *family;
-	bool openmetrics;
-};
-
-/* Characters of a family's name without the ending of a counter's samples. */
-static int bare_length(const char *name)
-{
-	const char *end = strstr(name, "_total");
-
-	return (int)(end ? end - name : (ptrdiff_t)strlen(name));
-}
-
-static void family(struct exposition *e, const char *name, const char *type, const char *help)
-{
-	int n = e->openmetrics ? bare_length(name) : (int)strlen(name);
-
-	e->family = name;
-	fprintf(e->out, "# HELP %.*s %s\n# TYPE %.*s %s\n", n, name, help, n, name, type);
-}
-
-static void label(struct exposition *e, const char *name, const char *value)
-{
-	fprintf(e->out, ",%s=\"", name);
-	for (; *value; value++) {
-		if (*value == '\\' || *value == '"')
-			fputc('\\', e->out);
-		if (*value == '\n')
-			fputs("\\n", e->out);
-		else
-			fputc(*value, e->out);
-	}
-	fputc('"', e->out);
-}
-
-static void label_number(struct exposition *e, const char *name, int64_t value)
-{
-	fprintf(e->out, ",%s=\"%" PRId64 "\"", name, value);
-}
-
-/* A sample: sample_begin(), any labels, then a value. */
-static void sample_begin(struct exposition *e)
-{
-	fprintf(e->out, "%s{broker=\"%s\"", e->family, e->broker); /* a broker's name needs no escapes */
-}
-
-static void value(struct exposition *e, int64_t v)
-{
-	fprintf(e->out, "} %" PRId64 "\n", v);
-}
-
-static void value_seconds(struct exposition *e, int64_t ms)
-{
-	fprintf(e->out, "} %" PRId64 ".%03" PRId64 "\n", ms / 1000, ms % 1000);
-}
-
-/* A family of one sample. */
-static void single(struct exposition *e, const char *name, const char *type, const char *help, uint64_t v)
-{
-	family(e, name, type, help);
-	sample_begin(e);
-	value(e, (int64_t)v);
-}
 
 static void write_health(struct exposition *e, const struct sample *s)
 {
@@ -241,6 +174,28 @@ static void write_model_pages(struct exposition *e, const struct status_snapshot
 	}
 }
 
+static void write_model_bytes(struct exposition *e, const struct status_snapshot *s)
+{
+	family(e, "swakv_model_bytes", "gauge", "Bytes that a model's sessions hold, K and V, by what they are.");
+	for (uint32_t i = 0; i < s->n_models; i++) {
+		const struct status_bytes b = status_model_bytes(s, &s->models[i]);
+		const struct {
+			const char *state;
+			uint64_t bytes;
+		} parts[] = { { "bound", b.bound },
+			      { "reserved", b.reserved },
+			      { "managed", b.managed },
+			      { "quarantined", b.quarantined } };
+
+		for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++) {
+			sample_begin(e);
+			label(e, "model", s->models[i].name);
+			label(e, "state", parts[k].state);
+			value(e, (int64_t)parts[k].bytes);
+		}
+	}
+}
+
 /* A model without one has no sample: 0 would be the smallest ceiling of all. */
 static void write_ceilings(struct exposition *e, const struct status_snapshot *s)
 {
@@ -272,6 +227,7 @@ static void write_models(struct exposition *e, const struct sample *sample)
 		value_seconds(e, s->models[i].oldest_wait_ns ? sample_age_ms(sample, s->models[i].oldest_wait_ns) : 0);
 	}
 	write_model_pages(e, s);
+	write_model_bytes(e, s);
 }
 
 static void write_reasons(struct exposition *e, const struct status_snapshot *s)
@@ -435,6 +391,7 @@ static void write_snapshot(struct exposition *e, const struct view *v, const str
 	write_sums(e, &s->snapshot);
 	write_classes(e, &s->snapshot);
 	write_models(e, s);
+	tallies_expose(e, &s->snapshot);
 	write_sessions(e, v, s);
 	write_counters(e, &s->snapshot);
 	write_reasons(e, &s->snapshot);

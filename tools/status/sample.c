@@ -181,6 +181,8 @@ static int copy_snapshot(struct sample *s, const struct status_reader *r)
 	if (e == 0) {
 		for (uint32_t i = 0; i < s->snapshot.n_sessions; i++)
 			make_session_printable(&s->snapshot.sessions[i]);
+		for (uint32_t i = 0; i < s->snapshot.n_tallies; i++)
+			make_printable(s->snapshot.tallies[i].model, sizeof(s->snapshot.tallies[i].model));
 		for (uint32_t i = 0; i < s->snapshot.n_models; i++)
 			make_printable(s->snapshot.models[i].name, sizeof(s->snapshot.models[i].name));
 		make_events_printable(&s->snapshot);

@@ -5,6 +5,7 @@
 
 #include "lifecycle.h"
 #include "show_map.h"
+#include "show_tallies.h"
 #include "size.h"
 #include "status_sums.h"
 #include "text.h"
@@ -432,6 +433,7 @@ void table_write(FILE *out, const struct view *v, const struct sample *s)
 	write_pool(out, &s->snapshot);
 	write_classes(out, &s->snapshot);
 	write_models(out, s);
+	tallies_write(out, &s->snapshot);
 	write_session_rows(out, v, s);
 	write_asked(out, v, s);
 	write_moves(out, v, &s->snapshot);
