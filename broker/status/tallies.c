@@ -28,7 +28,7 @@ void status_fill_totals(struct status_totals *out, struct session *x)
 	*out = totals_of(&t);
 }
 
-static void add(struct status_totals *to, const struct status_totals *x)
+static void totals_add(struct status_totals *to, const struct status_totals *x)
 {
 	to->prefilled += x->prefilled;
 	to->stepped += x->stepped;
@@ -92,5 +92,5 @@ void status_fill_tallies(struct status_snapshot *s, struct ring_thread *t)
 		s->tallies[i].totals = totals_of(&t->tallies.all[i].ended);
 	TAILQ_FOREACH (c, &t->channels, link)
 		if (c->tally && c->shown >= 0)
-			add(&s->tallies[c->tally - t->tallies.all].totals, &s->sessions[c->shown].totals);
+			totals_add(&s->tallies[c->tally - t->tallies.all].totals, &s->sessions[c->shown].totals);
 }

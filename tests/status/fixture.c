@@ -23,6 +23,9 @@
  *   hostile    texts full of quotes, escapes and broken UTF-8
  *   large      64 sessions, 8,192 extents, a million pages
  *   truncated  a snapshot that had no room for its bindings
+ *   rates      a snapshot a second, as its times say, with counters that rise evenly
+ *   frozen     the known one, once
+ *   many       64 sessions
  */
 #include <errno.h>
 #include <poll.h>
@@ -539,6 +542,33 @@ static void distinct_snapshot(struct status_snapshot *s)
 	s->refusals_by[FAULT_NO_PAGES] = 1115;
 }
 
+/* Snapshot @k, a second after the one before: counters rise by the same each time. */
+static void rates_snapshot(struct status_snapshot *s, uint64_t k)
+{
+	fill_pool(s);
+	s->commands = 500 * k;
+	s->refusals = 20 * k;
+	s->n_classes = s->n_models = s->n_sessions = s->n_tallies = 1;
+	s->classes[0] =
+		(struct status_class){ .page_bytes = 4096, .pages = 100, .free = 20, .leased = 60, .quarantined = 20 };
+	s->models[0] = (struct status_model){ .name = "one", .used = 4096, .sessions = 1 };
+	s->sessions[0] = known_session(7, "one", STATUS_ATTACHED);
+	s->sessions[0].commands = 250 * k;
+	s->sessions[0].totals = (struct status_totals){ .prefilled = 1000 * k, .stepped = 500 * k };
+	s->tallies[0] =
+		(struct status_tally){ .model = "one", .totals = { .prefilled = 2000 * k, .stepped = 1000 * k } };
+	times_add(&s->tallies[0].step, 8000);
+}
+
+/* More sessions than a screen has lines. */
+static void many_snapshot(struct status_snapshot *s)
+{
+	known_snapshot(s);
+	s->n_requests = 0;
+	for (; s->n_sessions < 64; s->n_sessions++)
+		s->sessions[s->n_sessions] = known_session(s->n_sessions + 1, "gemma", STATUS_ATTACHED);
+}
+
 static void publish(struct status_writer *w, const char *mode, uint64_t k)
 {
 	struct status_snapshot *s = status_writer_begin(w);
@@ -551,11 +581,17 @@ static void publish(struct status_writer *w, const char *mode, uint64_t k)
 		fill_pool(s);
 	else if (!strcmp(mode, "large"))
 		large_snapshot(s);
+	else if (!strcmp(mode, "rates"))
+		rates_snapshot(s, k);
+	else if (!strcmp(mode, "many"))
+		many_snapshot(s);
 	else if (!strcmp(mode, "distinct"))
 		distinct_snapshot(s);
 	else
 		known_snapshot(s);
 	s->published_ns = !strcmp(mode, "stale") ? now_ns() - 2500 * ms : now_ns() + ahead;
+	if (!strcmp(mode, "rates"))
+		s->published_ns = start_ns() + ahead + k * 1000 * ms;
 	if (!strcmp(mode, "damaged"))
 		s->sessions[0].groups[0].class_index = 2;
 	if (!strcmp(mode, "unbalanced"))
@@ -611,7 +647,7 @@ int main(int argc, char **argv)
 		w.head->version = STATUS_VERSION + 1;
 	for (uint64_t k = 1;; k++) {
 		beat(&w, mode);
-		if (strcmp(mode, "silent") != 0)
+		if (strcmp(mode, "silent") != 0 && (k == 1 || strcmp(mode, "frozen") != 0))
 			publish(&w, mode, k);
 		if (k == 1) {
 			if (strcmp(mode, "unready") != 0)

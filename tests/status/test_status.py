@@ -4,9 +4,7 @@
 import json
 import os
 import pathlib
-import pty
 import re
-import select
 import signal
 import subprocess
 import time
@@ -546,54 +544,6 @@ class Watch(unittest.TestCase):
             watcher.stdout.readline()
             watcher.stdout.close()
             self.assertEqual(watcher.wait(), RUNNING)
-
-    def test_full_screen_on_a_terminal(self):
-        with Fixture("known") as f:
-            master, slave = pty.openpty()
-            watcher = subprocess.Popen([TOOL, "-b", f.name, "--watch", "0.05"], stdin=slave, stdout=slave,
-                                       env={**os.environ, "TERM": "xterm", "LINES": "40", "COLUMNS": "150"})
-            os.close(slave)
-            seen = b""
-            while b"QUARANTINED" not in seen or b"q quits" not in seen:
-                select.select([master], [], [])
-                seen += os.read(master, 65536)
-            os.write(master, b"q")
-            while watcher.poll() is None:
-                if select.select([master], [], [], 0.05)[0]:
-                    try:
-                        os.read(master, 65536)
-                    except OSError:
-                        break
-            self.assertEqual(watcher.wait(), RUNNING)
-            os.close(master)
-
-    def test_full_screen_shows_what_lies_beyond_its_edge(self):
-        with Fixture("known") as f:
-            master, slave = pty.openpty()
-            watcher = subprocess.Popen([TOOL, "-b", f.name, "--watch", "30"], stdin=slave, stdout=slave,
-                                       env={**os.environ, "TERM": "xterm", "LINES": "40", "COLUMNS": "30"})
-            os.close(slave)
-            seen = b""
-            while b"q quits" not in seen:
-                seen += os.read(master, 65536)
-            self.assertNotIn(b"TINED", seen)
-            while b"TINED" not in seen:  # the last columns of the classes
-                os.write(master, b"\x1bOC")
-                if select.select([master], [], [], 0.05)[0]:
-                    seen += os.read(master, 65536)
-            while b"broker" not in seen.rsplit(b"TINED", 1)[1]:
-                os.write(master, b"\x1bOD")
-                if select.select([master], [], [], 0.05)[0]:
-                    seen += os.read(master, 65536)
-            os.write(master, b"q")
-            while watcher.poll() is None:
-                if select.select([master], [], [], 0.05)[0]:
-                    try:
-                        os.read(master, 65536)
-                    except OSError:
-                        break
-            self.assertEqual(watcher.wait(), RUNNING)
-            os.close(master)
 
 
 if __name__ == "__main__":

@@ -17,13 +17,12 @@ struct options {
 	const char *socket;
 	struct view view;
 	bool watch;
-	double seconds;
-	unsigned long count;
+	struct watch_options repeat;
 };
 
 static const char usage_text[] =
 	"usage: swakv-status [-b NAME | -s SOCKET] [--session [ID]] [--request [SESSION[:HANDLE]]] [--quarantine]\n"
-	"                    [--map] [--events] [--json | --prometheus] [--watch [SECONDS] [--count N]]\n"
+	"                    [--map] [--events] [--json | --prometheus] [--watch [SECONDS] [--count N] [--no-color]]\n"
 	"\n"
 	"Shows the pool, the pages and the sessions of a running swakv broker.\n"
 	"\n"
@@ -38,6 +37,7 @@ static const char usage_text[] =
 	"  -p, --prometheus       Prometheus text format\n"
 	"  -w, --watch [SECONDS]  repeat (default: every second), full screen on a terminal\n"
 	"  -n, --count N          with --watch: stop after N samples\n"
+	"      --no-color         with --watch: no colours (nor with $NO_COLOR)\n"
 	"  -h, --help             this text\n"
 	"      --version          the version\n"
 	"\n"
@@ -86,6 +86,9 @@ static bool apply(struct options *o, int option, const char *value)
 		return o->view.map = true;
 	case 'e':
 		return o->view.events = true;
+	case 'C':
+		o->repeat.plain = true;
+		return true;
 	case 'S':
 		o->view.sessions = true;
 		if (value && !(parse_session(&o->view, value, &end) && *end == '\0'))
@@ -98,36 +101,38 @@ static bool apply(struct options *o, int option, const char *value)
 		return true;
 	case 'w':
 		o->watch = true;
-		if (value && !number_read_seconds(value, 0.001, 86400, &o->seconds))
+		if (value && !number_read_seconds(value, 0.001, 86400, &o->repeat.seconds))
 			return usage_error("not a time from 0.001 to 86400 seconds:", value);
 		return true;
 	case 'n':
-		if (!number_read(value, 1, UINT32_MAX, &o->count))
+		if (!number_read(value, 1, UINT32_MAX, &o->repeat.count))
 			return usage_error("not a count from 1 to 4294967295:", value);
 		return true;
 	}
 	return false;
 }
 
+static const struct option longs[] = {
+	{ "broker", required_argument, NULL, 'b' },
+	{ "name", required_argument, NULL, 'b' }, /* as it was called first */
+	{ "socket", required_argument, NULL, 's' },
+	{ "session", optional_argument, NULL, 'S' },
+	{ "request", optional_argument, NULL, 'r' },
+	{ "quarantine", no_argument, NULL, 'q' },
+	{ "map", no_argument, NULL, 'm' },
+	{ "events", no_argument, NULL, 'e' },
+	{ "json", no_argument, NULL, 'j' },
+	{ "prometheus", no_argument, NULL, 'p' },
+	{ "watch", optional_argument, NULL, 'w' },
+	{ "count", required_argument, NULL, 'n' },
+	{ "no-color", no_argument, NULL, 'C' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ 0 },
+};
+
 static bool parse_options(struct options *o, int argc, char **argv)
 {
-	static const struct option longs[] = {
-		{ "broker", required_argument, NULL, 'b' },
-		{ "name", required_argument, NULL, 'b' }, /* as it was called first */
-		{ "socket", required_argument, NULL, 's' },
-		{ "session", optional_argument, NULL, 'S' },
-		{ "request", optional_argument, NULL, 'r' },
-		{ "quarantine", no_argument, NULL, 'q' },
-		{ "map", no_argument, NULL, 'm' },
-		{ "events", no_argument, NULL, 'e' },
-		{ "json", no_argument, NULL, 'j' },
-		{ "prometheus", no_argument, NULL, 'p' },
-		{ "watch", optional_argument, NULL, 'w' },
-		{ "count", required_argument, NULL, 'n' },
-		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'V' },
-		{ 0 },
-	};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "b:s:S::r::qmejpw::n:h", longs, NULL)) != -1) {
@@ -153,6 +158,7 @@ static bool parse_options(struct options *o, int argc, char **argv)
 		case 'q':
 		case 'm':
 		case 'e':
+		case 'C':
 		case 'n':
 			if (!apply(o, c, optarg))
 				return false;
@@ -165,7 +171,7 @@ static bool parse_options(struct options *o, int argc, char **argv)
 			return usage_unknown();
 		}
 	}
-	if (o->count && !o->watch)
+	if (o->repeat.count && !o->watch)
 		return usage_error("--watch is missing, without which nothing repeats:", "--count");
 	return optind == argc || usage_error("unexpected argument", argv[optind]);
 }
@@ -190,7 +196,7 @@ static int conclude(const struct options *o, const struct sample *s)
 
 int main(int argc, char **argv)
 {
-	struct options o = { .instance = getenv("SWAKV_BROKER"), .seconds = 1 };
+	struct options o = { .instance = getenv("SWAKV_BROKER"), .repeat = { .seconds = 1 } };
 	struct sample *s;
 	int status;
 
@@ -206,7 +212,9 @@ int main(int argc, char **argv)
 	}
 	o.view.compact = o.watch;
 	if (o.watch) {
-		watch(s, o.instance, o.socket, &o.view, o.seconds, o.count);
+		o.repeat.instance = o.instance;
+		o.repeat.socket = o.socket;
+		watch(s, &o.view, &o.repeat);
 	} else {
 		sample_take(s, o.instance, o.socket);
 		view_write(stdout, &o.view, s);

@@ -12,6 +12,7 @@
 
 #include "cleanup.h"
 #include "clock.h"
+#include "screen.h"
 
 enum { SCROLL_COLUMNS = 8, MAX_LEFT = 400 };
 
@@ -31,13 +32,12 @@ static void catch_signals(void)
 	signal(SIGPIPE, SIG_IGN); /* the write's error ends the watch */
 }
 
-static void watch_plain(struct sample *s, const char *instance, const char *socket, const struct view *v,
-			double seconds, unsigned long count)
+static void watch_plain(struct sample *s, const struct view *v, const struct watch_options *o)
 {
-	struct timespec pause = { .tv_sec = (time_t)seconds, .tv_nsec = (long)(fmod(seconds, 1) * 1e9) };
+	struct timespec pause = { .tv_sec = (time_t)o->seconds, .tv_nsec = (long)(fmod(o->seconds, 1) * 1e9) };
 
 	for (unsigned long n = 0; !interrupted;) {
-		sample_take(s, instance, socket);
+		sample_take(s, o->instance, o->socket);
 		view_write(stdout, v, s);
 		if (v->format == VIEW_TABLE)
 			fputc('\n', stdout);
@@ -46,7 +46,7 @@ static void watch_plain(struct sample *s, const char *instance, const char *sock
 				clearerr(stdout);
 			break;
 		}
-		if (++n == count)
+		if (++n == o->count)
 			break;
 		nanosleep(&pause, NULL);
 	}
@@ -127,28 +127,33 @@ static bool keys(int wait_ms, struct corner *at)
 	return !interrupted;
 }
 
-static void watch_screen(struct sample *s, const char *instance, const char *socket, const struct view *v,
-			 double seconds, unsigned long count)
+static void open_screen(void)
 {
-	struct corner at = { 0, 0 };
-
 	initscr();
 	cbreak();
 	noecho();
 	curs_set(0);
 	keypad(stdscr, TRUE);
+}
+
+/* Parts of a sample in full: as the table has them. */
+static void watch_text(struct sample *s, const struct view *v, const struct watch_options *o)
+{
+	struct corner at = { 0, 0 };
+
+	open_screen();
 	for (unsigned long n = 0; !interrupted;) {
 		AUTO_FREE char *text = NULL;
 		int lines;
 
-		sample_take(s, instance, socket);
+		sample_take(s, o->instance, o->socket);
 		text = render(v, s);
 		if (!text)
 			break;
 		lines = draw(text, &at);
-		if (++n == count)
+		if (++n == o->count)
 			break;
-		if (!keys((int)(seconds * 1000), &at))
+		if (!keys((int)(o->seconds * 1000), &at))
 			break;
 		if (at.top > lines - 1)
 			at.top = lines - 1;
@@ -156,12 +161,18 @@ static void watch_screen(struct sample *s, const char *instance, const char *soc
 	endwin();
 }
 
-void watch(struct sample *s, const char *instance, const char *socket, const struct view *v, double seconds,
-	   unsigned long count)
+static bool watches_all(const struct view *v)
+{
+	return !v->sessions && !v->requests && !v->quarantine && !v->map && !v->events;
+}
+
+void watch(struct sample *s, const struct view *v, const struct watch_options *o)
 {
 	catch_signals();
-	if (v->format == VIEW_TABLE && isatty(STDOUT_FILENO))
-		watch_screen(s, instance, socket, v, seconds, count);
+	if (v->format != VIEW_TABLE || !isatty(STDOUT_FILENO))
+		watch_plain(s, v, o);
+	else if (watches_all(v))
+		screen_run(s, o, &interrupted);
 	else
-		watch_plain(s, instance, socket, v, seconds, count);
+		watch_text(s, v, o);
 }
