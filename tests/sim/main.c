@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -104,7 +105,7 @@ static void run_here(struct world *w, const struct sim_options *o, struct status
 	world_run(w, o, status);
 }
 
-/* A broker that does not come back from a turn is ended. */
+/* A broker that does not come back from a turn is ended: so much time of a CPU, or ten times that by the clock. */
 static unsigned int limit_s(const struct sim_options *o)
 {
 	return (unsigned int)(60 + o->steps / 1000);
@@ -124,7 +125,8 @@ static void run_apart(struct world *w, const struct sim_options *o, struct statu
 		exit(1);
 	}
 	if (pid == 0) {
-		alarm(limit_s(o));
+		setitimer(ITIMER_PROF, &(struct itimerval){ .it_value.tv_sec = limit_s(o) }, NULL);
+		alarm(10 * limit_s(o));
 		world_run(w, o, status);
 		fflush(stdout);
 		_exit(0);
@@ -132,7 +134,7 @@ static void run_apart(struct world *w, const struct sim_options *o, struct statu
 	waitpid(pid, &code, 0);
 	if (code == 0 || w->broken[0])
 		return;
-	if (WIFSIGNALED(code) && WTERMSIG(code) == SIGALRM)
+	if (WIFSIGNALED(code) && (WTERMSIG(code) == SIGALRM || WTERMSIG(code) == SIGPROF))
 		snprintf(w->broken, sizeof(w->broken), "it did not go on for %u s", limit_s(o));
 	else
 		snprintf(w->broken, sizeof(w->broken), "it ended with %s %d",
