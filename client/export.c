@@ -325,7 +325,7 @@ int swakv_export_csr(const struct swakv_export_rows *rows, const struct swakv_ex
 /* The last @count tokens of sequence @i; @out NULL: only looks whether they have pages. */
 static int slots_write(struct export *e, uint32_t i, int32_t count, int64_t *out)
 {
-	struct kept k;
+	struct kept k = { 0 };
 	int r = kept_find(e, i, &k);
 
 	if (r < 0)
@@ -372,6 +372,6 @@ int swakv_export_slots(const struct swakv_export_rows *rows, const struct swakv_
 		n += (size_t)count[i];
 	}
 	while (n < n_slots)
-		slots[n++] = -1;
+		slots[n++] = -1; /* NOLINT(clang-analyzer-core.NullDereference): without a list @n_slots is 0 */
 	return 0;
 }

@@ -153,6 +153,7 @@ static void fence_add(struct fences *f, struct wire_fence fence)
 	struct wire_fence *of = &f->of[fence.line];
 
 	if (f->given[fence.line] &&
+	    /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): what was given is set */
 	    (of->kind == WIRE_FENCE_FAILED || (fence.kind == WIRE_FENCE_LINE && fence.value <= of->value)))
 		return;
 	f->given[fence.line] = true;

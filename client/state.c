@@ -141,7 +141,8 @@ static int32_t *take_pages(const struct wire_binding **p, uint32_t n)
 	int32_t *out = calloc((size_t)n + 1, sizeof(*out));
 
 	for (uint32_t i = 0; out && i < n; i++)
-		out[i] = (*p)[i].page;
+		out[i] = (*p)[i].page; /* NOLINT(clang-analyzer-core.NullDereference): where @n is not 0, @p is what
+					  came */
 	*p += n;
 	return out;
 }
