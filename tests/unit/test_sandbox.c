@@ -113,7 +113,8 @@ Test(sandbox, threads_that_are_there_already_are_in_it_and_new_ones_can_be_made)
 	cr_expect_eq(prctl(PR_SET_NAME, "named"), 0);
 }
 
-/* The log's thread gives up privileges as the first thing it does, and on a busy machine it begins when all else is there. */
+/* The log's thread gives up privileges as the first thing it does, and on a busy machine it begins when all else is
+ * there. */
 Test(sandbox, a_thread_that_begins_late_may_give_up_privileges)
 {
 	enter(SANDBOX_HOST);

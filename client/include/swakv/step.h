@@ -139,10 +139,10 @@ int swakv_step_turn(swakv_session *s, struct swakv_turn *turns, uint32_t n, swak
 
 /* A step that comes again and again. Kept from one call to the next. */
 struct swakv_cycle {
-	uint32_t size;            /* sizeof(struct swakv_cycle) */
-	uint32_t stream;          /* of all requests that complete a step */
-	swakv_ticket ticket;      /* of the turn that prepares this step, 0: it is prepared; out: of the next, 0: none */
-	void *graph;              /* the step's work, as of swakv_stream_replay(); NULL: it has been enqueued */
+	uint32_t size;       /* sizeof(struct swakv_cycle) */
+	uint32_t stream;     /* of all requests that complete a step */
+	swakv_ticket ticket; /* of the turn that prepares this step, 0: it is prepared; out: of the next, 0: none */
+	void *graph;         /* the step's work, as of swakv_stream_replay(); NULL: it has been enqueued */
 	struct swakv_turn *turns; /* [n], what comes behind it; the fences are set here */
 	uint32_t n;
 	uint32_t wait_ms; /* at most, for the answer of `ticket`; 0: timeout_ms of the session */
@@ -155,9 +155,9 @@ struct swakv_cycle {
  * of the turn: the work is enqueued, and the fences are those of the step.
  * A @cycle that is refused as a whole (EINVALID, EPHASE) has changed nothing, and keeps its ticket.
  * Errors: common (also requests of several streams), those of swakv_wait_for(), swakv_stream_replay(),
- * swakv_stream_mark() and swakv_step_turn(): SWAKV_ETIMEDOUT, SWAKV_EDENIED, SWAKV_EPOISONED, SWAKV_EPHASE (also: @graph
- * on a stream not bound with graph_steps), SWAKV_EBUSY, SWAKV_EPENDING, SWAKV_ENEVER, SWAKV_ENOPAGES, SWAKV_ELIMIT,
- * SWAKV_EDEVICE.
+ * swakv_stream_mark() and swakv_step_turn(): SWAKV_ETIMEDOUT, SWAKV_EDENIED, SWAKV_EPOISONED, SWAKV_EPHASE (also:
+ * @graph on a stream not bound with graph_steps), SWAKV_EBUSY, SWAKV_EPENDING, SWAKV_ENEVER, SWAKV_ENOPAGES,
+ * SWAKV_ELIMIT, SWAKV_EDEVICE.
  */
 int swakv_step_cycle(swakv_session *s, struct swakv_cycle *cycle);
 
