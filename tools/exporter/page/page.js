@@ -73,7 +73,9 @@ function pause() {
 	document.getElementById("pause").setAttribute("aria-pressed", String(paused));
 	say("pause", paused ? "Go on" : "Pause");
 	clearTimeout(timer);
-	if (!paused)
+	if (paused)
+		asked++; // an answer under way is not shown any more
+	else
 		ask();
 }
 
