@@ -12,6 +12,7 @@
 #include "json_put.h"
 #include "lifecycle.h"
 #include "show_map.h"
+#include "show_moves.h"
 #include "show_tallies.h"
 #include "status_sums.h"
 #include "text.h"
@@ -86,35 +87,6 @@ static json_t *pool(const struct sample *s)
 	return p;
 }
 
-/* Extents that were passed over, by the reason; those of which there are none are left out. */
-static json_t *stays(const uint32_t *of)
-{
-	json_t *object = json_object();
-
-	for (uint32_t i = 0; i < STAY_COUNT; i++)
-		if (of[i])
-			json_put(object, text_stay(i), of[i]);
-	return object;
-}
-
-/* Of the extents that are to come empty, and of pages that moved for that. */
-static json_t *moves(const struct status_snapshot *snap)
-{
-	json_t *object = json_object();
-	int64_t extents = 0, to_move = 0;
-
-	for (uint32_t i = 0; i < snap->n_classes; i++)
-		extents += snap->classes[i].emptying;
-	for (uint32_t i = 0; i < snap->n_sessions; i++)
-		to_move += snap->sessions[i].to_move;
-	put_unsigned(object, "pages", snap->moved_pages);
-	put_unsigned(object, "bytes", snap->moved_bytes);
-	put_unsigned(object, "no_place", snap->unplaced);
-	json_put(object, "emptying_extents", extents);
-	json_put(object, "to_move", to_move);
-	return object;
-}
-
 static json_t *classes(const struct status_snapshot *snap)
 {
 	json_t *array = json_array();
@@ -135,7 +107,7 @@ static json_t *classes(const struct status_snapshot *snap)
 		json_put(object, "extents", c->extents);
 		json_put(object, "empty_extents", c->empty);
 		json_put(object, "emptying_extents", c->emptying);
-		json_object_set_new(object, "staying_extents", stays(c->stays));
+		json_object_set_new(object, "staying_extents", stays_json(c->stays));
 		put_unsigned(object, "moved", c->moved);
 		json_put(object, "sessions", c->sessions);
 		json_object_set_new(object, "pages", pages);
@@ -353,7 +325,7 @@ static json_t *session(const struct sample *s, const struct status_session *x)
 	put_unsigned(object, "asked", x->asked);
 	put_unsigned(object, "unanswered", x->unanswered);
 	put_unsigned(object, "longest_wait", x->longest_wait);
-	json_object_set_new(object, "staying_extents", stays(x->stays));
+	json_object_set_new(object, "staying_extents", stays_json(x->stays));
 	json_object_set_new(object, "totals", totals_json(&x->totals));
 	return object;
 }
@@ -478,7 +450,7 @@ static void put_snapshot(json_t *to, const struct view *v, const struct sample *
 	json_object_set_new(to, "pool", pool(s));
 	json_object_set_new(to, "invariant", invariant(&s->snapshot));
 	json_object_set_new(to, "classes", classes(&s->snapshot));
-	json_object_set_new(to, "moves", moves(&s->snapshot));
+	json_object_set_new(to, "moves", moves_json(&s->snapshot));
 	json_object_set_new(to, "models", models(s));
 	json_object_set_new(to, "tallies", tallies_json(&s->snapshot));
 	json_object_set_new(to, "sessions", sessions(v, s));

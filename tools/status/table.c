@@ -5,6 +5,7 @@
 
 #include "lifecycle.h"
 #include "show_map.h"
+#include "show_moves.h"
 #include "show_tallies.h"
 #include "size.h"
 #include "status_sums.h"
@@ -86,61 +87,6 @@ static void write_classes(FILE *out, const struct status_snapshot *s)
 	}
 	fprintf(out, "%-6s %-6s %10s %10" PRId64 " %10" PRId64 " %10" PRId64 " %12" PRId64 "\n", "all", "", "",
 		sum.pages, sum.free, sum.leased, sum.quarantined);
-}
-
-/* "; passed over: 2 idle, 1 pinned" */
-static void write_stays(FILE *out, const uint32_t *stays)
-{
-	const char *before = "; passed over: ";
-
-	for (uint32_t i = 0; i < STAY_COUNT; i++) {
-		if (!stays[i])
-			continue;
-		fprintf(out, "%s%" PRIu32 " %s", before, stays[i], text_stay(i));
-		before = ", ";
-	}
-}
-
-static bool any_stays(const uint32_t *stays)
-{
-	uint32_t any = 0;
-
-	for (uint32_t i = 0; i < STAY_COUNT; i++)
-		any |= stays[i];
-	return any;
-}
-
-/* Extents that are to come empty for those who lack pages, what moved for that, and who keeps some from it. */
-static void write_moves(FILE *out, const struct view *v, const struct status_snapshot *s)
-{
-	const char *before = "\n";
-	char a[TEXT_SIZE];
-
-	if (s->moved_pages || s->unplaced) {
-		fprintf(out, "%smoves      %" PRIu64 " pages (%s) have moved; %" PRIu64 " times there was no place\n",
-			before, s->moved_pages, size_text(s->moved_bytes, a), s->unplaced);
-		before = "";
-	}
-	for (uint32_t i = 0; i < s->n_classes; i++) {
-		const struct status_class *c = &s->classes[i];
-
-		if (!c->emptying && !any_stays(c->stays))
-			continue;
-		fprintf(out, "%semptying   %" PRIu32 " extents of class %" PRIu32, before, c->emptying, i);
-		write_stays(out, c->stays);
-		fputc('\n', out);
-		before = "";
-	}
-	for (uint32_t i = 0; i < s->n_sessions; i++) {
-		const struct status_session *x = &s->sessions[i];
-
-		if (!view_has_session(v, s, i) || (!x->to_move && !any_stays(x->stays)))
-			continue;
-		fprintf(out, "%sto move    %" PRId64 " pages of session %u (%s)", before, x->to_move, x->id, x->model);
-		write_stays(out, x->stays);
-		fputc('\n', out);
-		before = "";
-	}
 }
 
 static const char *limit_text(char buf[TEXT_SIZE], uint64_t bytes)
@@ -311,11 +257,7 @@ static void write_session(FILE *out, const struct sample *s, const struct status
 			"  managed     %" PRId64 " pages, of which it offers %" PRId64 "; asked for %" PRId64
 			" (for %s); %" PRIu64 " times asked, %" PRIu64 " without a page given\n",
 			m.managed, m.offered, m.wanted, age(s, m.since_ns, a), x->asked, x->unanswered);
-	if (x->to_move || any_stays(x->stays)) {
-		fprintf(out, "  moves       %" PRId64 " pages are to move", x->to_move);
-		write_stays(out, x->stays);
-		fputc('\n', out);
-	}
+	session_moves_write(out, x);
 	if (x->waiting)
 		fprintf(out, "  waiting     %u requests and takes wait for pages\n", x->waiting);
 	if (x->oldest_point_ns)
@@ -436,6 +378,6 @@ void table_write(FILE *out, const struct view *v, const struct sample *s)
 	tallies_write(out, &s->snapshot);
 	write_session_rows(out, v, s);
 	write_asked(out, v, s);
-	write_moves(out, v, &s->snapshot);
+	moves_write(out, v, &s->snapshot);
 	write_counters(out, &s->snapshot);
 }
