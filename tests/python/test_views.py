@@ -49,6 +49,18 @@ def test_a_dlpack_capsule_that_nobody_takes_is_freed(session: swakv.Session) -> 
     session.close()
 
 
+def test_an_array_that_only_a_cycle_holds_keeps_no_session_open(session: swakv.Session) -> None:
+    gc.disable()
+    try:
+        circle: list[object] = [np.asarray(session.pool)]
+        circle.append(circle)
+        del circle
+        session.close()
+    finally:
+        gc.enable()
+    assert session.closed
+
+
 @pytest.mark.parametrize("make", [np.asarray, np.from_dlpack, lambda v: v.buffer(), lambda v: v.buffer()[8:16]])
 def test_closing_with_a_live_array_is_refused(
     attach: Callable[..., swakv.Session], model: swakv.Model, make: Callable[[swakv.View], object]

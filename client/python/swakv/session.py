@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import gc
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -181,6 +182,8 @@ class Session:
 
         Raises ViewsAlive while views, or arrays and tensors made of them, are alive: their memory would be unmapped.
         """
+        if self._handle is not None and len(self._leases):
+            gc.collect()  # those that only a cycle holds are nobody's any more
         with self._lock:
             if self._handle is None:
                 return
