@@ -44,6 +44,7 @@ class Browser:
         self.numbers = itertools.count(1)
         self.left = b""
         self.wrong: list[str] = []
+        self.ended: list[str] = []  # servers that are there no more: what is said of loads from them is no fault
         self.session: str | None = None
 
     def __enter__(self) -> "Browser":
@@ -96,6 +97,11 @@ class Browser:
                 check("error" not in said, method, said.get("error"))
                 return said["result"]
             self.note(said)
+
+    def faults(self) -> list[str]:
+        """what went wrong, up to now"""
+        self.call("Runtime.evaluate", expression="0")  # what was said before has been noted then
+        return [w for w in self.wrong if "net::ERR_" not in w or not any(url in w for url in self.ended)]
 
     # ---- what a test does ----
 
