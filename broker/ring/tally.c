@@ -139,22 +139,22 @@ static uint64_t taken_by(struct channel *c, uint64_t now_ns)
 	return now_ns - c->last_ns;
 }
 
-static void decided(struct channel *c, const struct workspace *w, enum tally_kind kind)
+static void decided(struct tally *y, enum tally_kind kind, int code, uint32_t reason)
 {
-	if (w->code)
-		refuse(c->tally, kind, w->fault.reason);
+	if (code)
+		refuse(y, kind, reason);
 	else
-		c->tally->admitted[kind]++;
+		y->admitted[kind]++;
 }
 
 void tally_begin(struct channel *c, const struct workspace *w, uint64_t now_ns)
 {
-	decided(c, w, TALLY_BEGIN);
+	decided(c->tally, TALLY_BEGIN, w->code, w->fault.reason);
 }
 
 void tally_take(struct channel *c, const struct workspace *w, uint64_t now_ns)
 {
-	decided(c, w, TALLY_TAKE);
+	decided(c->tally, TALLY_TAKE, w->code, w->fault.reason);
 }
 
 void tally_prefill(struct channel *c, const struct workspace *w, uint64_t now_ns)
@@ -209,11 +209,6 @@ void tally_waits(struct channel *c, const struct workspace *w)
 
 void tally_answered(struct channel *c, const struct admission *a)
 {
-	enum tally_kind kind = a->took ? TALLY_TAKE : TALLY_BEGIN;
-
 	times_add(&c->tally->wait, a->waited);
-	if (a->code)
-		refuse(c->tally, kind, a->fault.reason);
-	else
-		c->tally->admitted[kind]++;
+	decided(c->tally, a->took ? TALLY_TAKE : TALLY_BEGIN, a->code, a->fault.reason);
 }
