@@ -30,6 +30,11 @@ static inline struct swakv_step *step_at(struct swakv_step *steps, uint32_t size
 	return (struct swakv_step *)(void *)((char *)steps + (size_t)i * size);
 }
 
+static inline struct swakv_turn *turn_at(struct swakv_turn *turns, uint32_t size, uint32_t i)
+{
+	return (struct swakv_turn *)(void *)((char *)turns + (size_t)i * size);
+}
+
 /*
  * What an answer does in the library; called once, for refusals too (then
  * c->result is set). Returns the call's result. @payload has @len bytes, a

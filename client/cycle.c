@@ -9,6 +9,7 @@
  */
 #include <inttypes.h>
 
+#include "call.h"
 #include "fence.h"
 #include "request.h"
 #include "session.h"
@@ -19,7 +20,7 @@
 /* Entry @i of a list that has been checked. */
 static struct swakv_turn *cycle_entry(const struct swakv_cycle *c, uint32_t i)
 {
-	return (struct swakv_turn *)(void *)((char *)c->turns + (size_t)i * c->turns->size);
+	return turn_at(c->turns, c->turns->size, i);
 }
 
 /* One mark is for all of them, so it must be of their stream. */
@@ -29,12 +30,13 @@ static int entries_check(struct swakv_session *s, const struct swakv_cycle *c)
 		return session_error(s, SWAKV_EINVALID, "a cycle has 1 to %d entries, 0 were given", WIRE_MAX_BATCH);
 	for (uint32_t i = 0; i < c->n; i++) {
 		const struct swakv_request *r = cycle_entry(c, i)->request;
+		int e;
 
 		if (!(cycle_entry(c, i)->what & SWAKV_TURN_COMPLETE))
 			continue;
-		if (!r || r->session != s)
-			return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 " %s", i,
-					     r ? "is a request of another session" : "has no request");
+		e = step_request_check(s, i, r);
+		if (e < 0)
+			return e;
 		if (r->stream != c->stream)
 			return session_error(s, SWAKV_EINVALID,
 					     "entry %" PRIu32 " is on stream %" PRIu32

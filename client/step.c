@@ -150,11 +150,10 @@ static __attribute__((noinline)) int64_t step_fill(struct swakv_session *s, cons
 	struct wire_step_entry *entry = call_place(s, i * sizeof(*entry));
 	struct counts k;
 	uint32_t listed;
-	int r = 0;
+	int r = step_request_check(s, i, step->request);
 
-	if (!step->request || step->request->session != s)
-		return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 " %s", i,
-				     step->request ? "is a request of another session" : "has no request");
+	if (r < 0)
+		return r;
 	k = step_counts(step, op);
 	entry_fill(entry, op, step->request, &k);
 	if (op == WIRE_OP_STEP_COMPLETE)

@@ -35,3 +35,9 @@ bool step_list_check(struct swakv_session *s, const struct sized *kind, const ch
 		*r = session_error(s, SWAKV_EINVALID, "entry %" PRIu32 ": %s", bad, why);
 	return false;
 }
+
+void step_request_refuse(struct swakv_session *s, uint32_t i, const struct swakv_request *request)
+{
+	session_error(s, SWAKV_EINVALID, "entry %" PRIu32 " %s", i,
+		      request ? "is a request of another session" : "has no request");
+}

@@ -33,12 +33,6 @@ _Static_assert((uint32_t)SWAKV_TURN_COMPLETE == WIRE_TURN_COMPLETE &&
 /* What most entries ask for. */
 #define STEP_ON (SWAKV_TURN_COMPLETE | SWAKV_TURN_PREPARE)
 
-/* Entry @i of the caller's list, whose entries are @size bytes apart; all members of version 1 are there. */
-static inline struct swakv_turn *turn_at(struct swakv_turn *turns, uint32_t size, uint32_t i)
-{
-	return (struct swakv_turn *)(void *)((char *)turns + (size_t)i * size);
-}
-
 /* ---- the answer ---------------------------------------------------------------------- */
 
 void turn_entry_fail(struct call_entry *e, int code)
@@ -284,9 +278,8 @@ static __attribute__((noinline)) int entry_fill(struct swakv_session *s, struct 
 				     i, what);
 	if (what == SWAKV_TURN_BEGIN)
 		return begin_fill(s, m, i, t);
-	if (!t->request || t->request->session != s)
-		return session_error(s, SWAKV_EINVALID, "entry %" PRIu32 " %s", i,
-				     t->request ? "is a request of another session" : "has no request");
+	if ((r = step_request_check(s, i, t->request)) < 0)
+		return r;
 	if (what & SWAKV_TURN_COMPLETE && !m->fenced && t->fence.kind != SWAKV_FENCE_FAILED) {
 		m->fenced = true;
 		m->fence = t->fence;
