@@ -54,6 +54,23 @@ def give_away(t: Any, page: int) -> None:
     t.k[page], t.v[page] = float("nan"), float("nan")
 
 
+def retires_at_prepare(cache: Any) -> None:
+    """The pages that an extend of several tokens leaves behind, before it is complete."""
+    if cache._chunk == 1 or cache._length == 0:
+        return
+    for t, column, page in Pages(cache).each():
+        if column < (cache._length + cache._chunk - t.layout.window) // t.layout.page_tokens:
+            give_away(t, page)
+
+
+def released_early(cache: Any) -> None:
+    """A page, two steps before it leaves the window."""
+    for t, column, page in Pages(cache).each():
+        leaves = (column + 1) * t.layout.page_tokens + t.layout.window  # at this endpoint, and not before
+        if cache._chunk == 1 and cache._length + 1 >= leaves - 2:
+            give_away(t, page)
+
+
 @every_case
 def test_a_table_update_that_is_dropped(pool: processes.Broker, case: tuple[Any, ...]) -> None:
     def slip(cache: Any) -> None:
@@ -84,25 +101,12 @@ def test_a_gather_that_is_off_by_one_page(pool: processes.Broker, case: tuple[An
 
 @every_case
 def test_an_extend_of_several_tokens_that_retires_at_prepare(pool: processes.Broker, case: tuple[Any, ...]) -> None:
-    def slip(cache: Any) -> None:
-        if cache._chunk == 1 or cache._length == 0:
-            return
-        for t, column, page in Pages(cache).each():
-            if column < (cache._length + cache._chunk - t.layout.window) // t.layout.page_tokens:
-                give_away(t, page)
-
-    found(pool, case, slip)
+    found(pool, case, retires_at_prepare)
 
 
 @every_case
 def test_a_page_that_is_released_two_steps_early(pool: processes.Broker, case: tuple[Any, ...]) -> None:
-    def slip(cache: Any) -> None:
-        for t, column, page in Pages(cache).each():
-            leaves = (column + 1) * t.layout.page_tokens + t.layout.window  # at this endpoint, and not before
-            if cache._chunk == 1 and cache._length + 1 >= leaves - 2:
-                give_away(t, page)
-
-    found(pool, case, slip)
+    found(pool, case, released_early)
 
 
 @every_case

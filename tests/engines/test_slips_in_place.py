@@ -110,25 +110,12 @@ def test_a_write_that_is_off_by_one_page(
 
 @every_case
 def test_an_extend_of_several_tokens_that_retires_at_prepare(pool: processes.Broker, case: tuple[Any, ...]) -> None:
-    def slip(cache: Any) -> None:
-        if cache._chunk == 1 or cache._length == 0:
-            return
-        for t, column, page in test_slips.Pages(cache).each():
-            if column < (cache._length + cache._chunk - t.layout.window) // t.layout.page_tokens:
-                test_slips.give_away(t, page)
-
-    found(pool, case, slip)
+    found(pool, case, test_slips.retires_at_prepare)
 
 
 @every_case
 def test_a_page_that_is_released_two_steps_early(pool: processes.Broker, case: tuple[Any, ...]) -> None:
-    def slip(cache: Any) -> None:
-        for t, column, page in test_slips.Pages(cache).each():
-            leaves = (column + 1) * t.layout.page_tokens + t.layout.window  # at this endpoint, and not before
-            if cache._chunk == 1 and cache._length + 1 >= leaves - 2:
-                test_slips.give_away(t, page)
-
-    found(pool, case, slip)
+    found(pool, case, test_slips.released_early)
 
 
 @every_case

@@ -292,6 +292,17 @@ static uint32_t staged(swakv_session *s, swakv_request *r)
 	return n;
 }
 
+int64_t live_endpoint(swakv_session *s, swakv_request *r)
+{
+	struct swakv_sequence_state st = { .size = sizeof(st) };
+	int64_t e;
+
+	LIVE_OK(s, swakv_sequence_get_state(r, 0, &st));
+	e = st.endpoint;
+	swakv_sequence_state_clear(&st);
+	return e;
+}
+
 void live_settle(swakv_session *s, swakv_request *r)
 {
 	uint32_t n = 0;

@@ -76,6 +76,9 @@ int32_t live_device_page(swakv_session *s, int slot, int column);
 void live_expect_tables_equal(swakv_session *s, uint32_t max_batch);
 void live_expect_rows_equal(swakv_session *s, swakv_request *r);
 
+/* Tokens of the request's first sequence; the call must succeed. */
+int64_t live_endpoint(swakv_session *s, swakv_request *r);
+
 /* One step of the lifecycle with everything around it; each must succeed. */
 void live_prefill(swakv_session *s, swakv_request *r, const int32_t *lengths, uint32_t n);
 void live_decode(swakv_session *s, swakv_request *r);

@@ -47,17 +47,6 @@ static void add(uint32_t stream, int32_t length, int64_t max_tokens)
 	LIVE_OK(s, swakv_decode_prepare(t->request, NULL));
 }
 
-static int64_t endpoint(swakv_request *r)
-{
-	struct swakv_sequence_state st = { .size = sizeof(st) };
-	int64_t e;
-
-	LIVE_OK(s, swakv_sequence_get_state(r, 0, &st));
-	e = st.endpoint;
-	swakv_sequence_state_clear(&st);
-	return e;
-}
-
 /* Rounds of a loop whose host waits for each step, as one that reads the tokens does. */
 static void rounds(int n)
 {
@@ -86,7 +75,7 @@ Test(live_cycle, one_call_a_step_of_many_requests)
 	LIVE_OK(s, swakv_wait(s, cycle.ticket));
 	for (int i = 0; i < 5; i++) {
 		cr_expect(turns[i].completed == 0 && turns[i].result == 0);
-		cr_expect_eq(endpoint(turns[i].request), 80 + 7 * i);
+		cr_expect_eq(live_endpoint(s, turns[i].request), 80 + 7 * i);
 	}
 	live_expect_tables_equal(s, BATCH);
 }
@@ -109,8 +98,8 @@ Test(live_cycle, what_the_last_turn_was_refused_is_told_before_anything_is_enque
 	cycle.n = 1; /* the other goes on */
 	rounds(40);
 	LIVE_OK(s, swakv_wait(s, cycle.ticket));
-	cr_expect_eq(endpoint(turns[0].request), 62);
-	cr_expect_eq(endpoint(turns[1].request), 22);
+	cr_expect_eq(live_endpoint(s, turns[0].request), 62);
+	cr_expect_eq(live_endpoint(s, turns[1].request), 22);
 }
 
 Test(live_cycle, requests_of_another_stream_are_refused_with_nothing_changed)
@@ -128,7 +117,7 @@ Test(live_cycle, requests_of_another_stream_are_refused_with_nothing_changed)
 	cycle.n = 1;
 	LIVE_OK(s, swakv_step_cycle(s, &cycle));
 	LIVE_OK(s, swakv_wait(s, cycle.ticket));
-	cr_expect_eq(endpoint(turns[0].request), 22);
+	cr_expect_eq(live_endpoint(s, turns[0].request), 22);
 }
 
 Test(live_cycle, a_graph_needs_a_stream_that_replays)
@@ -141,7 +130,7 @@ Test(live_cycle, a_graph_needs_a_stream_that_replays)
 	cycle.graph = NULL;
 	LIVE_OK(s, swakv_step_cycle(s, &cycle));
 	LIVE_OK(s, swakv_wait(s, cycle.ticket));
-	cr_expect_eq(endpoint(turns[0].request), 22);
+	cr_expect_eq(live_endpoint(s, turns[0].request), 22);
 }
 
 Test(live_cycle, a_turn_that_cannot_be_sent_leaves_the_fence_of_the_step)
@@ -153,7 +142,7 @@ Test(live_cycle, a_turn_that_cannot_be_sent_leaves_the_fence_of_the_step)
 	cr_expect_eq(cycle.ticket, 0);
 	cr_expect_eq(turns[0].completed, SWAKV_EINVALID);
 	LIVE_OK(s, swakv_decode_complete(turns[0].request, turns[0].fence, NULL));
-	cr_expect_eq(endpoint(turns[0].request), 22);
+	cr_expect_eq(live_endpoint(s, turns[0].request), 22);
 }
 
 Test(live_cycle, requests_finish_and_begin_beside_the_steps)

@@ -55,17 +55,6 @@ static struct swakv_turn turn(swakv_request *r, uint32_t what)
 	};
 }
 
-static int64_t endpoint(swakv_request *r)
-{
-	struct swakv_sequence_state st = { .size = sizeof(st) };
-	int64_t e;
-
-	LIVE_OK(s, swakv_sequence_get_state(r, 0, &st));
-	e = st.endpoint;
-	swakv_sequence_state_clear(&st);
-	return e;
-}
-
 static bool is_pending(swakv_request *r)
 {
 	struct swakv_request_state st = { .size = sizeof(st) };
@@ -96,7 +85,7 @@ Test(live_turn, one_call_completes_a_step_and_prepares_the_next)
 	swakv_session_get_counters(s, &c);
 	cr_expect_eq(c.commands, commands + 100, "%llu commands for 100 steps",
 		     (unsigned long long)(c.commands - commands));
-	cr_expect_eq(endpoint(r), 130);
+	cr_expect_eq(live_endpoint(s, r), 130);
 	cr_expect(is_pending(r));
 	live_expect_tables_equal(s, BATCH);
 	t = turn(r, SWAKV_TURN_COMPLETE | SWAKV_TURN_FINISH);
@@ -121,7 +110,7 @@ Test(live_turn, is_collected_when_the_next_step_is_due)
 		LIVE_OK(s, swakv_step_turn(s, &t, 1, &ticket));
 	}
 	LIVE_OK(s, swakv_wait(s, ticket));
-	cr_expect_eq(endpoint(r), 107);
+	cr_expect_eq(live_endpoint(s, r), 107);
 	live_expect_tables_equal(s, BATCH);
 	swakv_request_free(r);
 }
@@ -190,7 +179,7 @@ Test(live_turn, refused_complete_skips_its_prepare_and_nothing_else)
 	cr_expect_not(is_pending(b));
 	for (int i = 0; i < 3; i += 2)
 		cr_expect(t[i].completed == 0 && t[i].result == 0, "entry %d: %d %d", i, t[i].completed, t[i].result);
-	cr_expect_eq(endpoint(a), 21);
+	cr_expect_eq(live_endpoint(s, a), 21);
 	cr_expect(is_pending(a) && is_pending(c));
 	swakv_request_free(a);
 	swakv_request_free(b);
@@ -209,7 +198,7 @@ Test(live_turn, refused_prepare_leaves_the_complete_done)
 	cr_expect_eq(t[0].completed, 0);
 	cr_expect_eq(t[0].result, SWAKV_ELIMIT);
 	cr_expect_eq(t[1].result, 0);
-	cr_expect_eq(endpoint(r), 21);
+	cr_expect_eq(live_endpoint(s, r), 21);
 	cr_expect_not(is_pending(r));
 	swakv_request_free(r);
 	swakv_request_free(other);
@@ -238,7 +227,7 @@ Test(live_turn, failed_fence_poisons_all_begins_and_prepares_of_the_turn)
 	cr_expect_eq(t[3].completed, 0, "what is done stays done");
 	cr_expect_null(t[1].request);
 	cr_expect_not(swakv_request_valid(a));
-	cr_expect_eq(endpoint(b), 21);
+	cr_expect_eq(live_endpoint(s, b), 21);
 	swakv_request_free(a);
 	swakv_request_free(b);
 	swakv_request_free(c);
@@ -319,13 +308,13 @@ Test(live_turn, each_entry_may_list_its_own_counts)
 	t[1].tokens = some;
 	LIVE_OK(s, swakv_stream_mark(s, 0, &t[0].fence));
 	LIVE_OK(s, swakv_step_turn(s, t, 2, NULL)); /* the two have fences of two kinds */
-	cr_expect_eq(endpoint(a), 13);
-	cr_expect_eq(endpoint(b), 15);
+	cr_expect_eq(live_endpoint(s, a), 13);
+	cr_expect_eq(live_endpoint(s, b), 15);
 	t[0] = turn(a, SWAKV_TURN_COMPLETE);
 	t[1] = turn(b, SWAKV_TURN_COMPLETE);
 	LIVE_OK(s, swakv_step_turn(s, t, 2, NULL));
-	cr_expect_eq(endpoint(a), 18);
-	cr_expect_eq(endpoint(b), 18);
+	cr_expect_eq(live_endpoint(s, a), 18);
+	cr_expect_eq(live_endpoint(s, b), 18);
 	live_expect_tables_equal(s, BATCH);
 	swakv_request_free(a);
 	swakv_request_free(b);
@@ -347,7 +336,7 @@ Test(live_turn, mark_from_before_the_prepare_is_no_proof)
 	t[1].fence = old;
 	cr_expect_eq(swakv_step_turn(s, t, 2, NULL), SWAKV_EINVALID);
 	cr_expect(strstr(swakv_session_error(s), "entry 1: fence value"), "%s", swakv_session_error(s));
-	cr_expect_eq(endpoint(a), 20, "nothing has been sent");
+	cr_expect_eq(live_endpoint(s, a), 20, "nothing has been sent");
 	swakv_request_free(a);
 	swakv_request_free(b);
 }
@@ -367,7 +356,7 @@ Test(live_turn, mark_between_two_prepares_is_proof_of_the_first_alone)
 	t[0].fence = t[1].fence = between;
 	cr_expect_eq(swakv_step_turn(s, t, 2, NULL), SWAKV_EINVALID);
 	cr_expect(strstr(swakv_session_error(s), "entry 1: fence value"), "%s", swakv_session_error(s));
-	cr_expect_eq(endpoint(a), 20, "nothing has been sent");
+	cr_expect_eq(live_endpoint(s, a), 20, "nothing has been sent");
 	swakv_request_free(a);
 	swakv_request_free(b);
 }
@@ -384,7 +373,7 @@ Test(live_turn, mark_that_the_last_turn_was_given_is_no_proof)
 		LIVE_OK(s, swakv_stream_mark(s, 0, &t.fence));
 		LIVE_OK(s, swakv_step_turn(s, &t, 1, NULL));
 		cr_expect_eq(swakv_step_turn(s, &t, 1, NULL), SWAKV_EINVALID);
-		cr_expect_eq(endpoint(a), 21 + i, "nothing has been sent");
+		cr_expect_eq(live_endpoint(s, a), 21 + i, "nothing has been sent");
 	}
 	swakv_request_free(a);
 }
@@ -401,13 +390,13 @@ Test(live_turn, what_comes_behind_a_turn_that_was_not_collected_comes_after_it)
 	LIVE_OK(s, swakv_step_turn(s, &t[0], 1, &first));
 	LIVE_OK(s, swakv_step_turn(s, &t[1], 1, &second));
 	cr_expect_eq(swakv_decode_prepare(a, NULL), SWAKV_EPHASE);
-	cr_expect_eq(endpoint(a), 20);
+	cr_expect_eq(live_endpoint(s, a), 20);
 	LIVE_OK(s, swakv_wait(s, second)); /* in any order */
 	LIVE_OK(s, swakv_wait(s, first));
 	cr_expect_eq(t[0].result, 0);
 	cr_expect_eq(t[1].result, 0);
 	LIVE_OK(s, swakv_decode_complete(a, SWAKV_DONE, NULL));
-	cr_expect_eq(endpoint(a), 21);
+	cr_expect_eq(live_endpoint(s, a), 21);
 	live_expect_tables_equal(s, BATCH);
 	swakv_request_free(a);
 	swakv_request_free(b);
