@@ -83,6 +83,7 @@ uint32_t ring_take_mail(struct ring_thread *t)
 			break;
 		case MAIL_ADMIN:
 			admin_job_run(m.job, t);
+			t->snapshot_due = true; /* who has his answer may look at the page next */
 			mailbox_post_job_spsc(t->outbox, MAIL_ADMIN_DONE, m.job);
 			break;
 		case MAIL_DEVICE_LOST:

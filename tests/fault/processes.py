@@ -175,11 +175,25 @@ class Broker:
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def status(self):
-        """Its page. Threads that a busy machine does not run for seconds look stuck: they are given the time."""
-        result = wait_until(lambda: (r := self.status_command("--json")).returncode not in (STALE, STUCK) and r,
-                            "the broker's threads to run")
+        """Its page, with all that had happened before this call: a picture from before it is no answer, since in it a
+        worker may not even have come yet. Threads that a busy machine does not run for seconds look stuck: they are
+        given the time."""
+        begun = time.monotonic()
+        time.sleep(0.002)  # the age of a picture is told in whole milliseconds
+        # An administrator's command has a picture drawn soon; without one it is twice a second where nothing happens.
+        subprocess.run([program("swakv-ctl"), "--name", self.name, "--timeout", "1", "list"], env=self.env, check=False,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return wait_until(lambda: self._page_since(begun), "the broker to show what it does now")
+
+    def _page_since(self, begun):
+        """Its page, None while its threads look stuck or its picture may be older than @begun."""
+        read_at = time.monotonic()
+        result = self.status_command("--json")
+        if result.returncode in (STALE, STUCK):
+            return None
         check(result.returncode == 0, "swakv-status said", result.returncode, result.stderr)
-        return json.loads(result.stdout)
+        page = json.loads(result.stdout)
+        return page if read_at - (page["age_ms"] + 1) / 1000 >= begun else None
 
     def idle(self):
         """True when no session is left and all pages are free."""
