@@ -23,6 +23,7 @@
 
 #define BACKOFF_MIN 1000000ull  /* ns */
 #define BACKOFF_MAX 20000000ull /* ns */
+#define IDLE_WAIT   500         /* ms: the broker keeps pages for who waits, not for who asks again and again */
 
 int batch_init(struct worker *w)
 {
@@ -204,6 +205,7 @@ static int begin(struct worker *w)
 					 .stream = w->device.stream,
 					 .slots = slots,
 					 .n_slots = job->n_seqs,
+					 .wait_ms = w->n_jobs ? 0 : IDLE_WAIT,
 					 .max_tokens = longest(w, job),
 				 },
 				 &job->request, NULL);
