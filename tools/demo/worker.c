@@ -163,7 +163,7 @@ static enum kvgen_dtype kvgen_dtype(enum swakv_dtype dtype)
 
 static int init_checker(struct worker *w)
 {
-	size_t most = 0;
+	size_t most = 1; /* none would be no memory */
 
 	w->gen = (struct kvgen){ w->opt.seed, kvgen_dtype(w->opt.preset.dtype) };
 	for (uint32_t i = 0; i < w->n_groups; i++) {

@@ -124,10 +124,14 @@ static int add_rule(struct sizes *z, uint32_t index, char *why, size_t why_size)
 /* Offsets count elements, of a latent row bytes, as the layout that the library answers does. */
 static void measure_pool(struct group_sizes *g, uint64_t half, uint64_t extent)
 {
-	uint64_t unit = shape_is_raw(&g->shape) ? 1 : element_bytes(g->shape.dtype), stride = g->page.bytes / unit;
-	uint64_t n = g->page.bytes > half ? 0 : 2 * half / page_key_whole(g->page);
-	uint64_t ids = g->page.joined ? n : 2 * n, first = INT32_MAX / stride + 1; /* those of V count, too */
+	uint64_t unit = shape_is_raw(&g->shape) ? 1 : element_bytes(g->shape.dtype);
+	uint64_t stride = unit ? g->page.bytes / unit : 0, whole = page_key_whole(g->page), n, ids, first;
 
+	if (!stride || !whole)
+		return; /* hf_config_read() takes no such shape */
+	n = g->page.bytes > half ? 0 : 2 * half / whole;
+	ids = g->page.joined ? n : 2 * n; /* those of V count, too */
+	first = INT32_MAX / stride + 1;
 	g->too_many_pages = n > MOST_PAGES;
 	g->num_pages = (int64_t)n;
 	g->overflow_page = n && first <= ids - 1 ? (int64_t)first : 0;

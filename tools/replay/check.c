@@ -403,6 +403,7 @@ int script_check(struct script *s, struct script_error *e)
 
 	if (s->n_statements == 0)
 		return script_fail(e, 1, "the file has no statement: the first must be broker");
+	s->n_models = 0;
 	s->models = calloc(s->n_statements, sizeof(*s->models)); /* at most so many: they must not move */
 	if (!s->models)
 		return script_fail(e, 1, "out of memory");

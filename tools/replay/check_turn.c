@@ -20,14 +20,15 @@ static bool names_hold(const struct value *list, const char *text)
 static int check_names(struct walk *w, enum key key, enum key numbers)
 {
 	const struct value *list = statement_value(w->at, key), *each = statement_value(w->at, numbers);
+	const char *names = list ? list->text : "";
 	size_t count = 0;
 	struct named n;
 
-	for (const char *at = list ? list->text : ""; named_next(&at, &n); count++) {
+	for (const char *at = names; named_next(&at, &n); count++) {
 		struct name *r = name_find(&w->requests, w->at->worker, n.name);
 
 		if (names_hold(&(struct value){ .text = at }, n.name))
-			return FAIL(w, "%s=%s names %s twice", key_name(key), list->text, n.name);
+			return FAIL(w, "%s=%s names %s twice", key_name(key), names, n.name);
 		if (!r)
 			return FAIL(w, "no request %s of worker %s was begun above", n.name, w->at->worker);
 		if (!w->at->error && key == KEY_FINISH && !names_hold(statement_value(w->at, KEY_REFUSED), n.name))

@@ -63,8 +63,8 @@ static int receive_all(int fd, int timeout_ms, void *bytes, size_t n)
 
 int message_receive(int fd, int timeout_ms, json_t **out)
 {
-	AUTO_FREE char *text = NULL;
-	uint32_t length;
+	uint32_t length = 0;
+	char *text;
 	int r = receive_all(fd, timeout_ms, &length, sizeof(length));
 
 	*out = NULL;
@@ -76,9 +76,11 @@ int message_receive(int fd, int timeout_ms, json_t **out)
 	if (!text)
 		return -ENOMEM;
 	r = receive_all(fd, timeout_ms, text, length);
+	if (r == 0)
+		*out = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
+	free(text);
 	if (r)
 		return r;
-	*out = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
 	if (!json_is_object(*out)) {
 		json_decref(*out);
 		*out = NULL;

@@ -170,7 +170,7 @@ static json_t *json_of(const struct value *v)
 	list = json_array();
 	for (const char *at = v->names ? v->text : ""; named_next(&at, &name);)
 		json_array_append_new(list, json_string(name.name));
-	for (size_t i = 0; i < v->n; i++)
+	for (size_t i = 0; v->list && i < v->n; i++)
 		json_array_append_new(list, json_integer(v->list[i]));
 	return list;
 }
@@ -249,6 +249,7 @@ static bool fails_on_purpose(const struct statement *st, const json_t *answer)
 static int check_refused(struct run *r, const json_t *answer)
 {
 	const struct value *said = statement_value(r->at, KEY_REFUSED);
+	const char *names = said ? said->text : "";
 	json_t *refused = json_object_get(answer, "refused"), *code;
 	char got[256] = "", expected[256];
 	size_t n = 0, len = 0;
@@ -256,14 +257,14 @@ static int check_refused(struct run *r, const json_t *answer)
 	struct named name;
 	const char *key;
 
-	for (const char *at = said ? said->text : ""; named_next(&at, &name); n++)
+	for (const char *at = names; named_next(&at, &name); n++)
 		same &= json_integer_value(json_object_get(refused, name.name)) == name.error;
 	if (same && n == json_object_size(refused))
 		return 0;
 	json_object_foreach(refused, key, code) if (len < sizeof(got)) len +=
 		(size_t)snprintf(got + len, sizeof(got) - len, "%s%s:%s", len ? "," : "", key,
 				 swakv_error_name((int)json_integer_value(code)));
-	snprintf(expected, sizeof(expected), "%s%s", n ? "refused=" : "nothing refused", n ? said->text : "");
+	snprintf(expected, sizeof(expected), "%s%s", n ? "refused=" : "nothing refused", n ? names : "");
 	return run_difference(r, expected, "%s%s", len ? "refused=" : "nothing refused", got);
 }
 

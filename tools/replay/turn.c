@@ -158,12 +158,16 @@ static size_t names_in(const json_t *command)
 int do_turn(struct worker *w, const json_t *command, json_t *answer)
 {
 	size_t n = names_in(command) + 1;
-	struct list l = { .begin = { .size = sizeof(l.begin), .max_tokens = command_integer(command, "max_tokens") } };
-	int32_t *slots = command_list(command, "slots", &l.begin.n_slots);
-	int32_t *numbers = l.numbers = calloc(n * (size_t)(w->device.max_batch + 1), sizeof(*numbers));
+	uint32_t n_slots;
+	int32_t *slots = command_list(command, "slots", &n_slots);
+	int32_t *numbers = calloc(n * (size_t)(w->device.max_batch + 1), sizeof(*numbers));
+	struct list l = { .numbers = numbers,
+			  .begin = { .size = sizeof(l.begin),
+				     .slots = slots,
+				     .n_slots = n_slots,
+				     .max_tokens = command_integer(command, "max_tokens") } };
 	int code = SWAKV_ENOMEM;
 
-	l.begin.slots = slots;
 	l.turns = calloc(n, sizeof(*l.turns));
 	l.names = calloc(n, sizeof(*l.names));
 	if (slots && numbers && l.turns && l.names)

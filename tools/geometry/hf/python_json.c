@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cleanup.h"
-
 #define DIGITS_OF_64_BITS 18 /* any number with so many fits */
 
 struct rewriter {
@@ -83,11 +81,14 @@ static void rewrite(struct rewriter *w)
 
 json_t *python_json_load(const char *text, size_t len, json_error_t *e)
 {
-	AUTO_FREE char *copied = malloc(2 * len + 1);
+	char *copied = malloc(2 * len + 1);
 	struct rewriter w = { text, text + len, copied };
+	json_t *loaded;
 
 	if (!copied)
 		return json_loadb(text, len, JSON_REJECT_DUPLICATES, e);
 	rewrite(&w);
-	return json_loadb(copied, (size_t)(w.out - copied), JSON_REJECT_DUPLICATES, e);
+	loaded = json_loadb(copied, (size_t)(w.out - copied), JSON_REJECT_DUPLICATES, e);
+	free(copied);
+	return loaded;
 }
