@@ -71,13 +71,13 @@ class Bench(unittest.TestCase):
         self.assertLessEqual(f["workers_64_rounds"], 2)
 
     def test_no_wakeup_is_lost_in_many_sleeps(self):
-        done = bench("--json", "--soak", "20000")
+        done = bench("--json", "--soak", "5000")
         self.assertEqual(done.returncode, 0, done.stderr)
         f = json.loads(done.stdout)
         self.assertEqual(f["soak_rescues"], 0)
-        self.assertGreaterEqual(f["soak_broker_sleeps"] + f["soak_worker_sleeps"], 20000)
-        self.assertGreater(f["soak_broker_sleeps"], 1000)
-        self.assertGreater(f["soak_worker_sleeps"], 1000)
+        self.assertGreaterEqual(f["soak_broker_sleeps"] + f["soak_worker_sleeps"], 5000)
+        self.assertGreater(f["soak_broker_sleeps"], 200)
+        self.assertGreater(f["soak_worker_sleeps"], 200)
 
     def test_it_leaves_nothing_behind(self):
         with tempfile.TemporaryDirectory() as folder:
