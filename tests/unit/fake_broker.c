@@ -22,7 +22,7 @@
 #define TABLE_AREA    4096
 #define HALF_BYTES    (FAKE_PAGES * FAKE_PAGE_BYTES + FAKE_HALF_REST)
 #define POOL_BYTES    (TABLE_AREA + 2 * HALF_BYTES)
-#define PATIENCE_MS   10000
+#define PATIENCE_MS   60000
 
 /* ---- making it --------------------------------------------------------------------- */
 

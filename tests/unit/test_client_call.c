@@ -425,10 +425,13 @@ Test(client_call, lost_wakeup_is_survived_and_counted)
 	pthread_t thread;
 
 	client = gettid();
-	pthread_create(&thread, NULL, answer_without_waking, NULL);
-	cr_expect_eq(swakv_session_ping(session, NULL), 0);
+	/* Again, if the sleep ended by its time before the answer was there: then that was no rescue. */
+	for (int i = 0; i < 100 && counters().rescues == 0; i++) {
+		pthread_create(&thread, NULL, answer_without_waking, NULL);
+		cr_expect_eq(swakv_session_ping(session, NULL), 0);
+		pthread_join(thread, NULL);
+	}
 	cr_expect_eq(counters().rescues, 1);
-	pthread_join(thread, NULL);
 }
 
 /* The broker has a command of ours whose answer has no room: it is rung for the room that an answer taken makes. */

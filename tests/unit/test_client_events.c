@@ -37,7 +37,7 @@ static int loop_until_answered(swakv_ticket t)
 	int r;
 
 	do
-		cr_assert(readable(10000), "nobody told");
+		cr_assert(readable(60000), "nobody told");
 	while ((r = swakv_poll(session, t)) == SWAKV_EAGAIN);
 	return r;
 }
@@ -66,7 +66,7 @@ Test(client_events, readable_from_the_answer_until_it_is_collected)
 		t = ping(&c);
 		cr_expect_not(readable(0));
 		answer(&c);
-		cr_expect(readable(10000));
+		cr_expect(readable(60000));
 		cr_expect(readable(0), "it is level-triggered");
 		cr_expect_eq(swakv_poll(session, t), 0);
 		cr_expect_not(readable(0));
@@ -123,7 +123,7 @@ Test(client_events, what_a_wait_has_read_away_at_the_socket_is_not_lost)
 	cr_expect_eq(swakv_poll(session, ta), 0);
 	cr_expect_not(readable(0));
 	answer(&b);
-	cr_expect(readable(10000));
+	cr_expect(readable(60000));
 	cr_expect_eq(swakv_poll(session, tb), 0);
 }
 
@@ -137,7 +137,7 @@ Test(client_events, a_late_answer_is_taken_without_a_ticket)
 	swakv_session_take(session);
 	cr_expect_not(readable(0));
 	answer(&c);
-	cr_expect(readable(10000));
+	cr_expect(readable(60000));
 	cr_expect_eq(swakv_session_take(session), 0);
 	cr_expect_not(readable(0));
 	session->timeout_ns = 30000000000;
@@ -184,7 +184,7 @@ Test(client_events, a_begin_that_is_held_is_looked_at_again)
 	fake_take(&fake, WIRE_OP_BEGIN, &c);
 	fake_answer(&fake, &c, 0x55, 0, NULL, 0);
 	for (int i = 0; i < 5; i++) {
-		cr_expect(readable(10000), "nobody else would tell");
+		cr_expect(readable(60000), "nobody else would tell");
 		cr_expect_eq(swakv_poll(session, t), SWAKV_EAGAIN);
 		cr_expect_eq(swakv_session_take(session), 0);
 	}
@@ -223,7 +223,7 @@ Test(client_events, readable_while_more_is_wanted_than_was_told)
 	for (uint64_t i = 1; i <= 3; i++) {
 		cr_expect_not(readable(0));
 		want(0, i, true);
-		cr_expect(readable(10000), "nobody told of %llu", (unsigned long long)i);
+		cr_expect(readable(60000), "nobody told of %llu", (unsigned long long)i);
 		cr_expect_eq(swakv_session_take(session), 0);
 		cr_expect(readable(0), "it is level-triggered");
 		cr_expect_eq((uint64_t)wanted(0), i);
@@ -281,7 +281,7 @@ Test(client_events, who_never_asked_what_is_wanted_is_not_told)
 	cr_expect_eq(wanted(0), 5);
 	want(0, 0, false);
 	want(0, 3, true);
-	cr_expect(readable(10000));
+	cr_expect(readable(60000));
 }
 
 Test(client_events, a_want_that_ended_before_it_was_told_is_none)
@@ -292,7 +292,7 @@ Test(client_events, a_want_that_ended_before_it_was_told_is_none)
 	cr_expect_eq(swakv_session_take(session), 0);
 	cr_expect_not(readable(0));
 	want(0, 5, true);
-	cr_expect(readable(10000));
+	cr_expect(readable(60000));
 	cr_expect_eq(swakv_session_take(session), 0);
 	want(0, 0, false);
 	cr_expect_eq(wanted(0), 0);
@@ -327,7 +327,7 @@ Test(client_events, each_group_is_told_by_itself)
 	cr_expect_eq(wanted(1), 0);
 	want(0, 5, true);
 	want(1, 6, true);
-	cr_expect(readable(10000));
+	cr_expect(readable(60000));
 	cr_expect_eq(swakv_session_take(session), 0);
 	cr_expect_eq(wanted(1), 6);
 	cr_expect(readable(0), "group 0 is not told");

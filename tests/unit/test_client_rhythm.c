@@ -201,9 +201,15 @@ Test(client_rhythm, what_is_asked_for_lies_between_the_next_turn_and_its_answer)
 	uint64_t ask;
 
 	slow_turn();
-	session->rhythm.sent = clock_ns() - 100 * NS_PER_MS; /* the last one */
-	session->rhythm.slack = 80 * NS_PER_MS;
-	t = send_turn();
+	for (;;) {
+		session->rhythm.sent = clock_ns() - 100 * NS_PER_MS; /* the last one */
+		session->rhythm.slack = 80 * NS_PER_MS;
+		t = send_turn();
+		if (session->rhythm.every <= 200 * NS_PER_MS)
+			break;
+		serve(WIRE_OP_STEP_TURN); /* the machine has taken so long that it is no rhythm any more */
+		cr_assert_eq(swakv_wait(session, t), 0);
+	}
 	ask = load_relaxed(&fake.wait->ask);
 	cr_expect_eq(ask, session->rhythm.sent + session->rhythm.every + 40 * NS_PER_MS);
 	cr_expect_geq(session->rhythm.every, 100 * NS_PER_MS);
