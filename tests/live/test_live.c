@@ -693,7 +693,7 @@ Test(live, an_event_loop_is_told_of_every_answer)
 			int e;
 
 			while ((e = swakv_poll(s, t[k])) == SWAKV_EAGAIN)
-				cr_assert_eq(poll(&p, 1, 10000), 1, "answer %u: nobody told", i);
+				cr_assert_eq(poll(&p, 1, LIVE_PATIENCE), 1, "answer %u: nobody told", i);
 			cr_assert_eq(e, 0);
 			t[k] = 0;
 			out--;
@@ -708,7 +708,7 @@ Test(live, an_event_loop_is_told_of_every_answer)
 	swakv_session_take(s);
 	cr_expect_eq(poll(&p, 1, 0), 0, "nothing is left");
 	live_kill(&live);
-	cr_expect_eq(poll(&p, 1, 10000), 1);
+	cr_expect_eq(poll(&p, 1, LIVE_PATIENCE), 1);
 	cr_expect_eq(swakv_session_take(s), SWAKV_EGONE);
 	swakv_session_close(s);
 }

@@ -298,6 +298,7 @@ Test(pages, what_can_be_taken_and_is_wanted_is_read_without_a_call)
 {
 	struct swakv_session_counters before, after;
 	uint64_t since = 1;
+	int64_t seen = 0;
 
 	wait_for_takeable(a, pages);
 	LIVE_OK(a, swakv_pages_take(a, 0, 0, 0, (uint32_t)pages, (uint32_t)pages, 0, ids, &n, NULL));
@@ -306,10 +307,14 @@ Test(pages, what_can_be_taken_and_is_wanted_is_read_without_a_call)
 	cr_expect_eq(since, 0);
 	before.size = after.size = sizeof(before);
 	swakv_session_get_counters(a, &before);
-	cr_expect_eq(swakv_pages_take(b, 0, 0, 0, 5, 5, 0, ids + pages, &n, NULL), SWAKV_ENOPAGES);
-	for (int i = 0; swakv_pages_wanted(a, 0, &since) != 5 && i < LIVE_PATIENCE; i++)
+	/* Asked again, since a refusal counts for a second, in which a busy machine may not have run this process. */
+	for (int i = 0; seen != 5 && i < LIVE_PATIENCE; i++) {
+		if (i % 100 == 0)
+			cr_expect_eq(swakv_pages_take(b, 0, 0, 0, 5, 5, 0, ids + pages, &n, NULL), SWAKV_ENOPAGES);
 		usleep(1000);
-	cr_expect_eq(swakv_pages_wanted(a, 0, &since), 5);
+		seen = swakv_pages_wanted(a, 0, &since);
+	}
+	cr_expect_eq(seen, 5);
 	cr_expect_gt(since, 0);
 	for (int i = 0; swakv_pages_wanted(a, 0, &since) != 0 && i < LIVE_PATIENCE; i++)
 		usleep(1000);
