@@ -112,10 +112,14 @@ def pages() -> Pages:
 
 
 @pytest.fixture
-def pool(pages: Pages) -> Any:
+def pool(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Whose time goes on only where a test says so: none depends on how long it takes itself."""
+    from swakv_vllm import blocks
     from swakv_vllm.blocks import SwakvBlockPool
     from swakv_vllm.holder import Holder, Steps
 
+    for name in ("STAYS", "REST", "ASK_EVERY"):
+        monkeypatch.setattr(blocks, name, 3600.0)
     SwakvBlockPool.attach(Holder(pages, N), Steps(), 0)  # type: ignore[arg-type]
     return SwakvBlockPool(N, True, 32)
 
