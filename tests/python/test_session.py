@@ -19,6 +19,7 @@ import pytest
 
 import swakv
 from swakv import _abi
+from swakv.call import Ticket
 
 Attach = Callable[..., swakv.Session]
 
@@ -268,7 +269,18 @@ def test_ctrl_c_ends_a_wait_for_pages_and_withdraws_the_begin(small: swakv.Sessi
     held = fill(small)
     free = small.free_pages()
     main = threading.get_ident()
-    threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+
+    def waits() -> bool:
+        frame = sys._current_frames().get(main)
+        while frame is not None and frame.f_code is not Ticket.wait.__code__:
+            frame = frame.f_back
+        return frame is not None
+
+    def interrupt() -> None:
+        until(waits)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         small.begin(slots=[7], wait=600)
     held[0].finish()
@@ -279,8 +291,8 @@ def test_ctrl_c_ends_a_wait_for_pages_and_withdraws_the_begin(small: swakv.Sessi
 def test_ctrl_c_ends_an_attach_that_waits_for_a_broker() -> None:
     run = child(
         """
-print("waiting", flush=True)
 try:
+    print("waiting", flush=True)
     swakv.attach(model, socket="/nonexistent/swakv.sock", wait=600)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
