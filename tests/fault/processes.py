@@ -80,6 +80,22 @@ def read_all(fd, line=False):
     return b""
 
 
+def threads(pid):
+    """[(name, state, how often it has slept)] of the threads of @pid, but those that end meanwhile."""
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            fields = dict(line.split(":", 1) for line in (task / "status").read_text().splitlines())
+            found.append((fields["Name"].strip(), fields["State"].split()[0], int(fields["voluntary_ctxt_switches"])))
+    return found
+
+
+def pause(process):
+    """Stops @process, and returns when all its threads stand still or have ended."""
+    process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: all(state in "TZX" for _, state, _ in threads(process.pid)), "a process to stand still")
+
+
 class Broker:
     """A private broker on the host backend."""
 
@@ -145,12 +161,13 @@ class Broker:
         return self.process.pid
 
     def log_is_written(self):
-        """True when the thread that writes the log sleeps: a line that waited for it would keep it awake."""
-        tasks = pathlib.Path(f"/proc/{self.pid}/task")
+        """True when the thread that writes the log sleeps: a line that waited for it would keep it awake. At the start it may
+        not have its name yet."""
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            for task in tasks.iterdir():
-                if (task / "comm").read_text() == "swakvd-log\n":
-                    return (task / "stat").read_text().rsplit(")", 1)[1].split()[0] not in "RD"
+            states = {name: state for name, state, _ in threads(self.pid)}
+            if "swakvd-log" in states:
+                return states["swakvd-log"] not in "RD"
+            return self.process.poll() is not None or "swakvd" not in states
         return True
 
     def text(self):
@@ -173,6 +190,14 @@ class Broker:
     def status_command(self, *arguments):
         return subprocess.run([program("swakv-status"), "--name", self.name, *arguments], env=self.env, check=False,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def shown(self, *arguments):
+        """What swakv-status prints of it while it runs and shows what it does: threads that a busy machine does not run for
+        seconds look stuck, and are given the time; at its very start it has shown nothing yet."""
+        done = wait_until(lambda: (d := self.status_command(*arguments)).returncode not in (STALE, STUCK) and d,
+                          "the broker's threads to run")
+        check(done.returncode == 0, "swakv-status", *arguments, "said", done.returncode, done.stdout, done.stderr)
+        return done.stdout
 
     def status(self):
         """Its page, with all that had happened before this call: a picture from before it is no answer, since in it a
@@ -200,12 +225,33 @@ class Broker:
         now = self.status()
         return not now["sessions"] and all(c["pages"]["free"] == c["pages"]["total"] for c in now["classes"])
 
-    def n_fds(self):
+    # Who has just gone, an administrator that has asked, a page in place of another: they are still about to be closed
+    # or unmapped when whoever waits for them goes on. @beside: workers that keep its ring thread awake.
+
+    def rests(self, beside=False):
+        """Waits until its threads sleep: what had come is done, and what that left behind is closed."""
+        def sleeps():
+            first = threads(self.pid)
+            return all(state == "S" for name, state, _ in first if not (beside and name == "swakvd-ring")) and \
+                (beside or threads(self.pid) == first)
+        wait_until(sleeps, "the broker's threads to sleep")
+
+    def n_fds(self, beside=False):
+        self.rests(beside)
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
-    def n_maps(self):
+    def n_maps(self, beside=False):
+        self.rests(beside)
         with open(f"/proc/{self.pid}/maps", encoding="utf-8", errors="replace") as maps:
             return len(maps.readlines())
+
+    def pause(self):
+        """Returns when all its threads stand still: of a process that is told to stop the first one may do so before the
+        others."""
+        pause(self.process)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
 
     # ---- workers ----
 

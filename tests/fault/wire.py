@@ -9,6 +9,8 @@ import socket
 import struct
 import time
 
+from processes import PATIENCE
+
 MAGIC = 0x31766B6177736B76
 HELLO_BYTES = 8 + 4 + 2 * 2 + 4 * 2 + 4 * 4 + 8 * 2 + 4 * 2 + 32 + 128 + 8 * 6 + 8 * 128
 SLOT = 64
@@ -72,8 +74,8 @@ class Gone(Exception):
 
 def connect(path):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    s.settimeout(10)
-    s.connect(path)
+    s.connect(path)  # waits for a place in the queue, which one with a time-out does not
+    s.settimeout(PATIENCE)
     return s
 
 
@@ -211,13 +213,14 @@ class Worker:
             self.ring_doorbell()
         return op, code, user, value, n, data[32:]
 
-    def wait_reply(self, user, seconds=10):
+    def wait_reply(self, user, seconds=PATIENCE):
         deadline = time.monotonic() + seconds
         while user not in self.early:
+            gone = self.hung_up()  # asked first: an answer may come between a look for it and the end
             r = self.take_reply()
             if r:
                 self.early[r[2]] = r
-            elif self.hung_up():
+            elif gone:
                 raise Gone("the broker ended the session")
             elif time.monotonic() > deadline:
                 raise TimeoutError("no answer to command %d" % user)
@@ -230,7 +233,7 @@ class Worker:
         self.publish(data)
         return self.result(user)
 
-    def result(self, user, seconds=10):
+    def result(self, user, seconds=PATIENCE):
         _op, code, _user, value, n, payload = self.wait_reply(user, seconds)
         if code:
             raise Refused(code, "reason %d got %d want %d" % (FAULT.unpack_from(payload)[1],
@@ -258,7 +261,7 @@ class Worker:
         self.publish(data)
         return user
 
-    def begun(self, user, seconds=10):
+    def begun(self, user, seconds=PATIENCE):
         return self.result(user, seconds)[0]
 
     def prefill(self, request, lengths, fence=(DONE, 0, 0)):
