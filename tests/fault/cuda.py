@@ -8,7 +8,7 @@ tests/gpu/run sets it on a machine with a GPU. What only the fake one can do
 import contextlib
 import os
 
-from processes import BUILD, Broker, skip
+from processes import BUILD, Broker, skip, threads
 
 FAKE = BUILD / "tests/fakecuda/libfakecuda.so"
 LIBRARY = os.environ.get("SWAKV_TEST_CUDA_LIBRARY", str(FAKE))
@@ -44,9 +44,11 @@ class CudaBroker(Broker):
 
 
 def stands_still(broker, worker):
-    """True when @worker holds pages and has sent no command for long: it waits for its stream, which ends nothing."""
-    return any(s["pid"] == worker.pid and s["pages"]["leased"] and s["last"]["age_ms"] > 1500
-               for s in broker.status()["sessions"])
+    """True when @worker holds pages and has sent no command for long: it waits for its stream, which ends nothing. One that
+    a busy machine does not run sends none either."""
+    return all(state == "S" for _, state, _ in threads(worker.pid)) and any(
+        s["pid"] == worker.pid and s["pages"]["leased"] and s["last"]["age_ms"] > 1500
+        for s in broker.status()["sessions"])
 
 
 def calls(path):
