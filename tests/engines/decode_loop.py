@@ -2,9 +2,9 @@
 """An engine of two processes on the classes of swakv_vllm, as vLLM has them: one plans, and its worker computes in torch.
 
 decode_loop.py BROKER DEVICE NAME SEED STEPS BLOCK_BYTES: plans one step while the one before is under way, as vLLM does
-when it schedules asynchronously. Every value of K and V is a number that follows from the sequence's key, the position
-and the place in the row, so each step can compare all that it reads. Prints a line of JSON every ten steps, and one with
-"done" last.
+when it schedules asynchronously. STEPS 0: until its standard input ends. Every value of K and V is a number that follows
+from the sequence's key, the position and the place in the row, so each step can compare all that it reads. Prints a line
+of JSON every ten steps, and one with "done" last.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import queue
 import random
+import select
 import sys
 import time
 from dataclasses import dataclass, field
@@ -210,7 +211,7 @@ def main() -> None:
         core.steps.ended += 1
 
     step = 0
-    while step < int(steps):
+    while step < int(steps) or (steps == "0" and not select.select([sys.stdin], [], [], 0)[0]):
         while not inbox.input_queue.empty():
             inbox.input_queue.get()
         core.tend()

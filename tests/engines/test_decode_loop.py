@@ -6,6 +6,7 @@ Needs no vLLM, so it runs on a GPU whose machine has none, with the pool importe
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -28,15 +29,16 @@ import swakv  # noqa: E402
 import swakv.torch  # noqa: E402
 
 LOOP = Path(__file__).with_name("decode_loop.py")
-# Bytes of the pool; of a block of each engine; steps before the kill, and after it; values that are compared, at least.
-SIZES = {"cpu": (8 << 20, 16384, 32768, 100, 400, 10**6), "cuda": (128 << 20, 262144, 524288, 300, 1500, 10**9)}
+# Bytes of the pool; of a block of each engine; steps before the kill, and of the heir; values that are compared, at least.
+SIZES = {"cpu": (8 << 20, 16384, 32768, 100, 10**6), "cuda": (128 << 20, 262144, 524288, 300, 10**9)}
+UNTIL_TOLD = 0  # steps
 
 
 class Engine:
     def __init__(self, broker: processes.Broker, name: str, seed: int, steps: int, block_bytes: int) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-B", str(LOOP), broker.name, models.DEVICE, name, str(seed), str(steps), str(block_bytes)],
-            stdout=subprocess.PIPE, text=True, env=dict(broker.env, OMP_NUM_THREADS="1"),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(broker.env, OMP_NUM_THREADS="1"),
         )  # fmt: skip
         broker.workers.append(self.process)
 
@@ -58,6 +60,11 @@ class Engine:
         """Until it uses more than so many."""
         while (said := self.said()).get("most", 0) <= blocks:
             assert "done" not in said, said
+
+    def stop(self) -> None:
+        """Tells one whose steps are not counted."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
 
     def done(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What it said last before its end, and at its end."""
@@ -93,9 +100,9 @@ def broker() -> Iterator[processes.Broker]:
 
 
 def test_one_of_two_engines_is_killed_and_no_value_is_wrong(broker: processes.Broker) -> None:
-    size, small, large, before, after, least = SIZES[models.DEVICE]
+    size, small, large, before, least = SIZES[models.DEVICE]
     fill_with_nan(broker, small)
-    other, victim = (Engine(broker, name, i, before + after, b) for i, (name, b) in enumerate((("a", small), ("b", large))))
+    other, victim = (Engine(broker, name, i, UNTIL_TOLD, b) for i, (name, b) in enumerate((("a", small), ("b", large))))
     beside, last = other.until(before), victim.until(before)
     for pid in (victim.process.pid, last["worker"]):
         os.kill(pid, signal.SIGKILL)
@@ -106,8 +113,13 @@ def test_one_of_two_engines_is_killed_and_no_value_is_wrong(broker: processes.Br
     processes.wait_until(lambda: all(m["name"] != "b" or not m["used_bytes"] for m in broker.status()["models"]), "its pages")
     other.grown(size // small // 2)  # more than a static half, while nobody else wants it
     heir = Engine(broker, "b", 7, before, large)
-    alone, end = other.done()
-    heir_alone, heir_end = heir.done()
+    with concurrent.futures.ThreadPoolExecutor() as beside_it:
+        ended = beside_it.submit(other.done)
+        try:
+            heir_alone, heir_end = heir.done()
+        finally:
+            other.stop()
+        alone, end = ended.result()
     print(f"{models.DEVICE}: {end['checked'] + heir_end['checked'] + last['checked']} values compared, 0 wrong")
     print(f"two beside each other: {beside} {last}\nwithout: {alone}\nits heir: {heir_alone}")
     assert end["checked"] + heir_end["checked"] + last["checked"] > least
