@@ -127,7 +127,7 @@ void stage_run(struct stage *g, struct bench *b, uint64_t ns)
 	do {
 		nap(10000000);
 		bench_read_status(b);
-	} while (b->snapshot->published_ns < stopped && clock_ns() - stopped < 2000000000);
+	} while (b->snapshot->published_ns < stopped && clock_ns() - stopped < 60 * NS_PER_S);
 	release(&g->end);
 	collect(g);
 }
