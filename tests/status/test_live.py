@@ -3,11 +3,16 @@
 """swakv-status against a real broker with two working workers: what it says of requests agrees with itself."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fault"))
+from processes import pause
 
 TOOL = os.environ["SWAKV_STATUS"]
 BROKER = os.environ["SWAKVD"]
@@ -103,6 +108,18 @@ class Live(unittest.TestCase):
     def test_killed_worker_is_counted_and_gone_from_the_sessions(self):
         self.wait_for(lambda p: len(p["sessions"]) == 2 and all(s["sequences"] for s in p["sessions"]))
         victim = self.workers[0]
+
+        def stopped_with_pages(_):
+            """Between two requests it has none. What is drawn when it stands still may be of before: the next one is not."""
+            pause(victim)
+            before = status()["snapshot"]
+            page = self.wait_for(lambda p: p["snapshot"] > before + 1)
+            if any(s["pid"] == victim.pid and s["pages"]["leased"] for s in page["sessions"]):
+                return True
+            victim.send_signal(signal.SIGCONT)
+            return False
+
+        self.wait_for(stopped_with_pages)
         victim.kill()
         victim.wait()
         page = self.wait_for(lambda p: all(s["pid"] != victim.pid for s in p["sessions"]))
