@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """swakv-exporter against pages of known content: each path says what swakv-status says, and nothing else is answered."""
+import contextlib
 import http.client
 import json
 import os
@@ -184,7 +185,8 @@ class Serves(unittest.TestCase):
             for s in silent:
                 s.sendall(b"GET /metrics HTTP/1.1\r\n")
             self.assertEqual(e.ask("/healthz")[0], 200)
-            self.assertEqual(silent[0].recv(1), b"", "the oldest is still connected")
+            with contextlib.suppress(ConnectionResetError):  # what it sent was not read
+                self.assertEqual(silent[0].recv(1), b"", "the oldest is still connected")
             silent[3].sendall(b"Host: localhost\r\n\r\n")
             self.assertTrue(silent[3].recv(15).startswith(b"HTTP/1.1 200"))
             for s in silent:
@@ -199,7 +201,8 @@ class Serves(unittest.TestCase):
                     if s.recv(100) == b"":
                         break
                 except TimeoutError:
-                    s.sendall(b"x")
+                    with contextlib.suppress(ConnectionError):  # the next recv() says so
+                        s.sendall(b"x")
                 except ConnectionError:
                     break
             self.assertEqual(e.ask("/healthz")[0], 200)
