@@ -20,14 +20,32 @@ static void overwrite(unsigned char *at, size_t size, struct input *in)
 		memcpy(at + where, &v, bytes);
 }
 
+static void check_request(const void *message, size_t bytes)
+{
+	struct admin_request out;
+	char why[192] = "";
+	int code = admin_request_check(&out, message, bytes, why, sizeof(why));
+
+	FUZZ_CHECK(code <= 0);
+	FUZZ_CHECK(code == 0 || (why[0] && memchr(why, '\0', sizeof(why))));
+	if (code)
+		return;
+	FUZZ_CHECK(bytes == sizeof(out) && out.op > 0 && strcmp(admin_op_name(out.op), "unknown") != 0);
+	FUZZ_CHECK(memchr(out.model, '\0', sizeof(out.model)) && out.session <= ADMIN_MAX_SESSIONS);
+	FUZZ_CHECK((out.session != 0) == (out.op == ADMIN_DISCONNECT || out.op == ADMIN_KILL));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { data, size };
-	struct admin_request good = { .magic = ADMIN_MAGIC, .size = sizeof(good), .version = ADMIN_VERSION }, out;
+	struct admin_request good = { .magic = ADMIN_MAGIC, .size = sizeof(good), .version = ADMIN_VERSION };
 	size_t bytes = sizeof(good);
-	char why[192] = "";
 	unsigned char *message;
-	int code;
+
+	if (input_is_recorded(&in, ADMIN_MAGIC)) {
+		check_request(data, size);
+		return 0;
+	}
 
 	good.op = input_u8(&in) % (ADMIN_OP_COUNT + 1);
 	if (input_u8(&in) & 1)
@@ -41,14 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(message, &good, bytes < sizeof(good) ? bytes : sizeof(good));
 	while (in.left > 0 && bytes > 0)
 		overwrite(message, bytes, &in);
-	code = admin_request_check(&out, message, bytes, why, sizeof(why));
+	check_request(message, bytes);
 	free(message);
-	FUZZ_CHECK(code <= 0);
-	FUZZ_CHECK(code == 0 || (why[0] && memchr(why, '\0', sizeof(why))));
-	if (code)
-		return 0;
-	FUZZ_CHECK(bytes == sizeof(out) && out.op > 0 && strcmp(admin_op_name(out.op), "unknown") != 0);
-	FUZZ_CHECK(memchr(out.model, '\0', sizeof(out.model)) && out.session <= ADMIN_MAX_SESSIONS);
-	FUZZ_CHECK((out.session != 0) == (out.op == ADMIN_DISCONNECT || out.op == ADMIN_KILL));
 	return 0;
 }

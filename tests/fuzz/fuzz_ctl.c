@@ -98,6 +98,19 @@ static void make(uint16_t op, struct input *in)
 		damage(&greeting, in);
 }
 
+/* A greeting and a reply as they were received. Returns the operation that the reply is to. */
+static uint16_t take_recorded(struct input *in)
+{
+	const struct admin_reply *r = (void *)reply.bytes;
+
+	greeting.size = sizeof(struct admin_greeting);
+	input_bytes(in, greeting.bytes, greeting.size);
+	reply.size = in->left < sizeof(reply.bytes) ? in->left : sizeof(reply.bytes);
+	memset(&reply.bytes, 0, sizeof(*r));
+	input_bytes(in, reply.bytes, reply.size);
+	return r->op;
+}
+
 static void check_shown(const struct question *q, enum ctl_exit e,
 			void (*show)(const struct question *, const struct answer *, enum ctl_exit), bool json)
 {
@@ -121,8 +134,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct question q = { .socket = path, .timeout_ms = 10000 };
 	enum ctl_exit e;
 
-	q.request.op = 1 + input_u8(&in) % (ADMIN_OP_COUNT - 1);
-	make(q.request.op, &in);
+	if (input_is_recorded(&in, ADMIN_MAGIC)) {
+		q.request.op = 1 + (take_recorded(&in) - 1U) % (ADMIN_OP_COUNT - 1);
+	} else {
+		q.request.op = 1 + input_u8(&in) % (ADMIN_OP_COUNT - 1);
+		make(q.request.op, &in);
+	}
 	e = ask(&q, &answer);
 	FUZZ_CHECK(e != CTL_USAGE && e != CTL_NO_ANSWER);
 	FUZZ_CHECK(answer.reply.n_sessions <= ADMIN_MAX_SESSIONS && answer.reply.n_names <= ADMIN_MAX_DRAINED);

@@ -117,16 +117,50 @@ static void fuzz_welcome(const struct handshake *h, const struct session_layout 
 	}
 }
 
+/* True when the broker accepts the @bytes of @message. */
+static bool check_hello(struct handshake *h, const void *message, size_t bytes)
+{
+	struct refusal why = { 0 };
+	int code = handshake_check(h, message, bytes, &pool, &why);
+
+	FUZZ_CHECK(code <= 0);
+	FUZZ_CHECK(code == 0 || (why.fault.code == code && why.text[0] && memchr(why.text, '\0', sizeof(why.text))));
+	return code == 0;
+}
+
+/* A hello as it was sent, and the welcome to it. */
+static void fuzz_recorded(struct input *in)
+{
+	size_t bytes = in->left < sizeof(struct wire_hello) ? in->left : sizeof(struct wire_hello);
+	void *message = malloc(bytes); /* no byte more than came */
+	char sentence[256];
+	struct text text = { sentence, sizeof(sentence) };
+	struct wire_welcome w;
+	struct handshake h;
+
+	FUZZ_CHECK(message);
+	input_bytes(in, message, bytes);
+	if (check_hello(&h, message, bytes)) {
+		input_bytes(in, &w, sizeof(w));
+		if (welcome_check(&w, &h.hello, w.n_fds, &text) == 0)
+			check_accepted(&w, &h.hello);
+	}
+	free(message);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { data, size };
 	struct wire_hello hello = good_hello();
 	struct handshake h;
-	struct refusal why = { 0 };
 	struct session_layout l;
 	unsigned char *message;
 	size_t bytes = sizeof(hello);
-	int code;
+
+	if (input_is_recorded(&in, WIRE_MAGIC)) {
+		fuzz_recorded(&in);
+		return 0;
+	}
 
 	memcpy(hello.pool, pool.name, sizeof(hello.pool));
 	hello.n_groups = 1 + input_u8(&in) % WIRE_MAX_GROUPS;
@@ -139,10 +173,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	message = calloc(1, bytes ? bytes : 1); /* no byte more than came */
 	FUZZ_CHECK(message);
 	memcpy(message, &hello, bytes < sizeof(hello) ? bytes : sizeof(hello));
-	code = handshake_check(&h, message, bytes, &pool, &why);
-	FUZZ_CHECK(code <= 0);
-	FUZZ_CHECK(code == 0 || (why.fault.code == code && why.text[0] && memchr(why.text, '\0', sizeof(why.text))));
-	if (code == 0) {
+	if (check_hello(&h, message, bytes)) {
 		session_layout_init(&l, &h.model, h.geometry);
 		check_layout(&l);
 		fuzz_welcome(&h, &l, &in);

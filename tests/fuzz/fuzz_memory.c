@@ -11,11 +11,8 @@
  */
 #include <unistd.h>
 
-#include "clock.h"
 #include "hello.h"
-#include "input.h"
-#include "ring/ring_round.h"
-#include "session/handshake.h"
+#include "ring_rig.h"
 
 enum { HOSTILE = 2, WORKERS = HOSTILE + 1, MAX_MOVES = 200, PAGES = 48 };
 
@@ -28,36 +25,31 @@ static const struct backend_pool pool = { .name = "main",
 					  .extent_bytes = (uint64_t)PAGES * 16 * 64 };
 
 struct worker {
-	struct channel channel;
-	struct ring_producer_spsc commands;
-	struct ring_consumer_spsc replies;
+	struct rig_worker rig;
 	uint32_t sent, taken; /* by the honest one */
 };
 
-static struct status_writer status;
-static struct ring_thread ring;
 static struct worker workers[WORKERS];
 static struct session_memory memories[WORKERS];
 static struct input *input; /* of this run; NULL: it is over, and nobody writes any more */
-static uint64_t now;
 
 /* ---- what the hostile ones write ------------------------------------------------------------------- */
 
 static void write_anything(struct worker *w)
 {
-	const struct session_layout *l = &w->channel.memory.layout;
+	const struct session_layout *l = &w->rig.channel.memory.layout;
 	uint64_t at = input_u32(input) % l->session_bytes;
 	uint8_t n = 1 + input_u8(input) % 64;
 
-	input_bytes(input, w->channel.memory.session + at, n < l->session_bytes - at ? n : l->session_bytes - at);
+	input_bytes(input, w->rig.channel.memory.session + at, n < l->session_bytes - at ? n : l->session_bytes - at);
 }
 
 /* A word of the controls, lines or boards: near what it was, or a number that sums overflow with. */
 static void write_word(struct worker *w)
 {
 	static const uint64_t edges[] = { 0, 1, INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX, 1ull << 63, 255 };
-	uint64_t at = (uint64_t)input_u16(input) * 8 % w->channel.memory.layout.commands_slots;
-	uint64_t *word = (void *)(w->channel.memory.session + at);
+	uint64_t at = (uint64_t)input_u16(input) * 8 % w->rig.channel.memory.layout.commands_slots;
+	uint64_t *word = (void *)(w->rig.channel.memory.session + at);
 	uint8_t how = input_u8(input);
 
 	*word = how & 128 ? edges[how % 8] : *word + (uint64_t)(int64_t)((int8_t)(how << 1) / 2);
@@ -96,8 +88,8 @@ static void write_command(struct worker *w)
 	message.head.n = message.head.n_slots = 1;
 	message.head.user_data = v;
 	message.head.request = entry.request =
-		w->channel.session ? load_relaxed(&w->channel.commands.control->tail) : 0;
-	session_next_request(w->channel.session, &entry.request);
+		w->rig.channel.session ? load_relaxed(&w->rig.channel.commands.control->tail) : 0;
+	session_next_request(w->rig.channel.session, &entry.request);
 	message.head.request = entry.request;
 	switch (message.head.op) {
 	case WIRE_OP_BEGIN:
@@ -122,8 +114,8 @@ static void write_command(struct worker *w)
 		message.head.n_slots = message_slots(size);
 		input_bytes(input, payload, size);
 	}
-	ring_producer_write_spsc(&w->commands, 0, &message, sizeof(message));
-	ring_producer_publish_spsc(&w->commands, message.head.n_slots);
+	ring_producer_write_spsc(&w->rig.commands, 0, &message, sizeof(message));
+	ring_producer_publish_spsc(&w->rig.commands, message.head.n_slots);
 }
 
 static void write_some(void)
@@ -152,77 +144,19 @@ static void write_some(void)
 	}
 }
 
-/* ---- the world of the ring thread -------------------------------------------------------------------- */
-
-static uint64_t world_now(void *arg)
-{
-	write_some();
-	return now += 1000;
-}
-
-static uint64_t world_computed(void *arg)
-{
-	write_some();
-	return 0;
-}
-
-static bool world_watch(void *arg, int fd, void *who)
-{
-	return true;
-}
-
-static void world_unwatch(void *arg, int fd)
-{
-}
-
-static int world_sleep(void *arg, uint64_t ns, void *rung[RING_EDGE_EVENTS])
-{
-	write_some();
-	now += ns < NS_PER_S ? ns : NS_PER_S;
-	return 0;
-}
-
-static void world_wake(void *arg, shm_u32 *word)
-{
-	write_some();
-}
-
-static void world_notify(void *arg, int socket)
-{
-	write_some();
-}
-
-static void world_yield(void *arg)
-{
-}
-
-static const struct ring_edge edge = {
-	.now = world_now,
-	.computed = world_computed,
-	.watch = world_watch,
-	.unwatch = world_unwatch,
-	.sleep = world_sleep,
-	.wake = world_wake,
-	.notify = world_notify,
-	.yield = world_yield,
-};
-
 /* ---- sessions --------------------------------------------------------------------------------------------- */
 
 static void take_mail(void)
 {
 	struct mail m;
 
-	while (mailbox_take_spsc(ring.outbox, &m))
-		FUZZ_CHECK(m.kind != MAIL_KICKED || m.channel != &workers[HOSTILE].channel);
+	while (mailbox_take_spsc(rig_ring.outbox, &m))
+		FUZZ_CHECK(m.kind != MAIL_KICKED || m.channel != &workers[HOSTILE].rig.channel);
 }
 
 static void attach(uint32_t i)
 {
 	struct wire_hello hello = good_hello();
-	struct worker *w = &workers[i];
-	struct session_memory *m = &w->channel.memory;
-	struct session_layout l;
 	struct handshake h;
 	struct refusal r;
 
@@ -231,40 +165,10 @@ static void attach(uint32_t i)
 	hello.max_seq = i == 0 ? 256 : 4096;
 	hello.max_advance = i;
 	FUZZ_CHECK(handshake_check(&h, &hello, sizeof(hello), &pool, &r) == 0);
-	session_layout_init(&l, &h.model, h.geometry);
-	*w = (struct worker){ .channel = { .id = i + 1, .generation = 1, .tag = i + 1, .model = h.model } };
-	memcpy(w->channel.geometry, h.geometry, sizeof(w->channel.geometry));
-	w->channel.model_name[0] = (char)('a' + i);
-	*m = (struct session_memory){ .layout = l, .session_fd = -1, .tables_fd = -1 };
-	if (!memories[i].session) { /* once: it is the same each time */
-		memories[i].session = aligned_alloc(4096, l.session_bytes);
-		memories[i].tables = aligned_alloc(4096, l.tables_bytes);
-	}
-	m->session = memories[i].session;
-	m->tables = memories[i].tables;
-	FUZZ_CHECK(m->session && m->tables);
-	memset(m->session, 0, l.session_bytes);
-	memset(m->tables, 0, l.tables_bytes);
-	ring_producer_init_spsc(&w->commands, (struct ring_control *)(m->session + l.commands_control),
-				m->session + l.commands_slots, l.ring_slots);
-	ring_consumer_init_spsc(&w->replies, (struct ring_control *)(m->session + l.replies_control),
-				m->session + l.replies_slots, l.ring_slots);
-	mailbox_post_spsc(ring.inbox, MAIL_ATTACH, &w->channel, 0);
-	ring_turn(&ring);
-	FUZZ_CHECK(w->channel.state == CHANNEL_ATTACHED);
+	workers[i] = (struct worker){ 0 };
+	rig_attach(&workers[i].rig, i + 1, &h, &memories[i]); /* as large each time */
+	FUZZ_CHECK(workers[i].rig.channel.state == CHANNEL_ATTACHED);
 	take_mail();
-}
-
-static void end(struct worker *w)
-{
-	mailbox_post_spsc(ring.inbox, MAIL_SOCKET_ENDED, &w->channel, 1);
-	mailbox_post_spsc(ring.inbox, MAIL_PROCESS_GONE, &w->channel, 0);
-	ring_turn(&ring);
-	FUZZ_CHECK(w->channel.state == CHANNEL_RECLAIMED);
-	mailbox_post_spsc(ring.inbox, MAIL_FORGET, &w->channel, 0);
-	ring_turn(&ring);
-	take_mail();
-	channel_stop(&w->channel);
 }
 
 /* One nop is always on its way; it is answered at the latest in the second turn that begins after it. */
@@ -272,43 +176,21 @@ static void honest(struct worker *w, bool first)
 {
 	unsigned char reply[RING_SLOT] __attribute__((aligned(CACHELINE)));
 	const struct wire_command nop = { .op = WIRE_OP_NOP, .n_slots = 1, .user_data = w->sent };
-	int64_t fill = ring_consumer_fill_spsc(&w->replies);
+	int64_t fill = ring_consumer_fill_spsc(&w->rig.replies);
 
-	FUZZ_CHECK(w->channel.state == CHANNEL_ATTACHED);
-	FUZZ_CHECK(w->channel.longest_wait <= 2);
+	FUZZ_CHECK(w->rig.channel.state == CHANNEL_ATTACHED);
+	FUZZ_CHECK(w->rig.channel.longest_wait <= 2);
 	if (fill > 0) {
-		ring_consumer_first_spsc(&w->replies, fill, reply);
-		ring_consumer_release_spsc(&w->replies, 1);
+		ring_consumer_first_spsc(&w->rig.replies, fill, reply);
+		ring_consumer_release_spsc(&w->rig.replies, 1);
 		FUZZ_CHECK(((const struct wire_reply *)(const void *)reply)->code == 0);
 		w->taken++;
 	}
 	if (fill <= 0 && !first)
 		return;
-	ring_producer_write_spsc(&w->commands, 0, &nop, sizeof(nop));
-	ring_producer_publish_spsc(&w->commands, 1);
+	ring_producer_write_spsc(&w->rig.commands, 0, &nop, sizeof(nop));
+	ring_producer_publish_spsc(&w->rig.commands, 1);
 	w->sent++;
-}
-
-static void check_engine(void)
-{
-	char why[256];
-
-	if (!engine_check(ring.engine, why, sizeof(why))) {
-		fprintf(stderr, "%s\n", why);
-		abort();
-	}
-}
-
-static void check_all_free(void)
-{
-	struct engine_counts n;
-	struct class_counts k;
-
-	engine_count(ring.engine, &n);
-	for (uint32_t i = 0; i < n.n_classes; i++) {
-		FUZZ_CHECK(engine_class_count(ring.engine, i, &k));
-		FUZZ_CHECK(k.leased == 0 && k.quarantined == 0 && k.free == k.pages);
-	}
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -316,48 +198,36 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	char name[32];
 
 	snprintf(name, sizeof(name), "fuzz-memory-%d", (int)getpid());
-	return status_writer_open(&status, name);
+	rig_init(name);
+	return 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct ring_options options = {
-		.engine = { .half_bytes = pool.half_bytes,
-			    .extent_bytes = pool.extent_bytes,
-			    .stamps_a_ms = NS_PER_MS,
-			    .wait_claim = 20 * NS_PER_MS,
-			    .claim_hold = 20 * NS_PER_MS,
-			    .claim_max = NS_PER_S },
-		.budget = 8,
-		.max_sessions = WORKERS,
-	};
 	struct input in = { data, size };
-	struct fault f;
 
-	now = NS_PER_S;
-	FUZZ_CHECK(ring_thread_make(&ring, &options, &status, &edge, &f) == 0);
+	rig_start(&pool, 8, WORKERS);
 	for (uint32_t i = 0; i < WORKERS; i++)
 		attach(i);
 	input = &in;
+	rig_between = write_some;
 	for (int n = 0; in.left > 0 && n < MAX_MOVES; n++) {
 		honest(&workers[HOSTILE], n == 0);
 		for (uint8_t k = input_u8(&in) % 4; k > 0; k--)
 			write_some();
-		ring_turn(&ring);
+		ring_turn(&rig_ring);
 		take_mail();
 		if (n % 8 == 7)
-			check_engine();
+			rig_check_engine();
 	}
 	input = NULL;
-	ring_turn(&ring);
-	ring_turn(&ring);
+	ring_turn(&rig_ring);
+	ring_turn(&rig_ring);
 	honest(&workers[HOSTILE], false);
 	FUZZ_CHECK(size == 0 || workers[HOSTILE].taken > 0);
-	check_engine();
+	rig_check_engine();
 	for (uint32_t i = 0; i < WORKERS; i++)
-		end(&workers[i]);
-	check_engine();
-	check_all_free();
-	ring_thread_deinit(&ring);
+		rig_end(&workers[i].rig);
+	rig_stop();
 	return 0;
 }

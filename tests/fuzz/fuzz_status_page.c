@@ -13,13 +13,14 @@
 #include "shown.h"
 #include "view.h"
 
-enum { N_EXTENTS = 64 };
+enum { N_EXTENTS = 64, N_TOUCHED = 1024, MOST_RUN = 1024 };
 
 static struct status_writer writer;
 static struct status_snapshot good;
 static struct status_head good_head;
 static struct sample *sample;
 static char name[WIRE_NAME];
+static size_t touched[N_TOUCHED], n_touched; /* where a recorded snapshot has up to MOST_RUN bytes */
 
 static void close_writer(void)
 {
@@ -111,6 +112,35 @@ static void overwrite(struct input *in)
 	input_bytes(in, (char *)parts[part].at + at, n);
 }
 
+/* A page as a broker has left it: runs of bytes of the head or of its snapshot. */
+static void take_recorded(struct input *in)
+{
+	size_t number = sizeof(good.number);
+	struct {
+		char *at;
+		size_t bytes;
+	} parts[] = {
+		{ (char *)&writer.head->version,
+		  offsetof(struct status_head, current) - offsetof(struct status_head, version) },
+		{ (char *)current() + number, sizeof(good) - number },
+	};
+
+	input_u32(in); /* the magic */
+	input_u32(in);
+	memset(parts[1].at, 0, offsetof(struct status_snapshot, classes) - number);
+	while (in->left > 0) {
+		unsigned part = input_u8(in) & 1;
+		size_t at = input_u32(in) % parts[part].bytes, n = input_u16(in) % (MOST_RUN + 1);
+
+		n = n < parts[part].bytes - at ? n : parts[part].bytes - at;
+		if (n_touched == N_TOUCHED)
+			return;
+		if (part)
+			touched[n_touched++] = number + at;
+		input_bytes(in, parts[part].at + at, n);
+	}
+}
+
 static void restore(void)
 {
 	struct status_snapshot *s = current();
@@ -125,6 +155,11 @@ static void restore(void)
 	memcpy(s->bindings, good.bindings, 1024);
 	memcpy(s->extents, good.extents, sizeof(s->extents[0]) * N_EXTENTS);
 	memcpy(s->events, good.events, 1024);
+	for (; n_touched > 0; n_touched--) {
+		size_t at = touched[n_touched - 1], n = sizeof(good) - at < MOST_RUN ? sizeof(good) - at : MOST_RUN;
+
+		memcpy((char *)s + at, (char *)&good + at, n);
+	}
 }
 
 static void check_indices(const struct status_snapshot *s)
@@ -168,7 +203,8 @@ static void check_view(struct view *v, enum view_format format)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { data, size };
-	uint8_t what = input_u8(&in);
+	bool recorded = input_is_recorded(&in, STATUS_MAGIC);
+	uint8_t what = recorded ? 1 | 2 | 4 : input_u8(&in);
 	struct view v = { .sessions = what & 1,
 			  .requests = what & 2,
 			  .quarantine = what & 4,
@@ -176,6 +212,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			  .session = 1,
 			  .one_request = what & 16 };
 
+	if (recorded)
+		take_recorded(&in);
 	while (in.left > 0)
 		overwrite(&in);
 	sample_take(sample, name, NULL);

@@ -3,6 +3,7 @@
 #ifndef SWAKV_FUZZ_INPUT_H
 #define SWAKV_FUZZ_INPUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -47,6 +48,13 @@ static inline uint32_t input_u32(struct input *in)
 
 	input_bytes(in, &v, sizeof(v));
 	return v;
+}
+
+/* An input that begins with the magic of what goes over the wire is that, byte for byte, as tests/fuzz/seed records it.
+ */
+static inline bool input_is_recorded(const struct input *in, uint64_t magic)
+{
+	return in->left >= sizeof(magic) && memcmp(in->data, &magic, sizeof(magic)) == 0;
 }
 
 /* What must hold whatever the input: says what did not, and ends the run as a crash. */
