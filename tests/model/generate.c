@@ -25,6 +25,12 @@ static uint32_t draw_fence(struct rng *r, const struct mood *mood, bool ending)
 	return rng_one_in(r, 3) ? (rng_one_in(r, 2) ? FENCE_ARMED : FENCE_OLD) : FENCE_NEW;
 }
 
+/* The same of a step of @q: one with which pages have moved fails when a copy does. */
+static uint32_t draw_step_fence(struct rng *r, const struct mood *mood, const struct ref_request *q)
+{
+	return q->n_moved > 0 && rng_one_in(r, 4 * mood->stop) ? FENCE_FAILED : draw_fence(r, mood, false);
+}
+
 static int32_t label_of(const struct world *w, uint32_t session, const struct ref_request *q)
 {
 	for (int32_t i = 0; i < WORLD_COMMANDS; i++)
@@ -123,15 +129,20 @@ static void draw_begin(struct rng *r, const struct mood *mood, const struct ref_
 {
 	/* mostly no more than the pool has pages for */
 	int64_t fit = how_many(s) + rng_one_in(r, 8);
-	bool all = rng_one_in(r, s->max_batch == REF_BATCH ? 2 : 4);
+	bool all = rng_one_in(r, s->max_batch == REF_BATCH ? 2 : 4), brief = rng_one_in(r, mood->brief);
 	int32_t n = 0;
 
 	c->op = OP_BEGIN;
 	c->new_batch = rng_one_in(r, mood->wait) ? (int32_t)rng_between(r, 1, 400) : 0;
 	c->stream = (uint32_t)rng_between(r, 0, s->n_streams - 1);
-	c->flags = rng_one_in(r, 8);
+	c->flags = rng_one_in(r, mood->scene ? 40 : 8);
 	c->value = rng_one_in(r, 4) ? rng_between(r, 1, s->max_seq) : 0;
-	c->flags |= mood->moves && rng_one_in(r, 8) ? 2 : 0;
+	if (brief) { /* short sequences: what stays of an extent is little */
+		c->value = rng_between(r, 12, s->max_seq < 32 ? s->max_seq : 32);
+		all = rng_one_in(r, 2);
+		fit = all ? REF_BATCH : 0;
+	}
+	c->flags |= mood->moves && rng_one_in(r, mood->scene ? 40 : 8) ? 2 : 0;
 	for (int32_t i = 0; i < s->max_batch; i++)
 		if (s->slots[i].owner < 0 && !s->slots[i].waiting && (n == 0 || (n < fit && (all || rng_one_in(r, 2)))))
 			c->list[n++] = i;
@@ -224,7 +235,7 @@ static void draw_step(struct rng *r, const struct mood *mood, struct world *w, c
 		if (prepare && o->n_seqs > 0 && rng_one_in(r, mood->extend))
 			c->entries[c->n].tokens = draw_extend(r, s, o, c);
 		c->entries[c->n].accepted = prepare ? 0 : draw_accepted(r, s, o, c);
-		c->entries[c->n].fence = prepare ? 0 : draw_fence(r, mood, false);
+		c->entries[c->n].fence = prepare ? 0 : draw_step_fence(r, mood, o);
 		c->n++;
 	}
 }
@@ -279,7 +290,7 @@ static void draw_turn(struct rng *r, const struct mood *mood, const struct world
 		const struct ref_request *o = &s->requests[i];
 		uint32_t what = o->live && !rng_one_in(r, 10) ? draw_what(r, mood, o) : 0;
 
-		if (i == where && rng_one_in(r, 6))
+		if (i == where && mood->begin && rng_one_in(r, 6))
 			draw_begin_in(r, mood, s, leaving, c);
 		if (!what)
 			continue;
@@ -290,13 +301,13 @@ static void draw_turn(struct rng *r, const struct mood *mood, const struct world
 			c->entries[c->n].accepted = draw_accepted(r, s, o, c);
 		if (what & WIRE_TURN_PREPARE && o->n_seqs > 0 && rng_one_in(r, mood->extend))
 			c->entries[c->n].tokens = draw_extend(r, s, o, c);
-		c->entries[c->n].fence = together ? fence : draw_fence(r, mood, false);
+		c->entries[c->n].fence = together ? fence : draw_step_fence(r, mood, o);
 		if (together && fence == FENCE_NEW && c->n > 0) /* they have one mark */
 			c->entries[c->n].fence = FENCE_ARMED;
 		c->n++;
 		leaving = what & WIRE_TURN_FINISH ? o : leaving;
 	}
-	if (c->n == 0 || (leaving && rng_one_in(r, 2)))
+	if (mood->begin && (c->n == 0 || (leaving && rng_one_in(r, 2))))
 		draw_begin_in(r, mood, s, leaving, c);
 }
 
@@ -435,7 +446,7 @@ static void draw_request(struct rng *r, const struct mood *mood, struct world *w
 	const struct ref_session *s = &w->sessions[c->session];
 
 	c->request = label_of(w, c->session, q);
-	if (rng_one_in(r, mood->ending) ||
+	if (rng_one_in(r, mood->ending) || (q->n_moved > 0 && rng_one_in(r, mood->stop)) ||
 	    (q->phase == PHASE_FINISHING && q->transition == TRANSITION_NONE && !rng_one_in(r, 4))) {
 		c->op = rng_one_in(r, 3) || q->transition != TRANSITION_NONE ? OP_ABANDON : OP_FINISH;
 		c->fence = (uint8_t)draw_fence(r, mood, true);
@@ -496,12 +507,15 @@ static void draw_command(struct rng *r, const struct mood *mood, struct world *w
 		room |= s->slots[i].owner < 0 && !s->slots[i].waiting;
 	if (draw_reach(r, mood, w, c))
 		return;
-	if (rng_one_in(r, s->poisoned ? 12 : 500))
+	if (!mood->begin && ref_live(s) == 0 && !s->poisoned) /* nothing, in this act */
+		c->op = OP_PASS;
+	else if (rng_one_in(r, s->poisoned ? 12 : 500))
 		draw_shutdown(r, mood, s, c);
 	else if (rng_one_in(r, 100) && mood->late) {
 		c->op = OP_ARM;
 		c->stream = (uint32_t)rng_between(r, 0, s->n_streams - 1);
-	} else if (room && (pages || rng_one_in(r, 20)) && (ref_live(s) == 0 || rng_one_in(r, 40)))
+	} else if (room && (pages || mood->scene || rng_one_in(r, 20)) &&
+		   (ref_live(s) == 0 || rng_one_in(r, mood->begin)))
 		draw_begin(r, mood, s, c);
 	else if (ref_live(s) > 0) {
 		draw_request(r, mood, w, draw_live(r, s), c);
@@ -634,14 +648,87 @@ static bool starved(const struct ref_session *s)
 	return s->attached && !s->ended && ref_live(s) == 0 && how_many(s) == 0;
 }
 
+/*
+ * A scene in which pages move, act by act: many take small pages; most of these end, so that few are left in each
+ * extent; large ones are wanted; those that are left step; at last the large ones end. 0: none in this act.
+ */
+struct act {
+	int32_t commands;
+	bool large;              /* sessions with large pages are on */
+	uint32_t ending, begin;  /* see struct mood; of the sessions that are on */
+	uint32_t compact, brief; /* see struct mood */
+	uint32_t moves;
+};
+static const struct act acts[] = {
+	{ .commands = 60, .ending = 400, .begin = 2, .compact = 60, .brief = 1, .moves = 60 },
+	{ .commands = 40, .ending = 30, .compact = 1, .moves = 60 },
+	{ .commands = 20, .large = true, .ending = 400, .begin = 1, .compact = 60, .brief = 4, .moves = 3 },
+	{ .commands = 60, .compact = 60, .moves = 5 },
+	{ .commands = 30, .large = true, .ending = 1, .moves = 10 },
+};
+enum { ACTS = sizeof acts / sizeof *acts };
+
+static const struct act *act_of(int32_t label)
+{
+	int32_t all = 0;
+	const struct act *a = acts;
+
+	for (int i = 0; i < ACTS; i++)
+		all += acts[i].commands;
+	for (label %= all; label >= a->commands; a++)
+		label -= a->commands;
+	return a;
+}
+
+/* Whose command is next, and in what mood: *@m. The first sessions have the models of large pages, but for 0. */
+static uint8_t draw_act(struct rng *r, const struct world *w, int32_t label, struct mood *m)
+{
+	const struct act *a = act_of(label);
+	bool large = a->large ? !rng_one_in(r, 4) : rng_one_in(r, 40);
+	int64_t session = 0;
+
+	m->ending = large == a->large ? a->ending : 0;
+	m->begin = large == a->large ? a->begin : 0;
+	m->compact = a->compact;
+	m->brief = a->brief;
+	m->moves = a->moves;
+	m->wait = large ? m->wait : 0;
+	/* mostly such as can do something */
+	for (int i = 0; i < 5 && (i == 0 || (!m->begin && ref_live(&w->sessions[session]) == 0)); i++) {
+		session = rng_one_in(r, 2) ? 0 : rng_between(r, w->setup.n_models, REF_SESSIONS - 1);
+		if (large)
+			session = rng_between(r, 1, w->setup.n_models - 1);
+	}
+	return (uint8_t)session;
+}
+
+/* One of the sessions; mostly one that can do something. */
+static uint8_t draw_session(struct rng *r, const struct world *w)
+{
+	uint8_t session;
+
+	do
+		session = (uint8_t)rng_between(r, 0, rng_one_in(r, 8) ? REF_SESSIONS - 1 : 1);
+	while (starved(&w->sessions[session]) && !rng_one_in(r, 20));
+	return session;
+}
+
+/* The model with which the session attaches. */
+static int64_t draw_attach(struct rng *r, const struct mood *mood, const struct world *w, uint32_t session)
+{
+	if (mood->scene)
+		return session < w->setup.n_models ? session : 0;
+	return rng_between(r, 0, w->setup.n_models - 1);
+}
+
 void generate_command(struct rng *r, const struct mood *mood, struct world *w, int32_t label, struct command *c)
 {
+	struct mood now = *mood;
 	const struct ref_session *s;
 
 	memset(c, 0, sizeof *c);
-	do
-		c->session = (uint8_t)rng_between(r, 0, rng_one_in(r, 8) ? REF_SESSIONS - 1 : 1);
-	while (starved(&w->sessions[c->session]) && !rng_one_in(r, 20));
+	c->session = mood->scene ? draw_act(r, w, label, &now) : draw_session(r, w);
+	mood = &now;
 	c->request = label;
 	s = &w->sessions[c->session];
 	if (rng_one_in(r, 1000)) {
@@ -663,8 +750,8 @@ void generate_command(struct rng *r, const struct mood *mood, struct world *w, i
 		c->value = rng_between(r, 0, rng_one_in(r, 2) ? 3 : REF_EXTENTS);
 	} else if (!s->attached) {
 		c->op = OP_ATTACH;
-		c->value = rng_between(r, 0, w->setup.n_models - 1);
-	} else if (!s->ended && starved(s) && rng_one_in(r, 2)) {
+		c->value = draw_attach(r, mood, w, c->session);
+	} else if (!s->ended && !mood->scene && starved(s) && rng_one_in(r, 2)) {
 		/* make room for a session of another model */
 		c->op = OP_RECLAIM;
 	} else if (s->ended ? rng_one_in(r, 12) : rng_one_in(r, 8 * mood->death)) {

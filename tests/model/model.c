@@ -566,6 +566,7 @@ void ref_leave_moved(struct ref_session *s, struct ref_request *r, const struct 
 
 void ref_end_request(struct ref_session *s, struct ref_request *r, const struct when *w)
 {
+	s->pool->n_lost += r->n_moved > 0;
 	for (int32_t i = 0; i < r->n_seqs; i++) {
 		ref_give_up_seq(s, r, &r->seqs[i], w);
 		ref_leave_slot(&s->slots[r->seqs[i].slot], w->now || w->failed ? 0 : w->value);

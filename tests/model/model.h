@@ -138,9 +138,10 @@ struct ref_pool {
 	struct ref_wait waits[REF_WAITS]; /* oldest first */
 	uint32_t n_waits;
 	uint64_t stamp, wait_claim, claim_hold, claim_max;
-	uint64_t pause_end;                              /* stamp: until when nobody claims after claims in vain */
-	bool emptying[REF_EXTENTS];                      /* what lives there is to move, */
-	uint64_t emptying_seen;                          /* as of this command */
+	uint64_t pause_end;         /* stamp: until when nobody claims after claims in vain */
+	uint64_t n_lost;            /* requests that ended in the middle of a step with which pages had moved */
+	bool emptying[REF_EXTENTS]; /* what lives there is to move, */
+	uint64_t emptying_seen;     /* as of this command */
 	const struct ref_quota *chosen[REF_EXTENTS + 1]; /* by whose claim; NULL: by none */
 	uint64_t waited[REF_EXTENTS + 1];                /* stamp at which a claim gave it up with pages in it */
 	bool counting;                                   /* what an answer of the engine is compared with */

@@ -30,7 +30,7 @@ struct record {
 	uint64_t n_worlds, n_commands;
 	uint64_t codes[32], ops[OP_COUNT];
 	uint64_t n_updates, n_references, n_scrubs, n_taken, n_moved, n_waited, n_claims, n_rooms, n_missed,
-		n_page_moves, n_emptying, n_told, n_pauses, n_asked, n_managed;
+		n_page_moves, n_lost, n_emptying, n_told, n_pauses, n_asked, n_managed;
 	uint64_t reasons[FAULT_REASON_COUNT];
 	struct setup setup;
 	uint32_t n;
@@ -44,6 +44,7 @@ struct options {
 	const char *write;
 	const char *begins; /* file to write instead of running */
 	bool quiet;
+	bool moves; /* worlds in which pages move often */
 };
 
 /* ---- one world -------------------------------------------------------------------- */
@@ -68,7 +69,7 @@ static void tell_signal(int signal, char *error, size_t size)
 		snprintf(error, size, "the engine ends with signal %d", signal);
 }
 
-static bool run_world(struct record *rec, uint64_t seed)
+static bool run_world(struct record *rec, uint64_t seed, bool moves)
 {
 	struct rng rng = { seed };
 	struct mood mood;
@@ -77,7 +78,7 @@ static bool run_world(struct record *rec, uint64_t seed)
 	bool good;
 
 	limit_time();
-	generate_setup(&rng, &rec->setup, &mood);
+	generate_setup(&rng, &rec->setup, &mood, moves);
 	rec->seed = seed;
 	rec->n = 0;
 	most = (uint32_t)rng_between(&rng, 100, WORLD_COMMANDS);
@@ -102,6 +103,7 @@ static bool run_world(struct record *rec, uint64_t seed)
 	rec->n_scrubs += w->n_scrubs;
 	rec->n_page_moves += w->n_page_moves;
 	rec->n_emptying += w->n_emptying;
+	rec->n_lost += w->pool.n_lost;
 	rec->n_told += w->n_told;
 	rec->n_taken += w->n_taken;
 	rec->n_moved += w->n_moved;
@@ -213,10 +215,10 @@ static void run_child(struct record *rec, const struct options *o)
 	struct rng rng = { o->seed };
 
 	if (o->world >= 0)
-		_exit(run_world(rec, (uint64_t)o->world) ? 0 : 1);
+		_exit(run_world(rec, (uint64_t)o->world, o->moves) ? 0 : 1);
 	while (rec->n_commands < o->commands && (!o->seconds || seconds_now() < end)) {
 		/* worlds are named by small numbers, easy to type */
-		if (!run_world(rec, rng_next(&rng) >> 16))
+		if (!run_world(rec, rng_next(&rng) >> 16, o->moves))
 			_exit(1);
 		rec->n_commands += rec->n;
 	}
@@ -243,10 +245,11 @@ static void print_totals(const struct record *rec, double seconds)
 	       ", pauses in the middle of a command %" PRIu64 "\npages that sessions took themselves %" PRIu64
 	       ", times that one was asked for some %" PRIu64 "\nrefusals that hang on who gets which extents %" PRIu64
 	       ", of these where there was a way %" PRIu64 "\nextents that were to come empty %" PRIu64
-	       ", pages that moved %" PRIu64 ", ranges of pages that sessions were told %" PRIu64 "\n",
+	       ", pages that moved %" PRIu64 ", requests that ended in such a step %" PRIu64
+	       ", ranges of pages that sessions were told %" PRIu64 "\n",
 	       rec->n_updates, rec->n_references, rec->n_scrubs, rec->n_taken, rec->n_moved, rec->n_waited,
 	       rec->n_claims, rec->n_pauses, rec->n_managed, rec->n_asked, rec->n_rooms, rec->n_missed, rec->n_emptying,
-	       rec->n_page_moves, rec->n_told);
+	       rec->n_page_moves, rec->n_lost, rec->n_told);
 }
 
 /* For several classes the engine looks for extents class by class: in small pools the model knows when it was in vain.
@@ -257,14 +260,21 @@ static bool misses_too_many(const struct record *rec)
 	return rec->n_rooms > 3000 && 200 * rec->n_missed > rec->n_rooms;
 }
 
+/* What --moves is for. */
+static bool moves_too_few(const struct record *rec, const struct options *o)
+{
+	/* usual is one in 60; of few commands, those of one world would be many */
+	return o->moves && rec->n_commands >= 100000 && 200 * rec->n_page_moves < rec->n_commands;
+}
+
 static void report(struct record *rec, const struct options *o)
 {
 	char error[512];
 	FILE *out;
 
 	snprintf(error, sizeof error, "%s", rec->error);
-	printf("FOUND after %" PRIu64 " commands: %s\nworld %" PRIu64 ", command %u (repeat: --world %" PRIu64 ")\n",
-	       rec->n_commands + rec->n, error, rec->seed, rec->n, rec->seed);
+	printf("FOUND after %" PRIu64 " commands: %s\nworld %" PRIu64 ", command %u (repeat: %s--world %" PRIu64 ")\n",
+	       rec->n_commands + rec->n, error, rec->seed, rec->n, o->moves ? "--moves " : "", rec->seed);
 	if (o->quiet)
 		return;
 	shrink(rec, error, sizeof error);
@@ -300,7 +310,7 @@ static int write_begins(struct record *rec, const struct options *o)
 		fprintf(stderr, "--begins FILE needs --world N, and a file that can be written\n");
 		return 2;
 	}
-	generate_setup(&rng, &rec->setup, &mood);
+	generate_setup(&rng, &rec->setup, &mood, o->moves);
 	for (uint32_t i = 0; i < rec->setup.n_models; i++) {
 		rec->list[rec->n++] = (struct command){ .op = OP_ATTACH, .session = i, .value = i };
 		rec->list[rec->n] =
@@ -314,15 +324,11 @@ static int write_begins(struct record *rec, const struct options *o)
 static void parse(int argc, char **argv, struct options *o)
 {
 	static const struct option table[] = {
-		{ "seed", required_argument, NULL, 's' },
-		{ "commands", required_argument, NULL, 'c' },
-		{ "seconds", required_argument, NULL, 't' },
-		{ "world", required_argument, NULL, 'w' },
-		{ "write", required_argument, NULL, 'o' },
-		{ "quiet", no_argument, NULL, 'q' },
-		{ "begins", required_argument, NULL, 'b' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+		{ "seed", required_argument, NULL, 's' },    { "commands", required_argument, NULL, 'c' },
+		{ "seconds", required_argument, NULL, 't' }, { "world", required_argument, NULL, 'w' },
+		{ "write", required_argument, NULL, 'o' },   { "quiet", no_argument, NULL, 'q' },
+		{ "moves", no_argument, NULL, 'm' },         { "begins", required_argument, NULL, 'b' },
+		{ "help", no_argument, NULL, 'h' },          { 0 },
 	};
 	int c;
 
@@ -349,9 +355,12 @@ static void parse(int argc, char **argv, struct options *o)
 		case 'q':
 			o->quiet = true;
 			break;
+		case 'm':
+			o->moves = true;
+			break;
 		default:
 			printf("usage: %s [--seed N] [--commands N] [--seconds N] [--world N] [--write FILE] "
-			       "[--quiet] [--begins FILE]\n",
+			       "[--quiet] [--moves] [--begins FILE]\n",
 			       argv[0]);
 			exit(c == 'h' ? 0 : 2);
 		}
@@ -387,6 +396,10 @@ int main(int argc, char **argv)
 	print_totals(rec, seconds_now() - start);
 	if (misses_too_many(rec)) {
 		printf("FOUND: more than one in 200 of the refusals that hang on who gets which extents is wrong\n");
+		return 1;
+	}
+	if (moves_too_few(rec, &o)) {
+		printf("FOUND: only %" PRIu64 " pages have moved in so many commands\n", rec->n_page_moves);
 		return 1;
 	}
 	return WIFSIGNALED(status) || WEXITSTATUS(status) != 0;

@@ -258,12 +258,94 @@ static uint32_t draw_moves(struct rng r, struct setup *s)
 	return often[rng_between(&r, 0, 2)];
 }
 
-void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
+/* ---- worlds in which pages move ------------------------------------------------------ */
+
+/* Many short sequences of small pages, or, @times more than one, of pages so many times as large. */
+static void draw_mover(struct rng *r, struct ref_model *m, uint32_t times)
+{
+	memset(m, 0, sizeof *m);
+	m->n_groups = rng_one_in(r, 3) ? 2 : 1;
+	m->n_streams = (uint32_t)rng_between(r, 1, 2);
+	m->max_batch = (int32_t)(times > 1 ? 8 : rng_between(r, 8, REF_BATCH));
+	m->max_seq = 16 * rng_between(r, 2, times > 1 ? 2 : 6) - rng_between(r, 0, 15);
+	for (uint32_t g = 0; g < m->n_groups; g++) {
+		draw_group(r, m, &m->groups[g], 16, true);
+		m->groups[g].flags = rng_one_in(r, times > 1 ? 3 : 30) ? 0 : WIRE_GROUP_MOVABLE;
+		m->groups[g].layers = times * (uint32_t)(g ? rng_between(r, 1, 2) : 1);
+		m->groups[g].k_head_dim = m->groups[g].v_head_dim = 2;
+		m->groups[g].dtype = WIRE_F16;
+	}
+	draw_advance(r, m);
+}
+
+/* Extents of one large page or two, and few of them. */
+static void draw_moving_pool(struct rng *r, struct setup *s)
+{
+	uint64_t bytes = 0, one = 0;
+
+	for (uint32_t i = 0; i < s->n_models; i++) {
+		one = (uint64_t)bytes_of_one(&s->models[i]) > one ? (uint64_t)bytes_of_one(&s->models[i]) : one;
+		for (uint32_t g = 0; g < s->models[i].n_groups; g++)
+			if (ref_page_bytes(&s->models[i].groups[g]) > bytes)
+				bytes = ref_page_bytes(&s->models[i].groups[g]);
+	}
+	s->extent = bytes * (rng_one_in(r, 4) ? 2 : 1) + (rng_one_in(r, 3) ? 16 * (uint64_t)rng_between(r, 1, 9) : 0);
+	s->half = s->extent * (uint64_t)rng_between(r, 5, 12);
+	while (s->half < one)
+		s->half += s->extent;
+}
+
+static void draw_moving(struct rng *r, struct setup *s, struct mood *mood)
+{
+	static const uint32_t times[] = { 1, 3, 2 };
+	uint32_t factor;
+
+	do {
+		memset(s, 0, sizeof *s);
+		s->n_models = (uint32_t)rng_between(r, 2, 3);
+		factor = (uint32_t)rng_between(r, 3, 8);
+		for (uint32_t i = 0; i < s->n_models; i++)
+			draw_mover(r, &s->models[i], i ? factor * times[i] : 1);
+		if (s->n_models > 2 && rng_one_in(r, 3))
+			share_classes(r, &s->models[2], &s->models[0]);
+		draw_forms(*r, s);
+		draw_moving_pool(r, s);
+	} while (!setup_fits(s));
+	for (uint32_t i = 0; i < s->n_models; i++)
+		s->quotas[i] = i;
+	s->wait_claim = (uint64_t)(rng_one_in(r, 2) ? 1000 : rng_between(r, 0, 300));
+	s->claim_hold = (uint64_t)rng_between(r, 1, 100);
+	s->claim_max = (uint64_t)rng_between(r, 1, 400);
+	s->scrub = (uint32_t)rng_between(r, WIRE_SCRUB_NEVER, WIRE_SCRUB_ALWAYS);
+	s->fresh_is_dirty = rng_one_in(r, 2);
+	s->slice = rng_one_in(r, 2) ? 0 : (uint32_t)rng_between(r, 64, 400);
+	*mood = (struct mood){
+		.late = rng_one_in(r, 2) ? 0 : (uint32_t)rng_between(r, 1, 30),
+		.most = 40,
+		.fail = rng_one_in(r, 3) ? 600 : 0,
+		.stop = rng_one_in(r, 2) ? (uint32_t)rng_between(r, 4, 40) : 0,
+		.wrong = 200,
+		.death = rng_one_in(r, 3) ? 400 : 0,
+		.extend = (uint32_t)rng_between(r, 10, 60),
+		.rewind = 60,
+		.limit = rng_one_in(r, 4) ? 200 : 0,
+		.wait = (uint32_t)rng_between(r, 0, 3),
+		.turn = rng_one_in(r, 2) ? (uint32_t)rng_between(r, 1, 4) : 0,
+		.manage = rng_one_in(r, 4) ? 12 : 0,
+		.scene = true,
+	};
+}
+
+void generate_setup(struct rng *r, struct setup *s, struct mood *mood, bool moves)
 {
 	static const uint32_t often[] = { 6, 20, 60, 200 };
 
 	enum kind kind = rng_one_in(r, 20) ? KIND_LARGE : rng_one_in(r, 15) ? KIND_LATE : KIND_PLAIN;
 
+	if (moves) {
+		draw_moving(r, s, mood);
+		return;
+	}
 	do {
 		memset(s, 0, sizeof *s);
 		s->n_models = (uint32_t)rng_between(r, 1, 3);
@@ -287,6 +369,7 @@ void generate_setup(struct rng *r, struct setup *s, struct mood *mood)
 		.fail = rng_one_in(r, 3) ? 300 : 0,
 		.wrong = often[rng_between(r, 1, 3)],
 		.ending = often[rng_between(r, 2, 3)] * 2,
+		.begin = 40,
 		.compact = often[rng_between(r, 1, 3)],
 		.death = rng_one_in(r, 2) ? 0 : 400,
 		.most = 150,
