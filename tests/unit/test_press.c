@@ -122,6 +122,117 @@ Test(press, who_was_refused_is_asked_for_what_it_offers_and_others_lack)
 	cr_expect_eq(wanted(0), 0, "it was refused, and uses what it has");
 }
 
+/* One that tries for a page more again and again, for its cache, would keep for ever what it does not use. */
+Test(press, who_was_refused_a_page_is_asked_for_what_it_offers_by_those_who_lack_other_sizes)
+{
+	cr_assert_eq(take(0, 40, 0), 0);
+	cr_assert_eq(take(3, 12, 0), 0);
+	session_set_spare(w[0].s, 0, 30);
+	cr_expect_eq(take(0, 2, 0), SWAKV_ENOPAGES);
+	cr_expect_eq(take(3, 6, 0), SWAKV_ENOPAGES);
+	cr_expect_eq(wanted(0), 12, "6 of twice the size are lacking");
+	cr_expect_eq(wanted(3), 0, "it offers none");
+	session_set_spare(w[0].s, 0, 10);
+	cr_expect_eq(wanted(0), 4, "half of what it offers beyond 2");
+	session_set_spare(w[0].s, 0, 3);
+	cr_expect_eq(wanted(0), 0, "and no part of a page");
+	session_set_spare(w[0].s, 0, 1);
+	cr_expect_eq(wanted(0), 0, "less than it lacks");
+	session_set_spare(w[0].s, 0, 30);
+	session_set_spare(w[3].s, 0, 4);
+	cr_expect_eq(wanted(0), 4, "2 of twice the size, beyond what is offered");
+	cr_expect_eq(wanted(3), 0, "it offers less than it lacks");
+	session_set_spare(w[3].s, 0, 6);
+	cr_expect_eq(wanted(0), 0, "it may use what it offers");
+	cr_expect_eq(wanted(3), 0);
+	cr_expect_eq(take(3, 6, 1000), SWAKV_EAGAIN);
+	cr_expect_eq(wanted(0), 12, "who waits is not asked whether it offers any");
+}
+
+/* Sessions 0 and 3: so many pages of the small size each could use beyond those that are in use, and what it offers. */
+struct need {
+	int64_t pages, offers;
+};
+
+static int64_t lack_of(const struct need *n)
+{
+	return n->pages > n->offers ? n->pages - n->offers : 0;
+}
+
+/* What is lacking beyond all that is offered. */
+static int64_t potential(const struct need *n)
+{
+	int64_t sum = 0;
+
+	for (int i = 0; i < 4; i += 3)
+		sum += lack_of(&n[i]) > n[i].offers ? lack_of(&n[i]) - n[i].offers : 0;
+	return sum;
+}
+
+/* Each says what it offers, and tries for what it lacks beside that. */
+static void say(const struct need *n)
+{
+	engine_stamp(engine, engine->stamp + 1);
+	for (int i = 0; i < 4; i += 3) {
+		int size = i == 3 ? 2 : 1;
+		uint32_t lack = (uint32_t)((lack_of(&n[i]) + size - 1) / size);
+
+		session_set_spare(w[i].s, 0, (uint64_t)(n[i].offers / size));
+		if (lack > 0)
+			cr_expect_eq(take(i, lack, 0), SWAKV_ENOPAGES);
+	}
+}
+
+/* @from gives what it is asked for, extents as a whole, and the other has it: pages of the small size. */
+static int64_t pass(int from, struct need *n)
+{
+	int to = 3 - from, size = from == 3 ? 2 : 1, small = 3 - size;
+	int64_t pages = wanted(from) * size / 4 * 4;
+
+	if (pages == 0)
+		return 0;
+	give(from, (uint32_t)(pages / size));
+	cr_expect_eq(take(to, (uint32_t)(pages / small), 0), 0);
+	n[from].offers -= pages;
+	n[to].offers += pages;
+	return pages;
+}
+
+/* Each lacks as much more as it gives. What is not made up for by offers falls with every extent that goes over. */
+Test(press, two_that_both_lack_pages_do_not_exchange_extents_for_ever)
+{
+	uint64_t passed = 0;
+
+	for (int64_t a = 0; a <= 32; a += 4) {
+		for (int64_t b = 0; b <= 24; b += 4) {
+			for (int64_t need = 4; need <= 64; need += 4) {
+				struct need n[WORKERS] = { { need, a }, { 0 }, { 0 }, { 68 - need, b } };
+				int64_t before = potential(n), bound = before, sum = 0, more;
+
+				cr_assert_eq(take(0, 36, 0), 0);
+				cr_assert_eq(take(3, 14, 0), 0);
+				do {
+					say(n);
+					if (lack_of(&n[0]) == 0 ||
+					    lack_of(&n[3]) == 0) /* one asks, and it ends with that */
+						break;
+					more = pass(0, n);
+					more += more ? 0 : pass(3, n);
+					sum += more;
+					cr_assert_leq(potential(n), before - more, "%ld to %ld", (long)before,
+						      (long)potential(n));
+					before = potential(n);
+				} while (more > 0);
+				cr_expect_leq(sum, bound);
+				passed += (uint64_t)sum;
+				close_all();
+				setup();
+			}
+		}
+	}
+	cr_expect_gt(passed, 0U, "some go over");
+}
+
 Test(press, a_want_ends_with_its_cause)
 {
 	struct admission d;
