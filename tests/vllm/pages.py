@@ -43,6 +43,7 @@ class Pages:
     def __init__(self, n: int) -> None:
         self.free = [*range(n - 1, 0, -2), *range(0, n, 2)]
         self._wanted, self.offered = 0, 0
+        self._ranges: list[range] = []
         self.slow = False  # takes are not answered yet
         self.never = n  # more than that are never to be had at a time
         self.takes: list[tuple[int, int]] = []  # least and most of each
@@ -64,9 +65,12 @@ class Pages:
     def wanted(self) -> swakv.Want:
         return swakv.Want(self._wanted, 0.0)
 
-    def ask(self, n: int) -> None:
-        """Others lack @n pages: what is given counts against it."""
-        self._wanted = n
+    def wanted_ranges(self) -> list[range]:
+        return self._ranges if self._wanted else []
+
+    def ask(self, n: int, *ranges: range) -> None:
+        """Others lack @n pages, and those in @ranges help most: what is given counts against it."""
+        self._wanted, self._ranges = n, list(ranges)
 
     def start_give(self, ids: Sequence[int], fences: Sequence[swakv.Fence] = ()) -> SimpleNamespace:
         self.give(ids, fences)

@@ -206,6 +206,27 @@ def test_no_more_is_said_to_be_lacking_than_the_broker_would_ever_give(pool: Any
     assert 30 <= told <= 60
 
 
+def test_pages_in_wanted_ranges_are_given_first_and_none_that_a_request_uses(pool: Any, pages: Pages) -> None:
+    blocks = get(pool, 100)
+    cache(pool, blocks)
+    used = {b.block_id for b in blocks[::5]}
+    pool.free_blocks(reversed([b for b in blocks if b.block_id not in used]))
+    held = {b.block_id for b in pool._free()}
+    first, last = range(min(held), min(held) + 4), range(max(held) - 20, max(held) + 1)
+    help_most = held & {*first, *last}
+    assert 2 < len(help_most) < len(held) - 10 and used & {*first, *last}
+    before = set(pages.free)
+    pages.ask(len(help_most), first, last)
+    pool.tend()
+    assert set(pages.free) - before == help_most
+    before = set(pages.free)
+    pages.ask(10, last)
+    pool._next_sweep = 0.0
+    pool.tend()
+    given = set(pages.free) - before
+    assert len(given) == 10 and given <= held - help_most, "there is none left in the range: others"
+
+
 def test_what_is_free_goes_back_beyond_a_reserve(pool: Any, pages: Pages) -> None:
     blocks = get(pool, 150)
     pool.free_blocks(blocks)

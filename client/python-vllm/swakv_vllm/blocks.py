@@ -161,7 +161,7 @@ class SwakvBlockPool(block_pool.BlockPool):
         if now >= self._next_sweep and self.get_num_free_blocks() > 0 and (wanted := self.holder.wanted) > 0:
             if self._sweep is None or self._sweep.over or now > self._next_sweep + REST:
                 self._sweep = self._begin_sweep()
-            self._give(self._of_sweep(self._sweep), wanted)
+            self._give(itertools.chain(self._in_wanted_ranges(), self._of_sweep(self._sweep)), wanted)
             # A sweep that finds little looks at every block: a tenth of the time at most.
             self._next_sweep = now + 10 * (time.thread_time() - begun)
         self._give_surplus(now)
@@ -200,6 +200,11 @@ class SwakvBlockPool(block_pool.BlockPool):
         """From the block that was used least recently. None: no block is free."""
         oldest = next((b for b in self._free() if b.block_hash is not None), None) or next(self._free(), None)
         return None if oldest is None else Sweep(len(self.blocks), oldest.block_id)
+
+    def _in_wanted_ranges(self) -> Iterator[KVCacheBlock]:
+        """Free blocks, cached or not, in places of the pool that others can use when they are free as a whole."""
+        ids = itertools.chain.from_iterable(self.holder.wanted_ranges)
+        return (self.blocks[i] for i in ids if self.blocks[i].next_free_block is not None)
 
     def _of_sweep(self, sweep: Sweep | None) -> Iterator[KVCacheBlock]:
         """Free blocks, cached or not, as @sweep comes by them. Those of others and of requests are in no queue."""

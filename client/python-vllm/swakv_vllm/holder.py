@@ -132,3 +132,8 @@ class Holder:
     def wanted(self) -> int:
         """How many others lack and this session is asked for."""
         return self._pages.wanted.pages
+
+    @property
+    def wanted_ranges(self) -> list[range]:
+        """Of those, which help most: ids of pages, of others, too. Empty: it is all the same which."""
+        return self._pages.wanted_ranges()
