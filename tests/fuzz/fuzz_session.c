@@ -13,7 +13,7 @@
 
 #include "ring_rig.h"
 
-enum { MAX_COMMANDS = 400, LINE = 0 /* a command has as many slots as its record says */ };
+enum { MAX_COMMANDS = 400, MOST_BYTES = 4 << 20, LINE = 0 /* a command has as many slots as its record says */ };
 
 static const struct backend_pool pool = { .name = "main",
 					  .backend = WIRE_BACKEND_HOST,
@@ -70,13 +70,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct session_memory memory = { 0 };
 	struct rig_worker w;
 	struct wire_hello hello;
+	struct session_layout l;
 	struct handshake h;
 	struct refusal r;
 
 	input_bytes(&in, &hello, sizeof(hello));
 	memset(hello.pool, 0, sizeof(hello.pool)); /* there is one, whatever it is called */
-	if (handshake_check(&h, &hello, sizeof(hello), &pool, &r) || h.model.max_batch > 1024)
-		return 0; /* fuzz_handshake.c is about those; and no gigabyte of tables */
+	if (handshake_check(&h, &hello, sizeof(hello), &pool, &r))
+		return 0; /* fuzz_handshake.c is about those */
+	session_layout_init(&l, &h.model, h.geometry);
+	if (l.max_batch > 1024 || l.tables_bytes > MOST_BYTES || l.session_bytes > MOST_BYTES)
+		return 0; /* for which no broker with this table area has room */
 	rig_start(&pool, 32, 1);
 	rig_attach(&w, 1, &h, &memory);
 	for (int n = 0; in.left > 0 && n < MAX_COMMANDS && w.channel.state == CHANNEL_ATTACHED; n++) {
