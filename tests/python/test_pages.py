@@ -148,6 +148,43 @@ def test_who_keeps_the_space_of_larger_pages_is_told_which_help_most(tiny: Attac
         until(lambda: small.pages().wanted_ranges() == [])
 
 
+def test_pages_of_a_movable_group_move_with_a_step() -> None:
+    group = dataclasses.replace(GROUP, window=16, movable=True)
+    model = swakv.Model("moves", [group], max_batch=16, max_seq=4096)
+    large = swakv.Model("large", [dataclasses.replace(GROUP, page_tokens=256)], max_seq=256)
+    with processes.Broker(size=str(POOL)) as b, swakv.attach(model, socket=b.socket_path) as session:
+        content, held, requests = np.asarray(session.layouts[0].pages), [], []
+        for slot in range(16):  # one here and one there
+            held += session.pages().take(session.layouts[0].num_pages // 20)
+            requests.append(session.begin(slots=[slot]))
+            with requests[-1].prefill(1):
+                pass
+        session.pages().give(held)
+        with swakv.attach(large, socket=b.socket_path) as other:
+            take_all(other)
+            taking, moved = other.pages().start_take(1, wait=60), 0
+            end = time.monotonic() + 60
+            while not taking.poll():
+                assert time.monotonic() < end, "waited 60 s"
+                time.sleep(0.01)  # 4,096 tokens are more than a minute's
+                before = [r.sequence(0).bindings for r in requests]
+                for i, bound in enumerate(before):
+                    content[list(bound.values())] = i + 1
+                for step in session.prepare([(r, 1) for r in requests]):
+                    step.complete()
+                for i, r in enumerate(requests):
+                    now = r.sequence(0).bindings
+                    both = [(before[i][c], now[c]) for c in before[i] if c in now]
+                    assert all((content[new] == i + 1).all() for _, new in both), "all of a page comes along"
+                    moved += sum(old != new for old, new in both)
+            assert len(taking.wait()) == 1
+            assert moved, "nothing else made room"
+        for r in requests:
+            r.finish()
+        del content
+        gc.collect()
+
+
 def test_what_is_offered_is_asked_for_first(tiny: Attach) -> None:
     with tiny() as session, tiny("rich") as rich, tiny("richer") as richer:
         some = rich.pages().take(100)

@@ -34,6 +34,7 @@ class Group:
     order: of the parts of a layer: "k_v_extra", "extra_k_v", or "rows" (K and V of a token side by side; joined only).
     align: bytes at multiples of which each part begins, a power of two up to 4096; 0: 1.
     tag: what the bytes are, up to 31 printable ASCII characters; shown, never interpreted.
+    movable: a step may find its requests' pages elsewhere in the pool, so that others get extents; see Request.pin().
     """
 
     layers: int
@@ -50,6 +51,7 @@ class Group:
     order: Order = "k_v_extra"
     align: int = 0
     tag: str = ""
+    movable: bool = False
 
     def to_c(self) -> _abi.Group:
         dtype = _choice("dtype", self.dtype, _abi.DTYPES)
@@ -63,6 +65,7 @@ class Group:
             form=_choice("form", self.form, _abi.FORMS),
             order=_choice("order", self.order, _abi.ORDERS),
             tag=self.tag.encode() or None,
+            flags=_abi.GROUP_MOVABLE if self.movable else 0,
         )
 
 
