@@ -14,6 +14,20 @@
 #include "request.h"
 #include "session.h"
 
+/*
+ * It ended with a step pending, which was not answered when the end was sent: its
+ * pages may wait for what the line was armed for since, and nobody else marks that.
+ */
+static void request_mark_last(struct swakv_request *r)
+{
+	struct stream *st = &r->session->streams[r->stream];
+	bool pending = r->pending;
+
+	request_lost(r);
+	if (pending && st->n_prepared == 0)
+		(void)stream_mark_if_armed(st);
+}
+
 int request_ended(struct swakv_request *r, bool finish, int result)
 {
 	r->ending = false;
@@ -21,7 +35,7 @@ int request_ended(struct swakv_request *r, bool finish, int result)
 		return 0; /* it had ended before: nothing to do */
 	if (result == 0 ||
 	    result == SWAKV_EPOISONED) /* that it was abandoned as one that failed has poisoned the session */
-		request_lost(r);
+		request_mark_last(r);
 	else if (finish && r->dropped)
 		request_abandon_quietly(r);
 	return result;

@@ -170,6 +170,29 @@ Test(client_fence, a_mark_of_another_request_counts_only_behind_the_prepare)
 }
 
 /* What comes before it in the order of errors is the broker's to say. */
+/* Its end was sent before the answer came: the broker waits for the mark of what the answer has armed the line for. */
+Test(client_fence, a_step_that_was_freed_before_it_was_answered_is_marked)
+{
+	struct fake_command step, end, nop;
+	swakv_request *r = begin(0, 0);
+	swakv_ticket prepared, after;
+
+	cr_assert_eq(swakv_decode_prepare(r, &prepared), 0);
+	swakv_request_free(r);
+	cr_assert_eq(swakv_session_ping(session, &after), 0);
+	fake_take(&fake, WIRE_OP_STEP_PREPARE, &step);
+	fake_take(&fake, WIRE_OP_ABANDON, &end);
+	fake_take(&fake, WIRE_OP_NOP, &nop);
+	fake_deliver(&fake, &step, &nothing);
+	cr_assert_eq(swakv_wait(session, prepared), 0);
+	cr_expect_eq(load_acquire(&fake.lines[0].armed), 1, "the step is under way");
+	cr_expect_eq(load_acquire(&fake.lines[0].word), 0);
+	fake_answer(&fake, &end, 0, 0, NULL, 0);
+	fake_answer(&fake, &nop, 0, 0, NULL, 0);
+	cr_assert_eq(swakv_wait(session, after), 0);
+	cr_expect_eq(load_acquire(&fake.lines[0].word), 1, "nobody marks the line any more");
+}
+
 Test(client_fence, the_wrong_phase_is_left_to_the_broker)
 {
 	swakv_request *r = begin(0, 0);
