@@ -78,9 +78,15 @@ static const struct ring_edge rig_edge = {
 	.yield = rig_edge_yield,
 };
 
+static void rig_close(void)
+{
+	status_writer_close(&rig_status);
+}
+
 static void rig_init(const char *instance)
 {
 	FUZZ_CHECK(status_writer_open(&rig_status, instance) == 0);
+	atexit(rig_close);
 }
 
 static void rig_start(const struct backend_pool *pool, uint32_t budget, uint32_t sessions)
