@@ -38,7 +38,6 @@ struct group {
 	uint64_t n_rises;      /* how often they became more, */
 	uint64_t given_seen;   /* and what it had given when that began which was decided last */
 	int64_t asked;         /* the same while that is decided, */
-	int64_t asked_else;    /* of these: for those who lack pages of other sizes, */
 	uint64_t given_asked;  /* and what it had given when that began */
 	uint64_t n_given;      /* pages that it has given, ever; */
 	uint64_t n_yielded;    /* and of those that it was asked for; */

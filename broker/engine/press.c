@@ -50,8 +50,6 @@ struct lacks {
 	int64_t wished[POOL_MAX_CLASSES];  /* whatever is there, */
 	int64_t leaving[POOL_MAX_CLASSES]; /* on its way, */
 	int64_t pages[POOL_MAX_CLASSES];   /* and above all that */
-	uint64_t net[POOL_MAX_CLASSES]; /* bytes, of those wished: what they offer themselves does not make up for these
-					 */
 	struct pool_keep keep;
 	bool any;
 };
@@ -81,37 +79,9 @@ static bool may_be_asked(const struct session *s)
 	return !s->ended && s->n_waits == 0;
 }
 
-static uint64_t offered_pages(const struct group *g)
-{
-	return g->offered < (uint64_t)g->n_managed ? g->offered : (uint64_t)g->n_managed;
-}
-
-static uint64_t offered_bytes(const struct session *s)
-{
-	uint64_t bytes = 0;
-
-	FOR_EACH_GROUP (g, s)
-		bytes += offered_pages(g) * page_class_whole(g->class);
-	return bytes;
-}
-
-/*
- * Bytes that @s, which was refused some, may be asked for by those who lack pages of other sizes: half of what it
- * offers beyond its own lack. Even if it lacks as much more as it gives, it then offers what it lacks, and is no cause
- * to ask others: what is not made up for by offers falls with all that is given, so nothing goes to and fro.
- */
-static uint64_t spare_bytes(const struct session *s)
-{
-	uint64_t offered = offered_bytes(s), refused = 0;
-
-	FOR_EACH_GROUP (g, s)
-		refused += (uint64_t)g->refused * page_class_whole(g->class);
-	return offered > refused ? (offered - refused) / 2 : 0;
-}
-
 bool session_may_be_asked(const struct session *s)
 {
-	return may_be_asked(s) && (!was_refused(s) || spare_bytes(s) > 0);
+	return may_be_asked(s) && !was_refused(s);
 }
 
 static bool below_ceiling(const struct session *s, const int64_t *needs)
@@ -121,19 +91,14 @@ static bool below_ceiling(const struct session *s, const int64_t *needs)
 	return !q->ceiling || quota_used(q) + needs_bytes(s, needs) <= q->ceiling;
 }
 
-/* The session is in want of @needs, and could make up for @own bytes of them. */
-static void add_lack(struct lacks *l, const struct session *s, const int64_t *needs, uint64_t own)
+/* The session is in want of @needs. */
+static void add_lack(struct lacks *l, const struct session *s, const int64_t *needs)
 {
 	if (!below_ceiling(s, needs)) /* no page of another would help */
 		return;
 	FOR_EACH_GROUP (g, s) {
-		uint64_t bytes = (uint64_t)needs[g->index] * page_class_whole(g->class);
-		uint64_t part = bytes < own ? bytes : own;
-
 		l->wished[g->class_index] += needs[g->index];
-		l->net[g->class_index] += bytes - part;
 		l->any |= needs[g->index] > 0;
-		own -= part;
 	}
 }
 
@@ -149,11 +114,11 @@ static int64_t pages_coming(struct engine *e, const struct lacks *l, uint32_t in
 }
 
 /* @s is in want of @needs, the first of all perhaps: what is kept for others than its model counts for nothing. */
-static void note_lack(struct lacks *l, const struct session *s, const int64_t *needs, uint64_t own)
+static void note_lack(struct lacks *l, const struct session *s, const int64_t *needs)
 {
 	bool before = l->any;
 
-	add_lack(l, s, needs, own);
+	add_lack(l, s, needs);
 	if (l->any && !before)
 		keep_for_others(&l->keep, s->engine, s->quota, true);
 }
@@ -167,7 +132,7 @@ static void find_waits(struct engine *e, struct lacks *l)
 		if (seen++ == WAITS_SEEN)
 			break;
 		if (!w->refusal)
-			note_lack(l, w->session, w->needs, 0);
+			note_lack(l, w->session, w->needs);
 	}
 	slice_count(e, seen);
 }
@@ -185,11 +150,11 @@ static void find_lacks(struct engine *e, struct lacks *l)
 		FOR_EACH_GROUP (g, s) {
 			needs[g->index] = g->refused;
 			l->leaving[g->class_index] += s->ended ? 0 : g->n_leaving;
-			g->asked = g->asked_else = 0;
+			g->asked = 0;
 			g->given_asked = g->n_given;
 		}
 		if (was_refused(s) && s->n_waits == 0)
-			note_lack(l, s, needs, offered_bytes(s));
+			note_lack(l, s, needs);
 	}
 	if (!l->any)
 		return;
@@ -211,7 +176,6 @@ struct asking {
 	bool others;     /* or of all others */
 	bool spare_only; /* no more than what they say they could give */
 	int64_t wished; /* pages that are lacking, with those that are there: whoever was refused some lacks its part */
-	uint64_t net;   /* bytes of them: of others, those who were refused some are asked for no more */
 };
 
 /* Bytes that the session holds above its model's floor and manages in @g: in that proportion it is asked. */
@@ -222,24 +186,12 @@ static uint64_t weight_of(const struct session *s, const struct group *g)
 	return managed < s->quota->above ? managed : s->quota->above;
 }
 
-/* Pages of @g, for those who lack other sizes, that it may be asked for beyond those that it is: it was refused some.
- */
-static uint64_t for_other_sizes(const struct session *s, const struct group *g, const struct asking *a)
-{
-	uint64_t most = spare_bytes(s), asked = 0;
-
-	most = most < a->net ? most : a->net;
-	FOR_EACH_GROUP (own, s)
-		asked += (uint64_t)own->asked * page_class_whole(own->class);
-	return most > asked ? (most - asked) / page_class_whole(g->class) : 0;
-}
-
 /*
- * Pages of @g that it may be asked for beyond those that it is, since others lack them. Who waits is asked for none.
- * Who was refused some is in need of what it uses, but it may try again and again to have more for its cache: what it
- * offers it would not miss.
+ * Pages that it may be asked for beyond those that it is, since others lack them. Who waits is asked for none. Who was
+ * refused some is in need of what it uses, but it may try again and again to have more for its cache: what it offers
+ * it would not miss.
  */
-static uint64_t for_others(const struct session *s, const struct group *g, const struct asking *a)
+static uint64_t for_others(const struct session *s, const struct asking *a)
 {
 	int64_t pages = a->wished;
 
@@ -247,12 +199,10 @@ static uint64_t for_others(const struct session *s, const struct group *g, const
 		return 0;
 	if (!was_refused(s))
 		return UINT64_MAX;
-	if (!a->spare_only)
+	if (!a->spare_only || a->others)
 		return 0;
-	if (a->others)
-		return for_other_sizes(s, g, a);
-	FOR_EACH_GROUP (own, s)
-		pages -= (int32_t)own->class_index == a->class ? own->refused + own->asked : 0;
+	FOR_EACH_GROUP (g, s)
+		pages -= (int32_t)g->class_index == a->class ? g->refused + g->asked : 0;
 	return pages > 0 ? (uint64_t)pages : 0;
 }
 
@@ -267,18 +217,17 @@ static uint64_t room_of(const struct session *s, const struct group *g, const st
 		most = g->offered;
 	if (most <= (uint64_t)g->asked)
 		return 0;
-	others = for_others(s, g, a);
+	others = for_others(s, a);
 	most = (most - (uint64_t)g->asked < others ? most - (uint64_t)g->asked : others) * each;
 	return most < s->quota->above_left ? most : s->quota->above_left / each * each;
 }
 
-static uint64_t ask(struct session *s, struct group *g, const struct asking *a, uint64_t bytes, uint64_t room)
+static uint64_t ask(struct session *s, struct group *g, uint64_t bytes, uint64_t room)
 {
 	uint64_t each = page_class_whole(g->class), pages = (bytes + each - 1) / each;
 
 	pages = pages * each <= room ? pages : room / each;
 	g->asked += (int64_t)pages;
-	g->asked_else += a->others ? (int64_t)pages : 0;
 	s->quota->above_left -= pages * each;
 	return pages * each;
 }
@@ -301,7 +250,7 @@ static uint64_t ask_all(struct engine *e, const struct asking *a, uint64_t bytes
 
 				if (!whole) /* then whoever still has some */
 					share = (uint64_t)(bytes * (unsigned __int128)weight_of(s, g) / total);
-				asked = room ? ask(s, g, a, share < left ? share : left, room) : 0;
+				asked = room ? ask(s, g, share < left ? share : left, room) : 0;
 				left -= asked < left ? asked : left;
 			}
 		}
@@ -314,11 +263,9 @@ static void ask_for(struct engine *e, uint32_t index, const struct lacks *l)
 	uint64_t left = (uint64_t)l->pages[index] * page_class_whole(e->pool.classes[index]);
 
 	for (int i = 0; i < 4 && left > 0; i++) {
-		const struct asking a = { .class = (int32_t)index,
-					  .others = i >= 2,
-					  .spare_only = i % 2 == 0,
-					  .wished = l->wished[index],
-					  .net = l->net[index] };
+		const struct asking a = {
+			.class = (int32_t)index, .others = i >= 2, .spare_only = i % 2 == 0, .wished = l->wished[index]
+		};
 
 		left = ask_all(e, &a, left);
 	}
@@ -362,18 +309,14 @@ static void find_above(struct engine *e)
 /* What was decided of @g, as far as it is right of what is so now. */
 static int64_t still_asked(const struct session *s, const struct group *g)
 {
-	uint64_t each = page_class_whole(g->class), most = s->quota->above_left / each, asked = (uint64_t)g->asked;
-	uint64_t other = (uint64_t)g->asked_else, spare;
+	uint64_t most = s->quota->above_left / page_class_whole(g->class), asked = (uint64_t)g->asked;
 
 	if (!may_be_asked(s))
 		return 0;
 	if (most > (uint64_t)g->n_managed)
 		most = (uint64_t)g->n_managed;
-	if (was_refused(s)) {
-		spare = spare_bytes(s) / each;
-		asked -= other > spare ? other - spare : 0;
-		most = most < g->offered ? most : g->offered;
-	}
+	if (was_refused(s) && most > g->offered)
+		most = g->offered;
 	return (int64_t)(asked < most ? asked : most);
 }
 

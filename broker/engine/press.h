@@ -49,7 +49,7 @@ void session_count_asks(const struct session *s, struct ask_counts *out);
 /* @needs were refused to the session, which did not wait for them; or it has been given pages. */
 void press_refused(struct session *s, const int64_t *needs);
 void press_given(struct session *s);
-/* It may be asked for what others lack, whatever size their pages have. */
+/* It may be asked for what others lack, also for such as it does not offer. */
 bool session_may_be_asked(const struct session *s);
 /* The session is about to leave the engine: perhaps in the middle of engine_press(). */
 void press_left(struct session *s);

@@ -130,7 +130,7 @@ int ref_begin(struct ref_session *s, const struct ref_begin *b, int said, struct
 	if (b->wait && (code == SWAKV_ENOPAGES || code == SWAKV_EPENDING))
 		return ref_wait_for_pages(s, b);
 	if (code == SWAKV_ENOPAGES)
-		ref_note_refused(s, need);
+		ref_note_refused(s);
 	if (code == SWAKV_ENOPAGES && in_turn && ref_waits_for_itself(s, need))
 		return SWAKV_EPENDING;
 	if (!code)
@@ -178,7 +178,7 @@ static int reserve_check(struct ref_session *s, const struct ref_request *r, int
 	for (uint32_t i = 0; i < s->pool->n_classes && code == SWAKV_OK; i++)
 		s->refused_until = need[i] > 0 ? 0 : s->refused_until;
 	if (code == SWAKV_ENOPAGES)
-		ref_note_refused(s, need);
+		ref_note_refused(s);
 	return code == SWAKV_ENOPAGES && ref_waits_for_itself(s, need) ? SWAKV_EPENDING : code;
 }
 

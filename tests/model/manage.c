@@ -127,65 +127,6 @@ static bool lacks(const struct ref_pool *p, const struct ref_session *s)
 	return s->attached && !s->ended && (waits(p, s) || s->refused_until > p->stamp);
 }
 
-static int64_t managed_pages(const struct ref_session *s, uint32_t g)
-{
-	const struct ref_class *c = s->groups[g].class;
-	int64_t n = 0;
-
-	for (int32_t id = 0; id < c->num_pages; id++)
-		n += c->page[id] == REF_LEASED && c->user[id] == s && c->taken[id] == g + 1;
-	return n;
-}
-
-static bool was_refused(const struct ref_session *s)
-{
-	return s->attached && !s->ended && s->refused_until > s->pool->stamp;
-}
-
-/* Bytes that the session offers beyond those that it was refused. */
-static int64_t surplus(const struct world *w, uint32_t session)
-{
-	const struct ref_session *s = &w->sessions[session];
-	int64_t bytes = 0;
-
-	for (uint32_t i = 0; i < w->pool.n_classes; i++)
-		bytes -= s->refused[i] * (int64_t)ref_whole(&w->pool.classes[i]);
-	for (uint32_t g = 0; g < s->n_groups; g++) {
-		uint64_t most = (uint64_t)managed_pages(s, g), offered = w->sides[session].offered[g];
-
-		bytes += (int64_t)((offered < most ? offered : most) * ref_whole(s->groups[g].class));
-	}
-	return bytes;
-}
-
-/*
- * A session that was refused pages is asked for such as it offers: those that others lack of their size, and of all
- * else half of what it offers beyond its own lack, for those who offer less than they lack.
- */
-static void check_refused(struct world *w, uint32_t session, uint32_t g, int64_t wanted)
-{
-	const struct ref_session *s = &w->sessions[session];
-	const struct ref_class *c = s->groups[g].class;
-	int64_t same = 0, half = surplus(w, session) / 2, most = (int64_t)w->sides[session].offered[g];
-	bool starved = false;
-
-	for (uint32_t i = 0; i < REF_SESSIONS; i++) {
-		const struct ref_session *o = &w->sessions[i];
-
-		if (o == s || !o->attached || !w->sides[i].session)
-			continue;
-		if (waits(&w->pool, o))
-			same = REF_PAGES, starved = true;
-		else if (was_refused(o))
-			same += o->refused[s->groups[g].class_index], starved |= surplus(w, i) < 0;
-	}
-	if (starved && half > 0)
-		same += half / (int64_t)ref_whole(c);
-	if (wanted > (same < most ? same : most))
-		ref_complain(&w->pool, "session %u was refused, and is asked for %lld pages of group %u of %lld",
-			     session, (long long)wanted, g, (long long)(same < most ? same : most));
-}
-
 /* Bytes that the session is asked for: no more than it manages, and none of one that may not be asked. */
 static uint64_t asked_of(struct world *w, uint32_t session, bool lacking)
 {
@@ -193,23 +134,27 @@ static uint64_t asked_of(struct world *w, uint32_t session, bool lacking)
 	uint64_t bytes = 0;
 
 	for (uint32_t g = 0; g < s->n_groups; g++) {
-		int64_t taken = managed_pages(s, g), wanted;
+		const struct ref_class *c = s->groups[g].class;
+		int64_t taken = 0, wanted;
 		uint64_t since;
 
 		wanted = session_wanted_pages(w->sides[session].session, g, &since);
+		for (int32_t id = 0; id < c->num_pages; id++)
+			taken += c->page[id] == REF_LEASED && c->user[id] == s && c->taken[id] == g + 1;
 		if (wanted < 0 || wanted > taken)
 			ref_complain(&w->pool, "session %u is asked for %lld pages of group %u, and manages %lld",
 				     session, (long long)wanted, g, (long long)taken);
 		if (wanted > 0 && (!lacking || s->ended || waits(&w->pool, s)))
 			ref_complain(&w->pool, "session %u is asked for pages, and %s", session,
 				     lacking ? "waits for some itself" : "nobody lacks any");
-		if (was_refused(s) && wanted > 0)
-			check_refused(w, session, g, wanted);
+		if (s->refused_until > w->pool.stamp && (uint64_t)wanted > w->sides[session].offered[g])
+			ref_complain(&w->pool, "session %u was refused, and is asked for %lld pages of group %u",
+				     session, (long long)wanted, g);
 		if ((wanted > 0) != (since > 0) || since > w->pool.stamp)
 			ref_complain(&w->pool, "session %u is asked for %lld pages since %llu", session,
 				     (long long)wanted, (unsigned long long)since);
 		w->n_asked += wanted > 0;
-		bytes += (uint64_t)wanted * ref_whole(s->groups[g].class);
+		bytes += (uint64_t)wanted * ref_whole(c);
 	}
 	return bytes;
 }

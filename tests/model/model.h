@@ -255,12 +255,11 @@ struct ref_session {
 	int32_t max_batch;
 	uint32_t n_streams;
 	uint64_t word[REF_STREAMS];
-	int64_t spare;                /* completion points that may still be promised: set before each command */
-	bool doubtful[REF_STREAMS];   /* pages in quarantine wait for this line, whatever theirs is */
-	uint64_t refused_until;       /* stamp: till then it counts as one that lacks pages, */
-	int64_t refused[REF_CLASSES]; /* these */
-	uint64_t prefilled, stepped;  /* tokens */
-	uint64_t leased;              /* pages, ever */
+	int64_t spare;               /* completion points that may still be promised: set before each command */
+	bool doubtful[REF_STREAMS];  /* pages in quarantine wait for this line, whatever theirs is */
+	uint64_t refused_until;      /* stamp: till then it counts as one that lacks pages */
+	uint64_t prefilled, stepped; /* tokens */
+	uint64_t leased;             /* pages, ever */
 	struct ref_slot slots[REF_BATCH];
 	struct ref_tail tails[REF_TAILS];
 	int32_t n_tails;

@@ -264,7 +264,7 @@ MUTATIONS = [
         ("return !s->ended && s->n_waits == 0;", "return !s->ended;")]),
     ("who was refused pages is asked for those that it uses", "press.c", [
         ("\tif (!was_refused(s))", "\tif (true)"),
-        ("most = most < g->offered ? most : g->offered;", "most = most + 0;")]),
+        ("was_refused(s) && most > g->offered", "false")]),
     ("a want outlives its cause", "press.c", [
         ("\tg->wanted = g->asked;\n", "\tg->wanted = g->asked > g->wanted ? g->asked : g->wanted;\n")]),
     # limits, and begins that wait

@@ -13,9 +13,8 @@ int ref_heard(int said)
 	return said == SWAKV_EAGAIN || said == SWAKV_EPENDING || said == SWAKV_EBUSY ? SWAKV_ENOPAGES : said;
 }
 
-void ref_note_refused(struct ref_session *s, const int64_t *need)
+void ref_note_refused(struct ref_session *s)
 {
-	memcpy(s->refused, need, sizeof s->refused);
 	s->refused_until = s->pool->stamp + REFUSED_FOR;
 }
 
@@ -83,7 +82,7 @@ int ref_take(struct ref_session *s, const struct ref_take *t, int said, uint32_t
 	if (code == SWAKV_ENOPAGES && t->wait)
 		return ref_wait_to_take(s, t);
 	if (code == SWAKV_ENOPAGES)
-		ref_note_refused(s, need);
+		ref_note_refused(s);
 	return code == SWAKV_ENOPAGES && in_turn && ref_waits_for_itself(s, need) ? SWAKV_EPENDING : code;
 }
 

@@ -100,7 +100,7 @@ void ref_wait_need(const struct ref_wait *w, int64_t *need);
 /* What an answer, of a begin or take, says of pages: when it waits, or for itself, or may not, there are none now. */
 int ref_heard(int said);
 /* It is told that there are no pages for it, and does not wait. */
-void ref_note_refused(struct ref_session *s, const int64_t *need);
+void ref_note_refused(struct ref_session *s);
 int ref_take_check(const struct ref_session *s, const struct ref_take *t);
 /* What a take is told that has its turn; @n: with how many pages, where the engine says that it got some. */
 int ref_take_code(struct ref_session *s, const struct ref_take *t, const struct ref_wait *wait, int said, uint32_t n);

@@ -82,7 +82,7 @@ static int advance_all(struct ref_session *s, const struct ref_request *r, int s
 		return worst;
 	code = ref_admit(s, need, need, true, NULL, said);
 	if (code == SWAKV_ENOPAGES)
-		ref_note_refused(s, need);
+		ref_note_refused(s);
 	for (uint32_t i = 0; i < s->pool->n_classes && code == SWAKV_OK && worst != SWAKV_ELIMIT; i++)
 		s->refused_until = need[i] > 0 ? 0 : s->refused_until;
 	if (code || worst != SWAKV_ELIMIT)

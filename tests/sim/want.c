@@ -23,37 +23,6 @@ static bool lacks(const struct session *s, uint64_t stamp)
 
 /* ---- what is asked ------------------------------------------------------------------- */
 
-/* Others than @s lack pages of the size that @g has. */
-static bool others_lack(const struct session *s, const struct group *g, uint64_t stamp)
-{
-	const struct session *o;
-
-	LIST_FOREACH (o, &s->engine->sessions, siblings)
-		FOR_EACH_GROUP (h, o)
-			if (o != s && h->class_index == g->class_index && lacks(o, stamp))
-				return true;
-	return false;
-}
-
-/* Who was refused pages is asked by those who lack other sizes for half of what it offers beyond that at most. */
-static void check_refused(struct world *w, const struct session *s, const struct group *asked, uint64_t stamp)
-{
-	uint64_t offered = 0, refused = 0, bytes = (uint64_t)asked->wanted * page_key_whole(asked->key);
-
-	if (!bytes || !was_refused(s, stamp) || others_lack(s, asked, stamp))
-		return;
-	FOR_EACH_GROUP (g, s) {
-		uint64_t most = (uint64_t)g->n_managed;
-
-		offered += (g->offered < most ? g->offered : most) * page_key_whole(g->key);
-		refused += (uint64_t)g->refused * page_key_whole(g->key);
-	}
-	if (refused + 2 * bytes > offered)
-		world_break(w,
-			    "a session that was refused %" PRIu64 " bytes and offers %" PRIu64 " is asked for %" PRIu64,
-			    refused, offered, bytes);
-}
-
 /* Bytes that the session is asked for in all groups. */
 static uint64_t asked_of(struct world *w, const struct session *s, uint64_t stamp)
 {
@@ -67,7 +36,6 @@ static uint64_t asked_of(struct world *w, const struct session *s, uint64_t stam
 			world_break(w, "a session that was refused pages offers %" PRIu64 " and is asked for %" PRId64,
 				    g->offered, g->wanted);
 		bytes += (uint64_t)g->wanted * page_key_whole(g->key);
-		check_refused(w, s, g, stamp);
 	}
 	if (bytes && (s->ended || s->n_waits > 0))
 		world_break(w, "a session that %s is asked for %" PRIu64 " bytes",
