@@ -20,12 +20,11 @@
  */
 static void request_mark_last(struct swakv_request *r)
 {
-	struct stream *st = &r->session->streams[r->stream];
 	bool pending = r->pending;
 
 	request_lost(r);
-	if (pending && st->n_prepared == 0)
-		(void)stream_mark_if_armed(st);
+	if (pending)
+		stream_catch_up(&r->session->streams[r->stream]);
 }
 
 int request_ended(struct swakv_request *r, bool finish, int result)

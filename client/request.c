@@ -83,9 +83,8 @@ void request_completed(struct call_entry *e)
 	struct stream *st = &e->request->session->streams[e->request->stream];
 
 	request_set_pending(e->request, 0);
-	/* a word that stayed behind would make the line look busy for ever */
-	if (e->done && st->n_prepared == 0)
-		(void)stream_mark_if_armed(st);
+	if (e->done)
+		stream_catch_up(st);
 }
 
 int request_complete(swakv_request *r, uint16_t op, call_effect *effect, struct swakv_fence fence, swakv_ticket *ticket)

@@ -85,10 +85,9 @@ static void streams_done(struct swakv_session *s, const struct call *c)
 {
 	for (uint32_t i = 0; i < c->n_entries; i++) {
 		const struct call_entry *e = &c->entries[i];
-		struct stream *st = e->done && e->completed == 0 ? &s->streams[e->request->stream] : NULL;
 
-		if (st && st->n_prepared == 0)
-			(void)stream_mark_if_armed(st);
+		if (e->done && e->completed == 0)
+			stream_catch_up(&s->streams[e->request->stream]);
 	}
 }
 

@@ -98,6 +98,12 @@ bool stream_arm(struct stream *st);
 int stream_mark(struct stream *st);
 /* As stream_mark(), but only when the line is armed above the last mark. */
 int stream_mark_if_armed(struct stream *st);
+/* A step has ended without a mark of its own: unless another one will mark the line, it would look busy for ever. */
+static inline void stream_catch_up(struct stream *st)
+{
+	if (st->n_prepared == 0)
+		(void)stream_mark_if_armed(st);
+}
 int stream_apply(struct stream *st, uint32_t group, const struct swakv_update *updates, size_t n);
 int stream_scrub(struct stream *st, uint32_t group, const int32_t *pages, size_t n);
 int stream_copy(struct stream *st, uint64_t dst, const void *src, size_t bytes);
