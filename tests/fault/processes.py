@@ -68,6 +68,11 @@ def wait_until(condition, what, patience=PATIENCE):
         time.sleep(0.02)
 
 
+def awake(ask):
+    """What ask() is told by swakv-status while the broker's threads run: those of a busy machine may look stuck."""
+    return wait_until(lambda: (d := ask()).returncode not in (STALE, STUCK) and d, "the broker's threads to run")
+
+
 def read_all(fd, line=False):
     """What comes from @fd until it is closed at the other end: then that descriptor is out of the count, too. @line:
     or until a line has come, where somebody else keeps it open."""
@@ -192,10 +197,8 @@ class Broker:
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def shown(self, *arguments):
-        """What swakv-status prints of it while it runs and shows what it does: threads that a busy machine does not run for
-        seconds look stuck, and are given the time; at its very start it has shown nothing yet."""
-        done = wait_until(lambda: (d := self.status_command(*arguments)).returncode not in (STALE, STUCK) and d,
-                          "the broker's threads to run")
+        """What swakv-status prints of it while it runs; at its very start it has shown nothing yet."""
+        done = awake(lambda: self.status_command(*arguments))
         check(done.returncode == 0, "swakv-status", *arguments, "said", done.returncode, done.stdout, done.stderr)
         return done.stdout
 
